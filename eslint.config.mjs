@@ -1,6 +1,7 @@
 // Type-checked lint, and the rules that keep training bit-exact: no Math transcendental and no hidden
 // randomness or clock between data and tensor.
 import tseslint from "typescript-eslint";
+import stemma from "./launcher/lint/comment-start.mjs";
 
 const transcendental = [
   "exp",
@@ -36,6 +37,7 @@ export default tseslint.config(
       "dist/**",
       "node_modules/**",
       ".build/**",
+      "out/**",
       "**/kernels/assembly/**",
       "shared/wire/generated/**/*.js",
       "docs/**",
@@ -85,6 +87,13 @@ export default tseslint.config(
         },
       ],
     },
+  },
+  {
+    files: ["agent/**/*.ts", "server/**/*.ts", "shared/**/*.ts"],
+    // Their comments still have to be rewritten.
+    ignores: ["server/cli/commands/**", "server/demo/**"],
+    plugins: { stemma },
+    rules: { "stemma/comment-start": "error" },
   },
   {
     // Twins of WebAssembly exports: the same plain numbers in the same order, called for every piece of a

@@ -42,7 +42,7 @@ export interface AgentParts {
   /** Path of the enrolment file. */
   readonly enrolmentPath: string;
   readonly deviceKey: DeviceKey;
-  /** Where the device has a certificate of its owner's authority. */
+  /** The certificate of the device's owner's authority; absent where the device has none. */
   readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly config: AgentConfig;
   readonly profile: Profile;
@@ -52,7 +52,7 @@ export interface AgentParts {
   readonly log: Log;
   /** The newest events of the log. */
   readonly recent: RecentEvents;
-  /** What the server has set. */
+  /** The settings that the server has changed. */
   readonly served: ServedSettings;
   readonly train: typeof trainInChild;
   readonly evaluate: typeof evaluateInChild;
@@ -97,7 +97,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   diskUse(): Promise<DiskUse>;
 }
 
-/** What the agent does when something happens in one of its parts. */
+/** The reactions of the agent when something happens in one of its parts. */
 export interface AgentReactions {
   /** A receipt of one of this line's versions is in the outbox. */
   onReceipt(line: string, kind: Receipt["kind"]): void;

@@ -224,12 +224,18 @@ export class Agent {
     return { line, versionId: base?.versionId ?? null, folder: base?.folder ?? null };
   }
 
-  /** What the software of a line is to run beside what it runs. @throws LINE_UNKNOWN, what an installation throws */
+  /**
+   * Returns the versions that the software of a line is to run beside each other. @throws LINE_UNKNOWN, what
+   * an installation throws
+   */
   trial(line: string): Promise<TrialForSoftware> {
     return this.#services.trials.forSoftware(this.#requireLine(line));
   }
 
-  /** What came of live inputs with both. @throws LINE_UNKNOWN, TRIAL_REFUSED, SAMPLE_INVALID, DISK_FULL */
+  /**
+   * Takes observations of live inputs with both versions. @throws LINE_UNKNOWN, TRIAL_REFUSED,
+   * SAMPLE_INVALID, DISK_FULL
+   */
   observe(line: string, observations: Observations): Promise<ObservationsTaken> {
     return this.#services.trials.observe(this.#requireLine(line), observations);
   }
@@ -252,7 +258,7 @@ export class Agent {
     };
   }
 
-  /** What commands of the server work on. */
+  /** Returns the target that commands of the server work on. */
   #commandTarget(): CommandTarget {
     return {
       status: () => this.status(),

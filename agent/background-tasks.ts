@@ -1,4 +1,4 @@
-/** Background work: started now, later or repeatedly, until all of it is stopped. */
+/** Runs background work: started now, later or repeatedly, until all of it is stopped. */
 import type { Clock } from "../shared/ports.js";
 
 export class BackgroundTasks {
@@ -40,12 +40,12 @@ export class BackgroundTasks {
     });
   }
 
-  /** Also calls `cancel` when the tasks are stopped. */
+  /** Calls `cancel`, too, when the tasks are stopped. */
   addCancel(cancel: () => void): void {
     this.#cancels.add(cancel);
   }
 
-  /** Nothing starts any more; running tasks end by themselves. */
+  /** Starts nothing any more; running tasks end by themselves. */
   stop(): void {
     this.#isStopped = true;
     for (const cancel of this.#cancels) cancel();

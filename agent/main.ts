@@ -1,6 +1,6 @@
 /**
- * Composition root of the agent: ports of this machine, settings, home and lock, local sockets, then the
- * agent. Also implements `stemma agent run`: signals, log, exit status.
+ * Composes the agent: ports of this machine, settings, home and lock, local sockets, then the agent itself.
+ * Also implements `stemma agent run`: signals, log, exit status.
  */
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
@@ -96,7 +96,7 @@ interface Settings {
   readonly enrolmentPath: string;
   readonly config: AgentConfig;
   readonly profile: Profile;
-  /** What the settings were read from, for the run file. */
+  /** The files that the settings were read from, for the run file. */
   readonly sources: Pick<RunFile, "enrolment" | "config" | "profile">;
   /** Absolute path of agent.json, where there may be one; undefined: the settings were given as an object. */
   readonly configFile: string | undefined;
@@ -305,7 +305,7 @@ function ownerCertificateOf(
   return settings && new OwnerCertificate({ files, settings, log });
 }
 
-/** What an agent is made of in a home that this process has locked. */
+/** Composes the parts of an agent in a home that this process has locked. */
 function partsOf(
   home: string,
   { enrolment, enrolmentPath, config, profile, commandOwner }: Settings,

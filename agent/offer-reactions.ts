@@ -1,7 +1,4 @@
-/**
- * What the agent does with models that the server offers: it fetches and installs them, and tries again where that may
- * help.
- */
+/** Fetches and installs models that the server offers, and tries again where that may help. */
 import { messageWithCode } from "../shared/error-text.js";
 import { isStemmaError } from "../shared/errors.js";
 import { switchRefused } from "../shared/wire/device-events.js";

@@ -1,6 +1,6 @@
 /**
- * The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, those that renew
- * its certificate, and those that bring recipes of the fleet's own.
+ * Performs the commands that the server sends to a device. They are report, train, activate, evaluate,
+ * settings, logs, those that renew its certificate, and those that bring recipes of the fleet's own.
  */
 import * as z from "zod";
 import { messageOf } from "../shared/error-text.js";
@@ -30,7 +30,7 @@ import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
-/** What the commands need of the agent. */
+/** The part of the agent that the commands need. */
 export interface CommandTarget {
   status(): Promise<AgentStatus>;
   /** Starts a training; does not wait for it. @throws LINE_UNKNOWN, TRAINING_REFUSED */
@@ -46,9 +46,9 @@ export interface CommandTarget {
   namedRecipes(): Promise<NamedRecipes>;
   /** Takes a part of one, or takes one back. @throws what OwnRecipes.receive throws */
   receiveRecipe(body: unknown): Promise<NamedRecipes>;
-  /** Whether the device's power and link are such as a rollout asks for. */
+  /** Returns whether the device's power and link are such as a rollout asks for. */
   conditions(needs: ConditionNeeds): Promise<ConditionAnswer>;
-  /** Which gates of a rollout the device can answer. @throws LINE_UNKNOWN */
+  /** Returns the gates of a rollout that the device can answer. @throws LINE_UNKNOWN */
   gates(line: string): Promise<GateAnswers>;
   /** Begins a trial on live inputs, tells how far it is, or ends it. @throws LINE_UNKNOWN, what LiveTrials throws */
   trial(asked: TrialRequest | TrialEnd): Promise<TrialAnswer | undefined>;
@@ -181,7 +181,7 @@ async function answerConditions(target: CommandTarget, body: CommandBody): Promi
   return resultOf(await target.conditions(needs.data));
 }
 
-/** What is asked for, within what one answer can contain. */
+/** Parses the query for log lines, within what one answer can contain. */
 function logQueryOf({ before, limit, level, about }: CommandBody): LogQuery {
   const most = typeof limit === "number" && limit >= 1 ? Math.floor(limit) : maxLogEvents;
   return {

@@ -1,5 +1,5 @@
 /**
- * What an agent reports about itself: for `stemma agent status`, for the server's command `report`, for
+ * Defines an agent's report about itself: for `stemma agent status`, for the server's command `report`, for
  * tests. Types and one pure function.
  */
 import type { OwnRecipesStatus } from "./recipes/own-recipes.js";
@@ -22,12 +22,12 @@ export interface VersionStatus {
   readonly standing: OutboxEntry["standing"];
   /** The server knows how it was made and does not have its parameters yet. */
   readonly isClaimed: boolean;
-  /** What became of its announcement in this session. */
+  /** The state of its announcement in this session. */
   readonly phase: Attempt["phase"] | "waiting" | undefined;
   readonly refusal: string | undefined;
   readonly active: boolean;
   readonly tensorBytes: number;
-  /** Of data, recipe, checkpoints and optimizer state that are reported with it. */
+  /** The size of data, recipe, checkpoints and optimizer state that are reported with it. */
   readonly usesBytes: number;
   readonly metric: OutboxEntry["metric"];
 }
@@ -37,17 +37,19 @@ export interface LineStatus {
   readonly trainings: number;
   readonly versions: readonly VersionStatus[];
   readonly samples: IntakeStatus | null;
-  /** Why the line does not train now; null while it trains. */
+  /** The reason why the line does not train now; null while it trains. */
   readonly standstill: string | null;
   /** The version on trial on its live inputs; null: none. */
   readonly trial: TrialStatus | null;
-  /** Why its last training failed, since the agent was started; null where none did, or one succeeded after it. */
+  /**
+   * The failure of its last training since the agent was started; null where none failed, or one succeeded after it.
+   */
   readonly lastFailure: TrainingFailure | null;
 }
 export interface HistoryStatus {
   /** Facts of the server's journal that this device has verified. */
   readonly seen: number;
-  /** Why the server is not believed; null while it is. */
+  /** The reason why the server is not believed; null while it is. */
   readonly distrust: Distrust | null;
   /** Versions deleted here that a restore of the server may have lost. */
   readonly lost: OutboxState["lost"];
@@ -64,7 +66,7 @@ export interface AgentStatus {
     readonly lastError: string;
   };
   readonly training: Running | null;
-  /** What this device has seen of the server's history. */
+  /** The server's history, as this device has seen it. */
   readonly history: HistoryStatus;
   readonly releases: ReleaseStatus;
   /** The recipes of the fleet's own that lines name, and how their code is confined here; null: no line names one. */

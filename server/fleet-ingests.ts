@@ -1,4 +1,4 @@
-/** One ingest per fleet, started when the fleet is first used; routes the broker's messages and events. */
+/** Runs one ingest per fleet, started when the fleet is first used; routes the broker's messages and events. */
 import { join } from "node:path";
 import { StemmaError } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";

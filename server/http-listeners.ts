@@ -1,4 +1,4 @@
-/** The two addresses of the HTTP API: TCP with a token, and a socket that only this user can open. */
+/** Opens the two addresses of the HTTP API: TCP with a token, and a socket that only this user can open. */
 import { chmod, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";

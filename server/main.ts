@@ -1,6 +1,6 @@
 /**
- * The server's composition root: opens the home, starts broker, ingest and HTTP, returns their
- * addresses, and closes all of it in reverse order. One process, one home.
+ * Composes the server: opens the home, starts broker, ingest and HTTP, and returns their addresses. It closes
+ * all of it in reverse order. One process, one home.
  */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -80,13 +80,13 @@ interface GivenParts {
   readonly recent: RecentEvents;
 }
 
-/** What the steps of the start share. */
+/** The parts that the steps of the start share. */
 interface Parts extends GivenParts {
   readonly fleets: OpenFleets;
   readonly events: EventHub;
   readonly ingests: FleetIngests;
   readonly replays: ReplayRunner;
-  /** With the server's own authority; undefined: without TLS, or with files. */
+  /** The TLS with the server's own authority; undefined: without TLS, or with files. */
   readonly tls: ServerTls | undefined;
   readonly closing: ClosingSteps;
   /** Aborted first when the server closes: ends event streams and counting. */
@@ -111,7 +111,7 @@ export async function startServer(options: ServerOptions, base: ServerLog): Prom
   }
 }
 
-/** What has to be closed, in the order it was opened. */
+/** Closes the parts of the server in reverse order, as they were opened. */
 class ClosingSteps {
   readonly #steps: (() => Promise<void>)[] = [];
   add(...steps: readonly (() => Promise<void>)[]): void {
@@ -448,10 +448,10 @@ function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
   closing.add(() => merging.close());
 }
 
-/** How long /healthz waits for a tier. */
+/** The time that /healthz waits for a tier. */
 const maxTierAnswerMs = 2000;
 
-/** What keeps the server from doing all of its work. */
+/** Finds the problems that keep the server from doing all of its work. */
 async function problemsOf(home: Home): Promise<readonly ServerProblem[]> {
   const tiers = (await home.tiers.unreachable(maxTierAnswerMs)).map(({ tier }) => ({
     // Answered without a token: neither the folder nor the cause.

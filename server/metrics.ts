@@ -1,6 +1,6 @@
 /**
- * The server's metrics for Prometheus. Counters and histograms count the server's events; gauges read the
- * broker's and the fleets' figures when the metrics are requested.
+ * Formats the server's metrics for Prometheus. Counters and histograms count the server's events; gauges read
+ * the broker's and the fleets' figures when the metrics are requested.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { BrokerStats } from "./broker/broker-port.js";
@@ -19,7 +19,7 @@ export interface MeasuredFleet {
 const rolloutPhases = ["created", "running", "paused", "aborted", "undone", "done"] as const;
 const deviceStates = ["enrolled", "revoked", "quarantined"] as const;
 
-/** Where the metrics get their values. */
+/** The sources of the metrics' values. */
 export interface MetricSources {
   readonly events: EventHub;
   /** Called when the metrics are requested. */

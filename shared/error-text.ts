@@ -1,4 +1,4 @@
-/** What is shown or logged of a caught value, which may be anything. */
+/** Describes a caught value, which may be anything, for messages and logs. */
 import { isStemmaError } from "./errors.js";
 
 /** The message of a caught value. */

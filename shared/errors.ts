@@ -1,6 +1,6 @@
 /**
- * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Does not depend on
- * the areas themselves.
+ * Defines every error that Stemma throws on purpose: the codes by area, each with its exit status. Does not
+ * depend on the areas themselves.
  */
 
 /** Exit statuses of the command line (a documented promise). */
@@ -264,7 +264,7 @@ export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
-/** Whether a caught value is a StemmaError, of the given code where one is named. */
+/** True if a caught value is a StemmaError, of the given code where one is named. */
 export function isStemmaError<Code extends ErrorCode>(
   error: unknown,
   code?: Code,
@@ -272,7 +272,7 @@ export function isStemmaError<Code extends ErrorCode>(
   return error instanceof StemmaError && (code === undefined || (error.code as ErrorCode) === code);
 }
 
-/** Whether a string received from elsewhere is one of our codes. */
+/** True if a string received from elsewhere is one of our codes. */
 export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(codes, text);
 }

@@ -1,7 +1,7 @@
 /**
- * The ports through which the core accesses the outside world: time, randomness, files, log. Implementations
- * live in shared/files and shared/adapters, for tests in test/helpers; pure code takes the ports as
- * parameters and never imports an implementation.
+ * Defines the ports through which the core accesses the outside world: time, randomness, files, log.
+ * Implementations live in shared/files and shared/adapters, for tests in test/helpers; pure code takes the
+ * ports as parameters and never imports an implementation.
  */
 
 /** Wall and monotonic time. Tests set it by hand. */

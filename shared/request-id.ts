@@ -1,6 +1,7 @@
 /**
- * Ids of requests, by which one finds what a request caused: in logs, in facts, in commands to devices. A client may
- * choose one, so an id is a label and proves nothing. Pure. (docs/operating.md, "Follow one thing")
+ * Makes and checks ids of requests, by which one finds what a request caused: in logs, in facts, in commands
+ * to devices. A client may choose one, so an id is a label and proves nothing. Pure. (docs/operating.md,
+ * "Follow one thing")
  */
 
 /** Longest id: with what makes a command's correlation unique it fits into an envelope. */

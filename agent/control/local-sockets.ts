@@ -28,7 +28,7 @@ import { describeIssues } from "../settings/json-file.js";
 import type { Handler, Request } from "./json-line-server.js";
 import { observation, type Observations } from "./observation.js";
 
-/** What the sockets need of an agent. */
+/** The part of an agent that the sockets need. */
 export interface ControlledAgent {
   status(): Promise<unknown>;
   train(

@@ -1,11 +1,14 @@
-/** What a line's software tells of a live input on which it ran two versions (docs/live-trials.md). */
+/**
+ * Parses the observations that a line's software makes of live inputs on which it ran two versions
+ * (docs/live-trials.md).
+ */
 import * as z from "zod";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** Numbers of an output. Larger outputs are compared by the application, which tells losses. */
 const maxOutputs = 16;
 
-/** So bounded that no sum of them leaves what a server takes. */
+/** Numbers so bounded that no sum of them leaves what a server takes. */
 const finite = z.number().min(-1e12).max(1e12);
 const output = z.union([z.string().max(64), finite, z.array(finite).min(1).max(maxOutputs)]);
 export type Output = z.infer<typeof output>;
@@ -13,7 +16,7 @@ export type Output = z.infer<typeof output>;
 const bothOf = <Value extends z.ZodType>(value: Value) => z.object({ running: value, trial: value });
 
 export const observation = z.strictObject({
-  /** By which its label is matched to it later. */
+  /** The id by which its label is matched to it later. */
   id: z.string().min(1).max(64).optional(),
   outputs: bothOf(output).optional(),
   losses: bothOf(finite).optional(),
@@ -24,7 +27,7 @@ export const observation = z.strictObject({
 });
 export type Observation = z.infer<typeof observation>;
 
-/** What the software ran beside each other, and what came of some inputs. */
+/** The versions that the software ran beside each other, and its observations of some inputs. */
 export interface Observations {
   readonly trial: Hash;
   readonly running: Hash;

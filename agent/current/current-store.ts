@@ -89,7 +89,7 @@ export class CurrentStore {
   }
 
   /**
-   * Whether a version is installed and all its files are those that its manifest names, byte for byte: disks
+   * True if a version is installed and all its files are those that its manifest names, byte for byte: disks
    * change bits, and a training must not start from a model that nobody made.
    */
   async isSound(versionId: Hash): Promise<boolean> {

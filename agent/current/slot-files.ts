@@ -7,9 +7,9 @@ import type { TensorSource } from "../../shared/tensor/tensor.js";
 import type { SlotFile } from "./current-store.js";
 
 /**
- * With an architecture: tensors named by their canonical paths ("layer/weight"), in canonical order, which is
- * the form that trainings read and write, and `names.json` with the names that people use. Without: the file
- * as it was imported.
+ * Returns a model's files: with an architecture, tensors named by their canonical paths ("layer/weight"), in
+ * canonical order, which is the form that trainings read and write, and `names.json` with the names that
+ * people use. Without: the file as it was imported.
  */
 export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
   if (model.architecture === undefined) {

@@ -49,7 +49,7 @@ export interface ExternalTraining {
 
 export type TrainedExternally = StoredModel & { readonly metric: Metric | null };
 
-/** What a trainer may write without a setting, in addition to twice its base. */
+/** The bytes that a trainer may write without a setting, in addition to twice its base. */
 const defaultOutputBytes = 256 * 1024 * 1024;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The folder that an external trainer works in (docs/own-models.md, "An external trainer"): read-only copies of
- * base and samples and the job as JSON, and an empty folder for what it leaves.
+ * Prepares the folder that an external trainer works in (docs/own-models.md, "An external trainer"). It has
+ * read-only copies of base and samples and the job as JSON, and an empty folder for what it leaves.
  *
  *     <work>/input/job.json
  *     <work>/input/base/           model.safetensors, architecture.json and names.json
@@ -41,7 +41,7 @@ export interface JobFolders {
   readonly scratch: string;
 }
 
-/** What the trainer got, for the provenance. */
+/** The samples that the trainer got, for the provenance. */
 export interface GivenSamples {
   readonly hash: Hash;
   readonly train: number;

@@ -9,7 +9,7 @@ import type { Clock } from "../../shared/ports.js";
 import { runProgram, type ProgramEnd, type ProgramPorts, type ProgramRun } from "../programs/run-program.js";
 
 export interface CommandRun extends ProgramRun {
-  /** What it may fill, and with how many bytes. */
+  /** The folders that it may fill, and with how many bytes. */
   readonly watched: { readonly folders: readonly string[]; readonly maxBytes: number };
 }
 
@@ -37,7 +37,7 @@ export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<
       { cause },
     );
   }
-  // It may have written much since the last look.
+  // The program may have written much since the last look.
   const isTooLarge = end.reason === undefined && (await bytesIn(watched.folders)) > watched.maxBytes;
   throwUnlessDone(isTooLarge ? { ...end, reason: "too-large" } : end, run);
 }

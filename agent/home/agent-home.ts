@@ -23,7 +23,7 @@ import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { maxSocketPathBytes } from "../control/json-line-server.js";
 import { parseJsonFile } from "../settings/json-file.js";
 
-/** What commands need to find a running agent. */
+/** The addresses by which commands find a running agent. */
 export interface RunFile {
   readonly pid: number;
   readonly control: string;
@@ -94,7 +94,7 @@ export async function writeRunFile(files: Files, home: string, run: RunFile): Pr
   await writeDurably(files, join(home, "run.json"), new TextEncoder().encode(`${JSON.stringify(run)}\n`));
 }
 
-/** Where the agent of a home listens. @throws AGENT_UNREACHABLE when none ever ran there */
+/** Reads where the agent of a home listens. @throws AGENT_UNREACHABLE when none ever ran there */
 export async function readRunFile(files: Files, home: string): Promise<RunFile> {
   const path = join(home, "run.json");
   if ((await files.stat(path)) === undefined)

@@ -1,6 +1,6 @@
 /**
- * What opens this device's connections, and what it asks its server with to go on: the certificate that the server
- * issued, which a renewal replaces; or one of its owner's authority, for which the server only confirms its own keys.
+ * Opens this device's connections and asks its server to go on. It does so with the certificate that the server issued,
+ * which a renewal replaces, or with one of its owner's authority, for which the server only confirms its own keys.
  */
 import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
@@ -31,12 +31,12 @@ export interface AcceptedAnswer {
   readonly answer: VerifiedAnswer;
   /** Members of the enrolment that it changes, without those of the server's key. */
   readonly changes: Partial<Enrolment>;
-  /** What it changed, for the log. */
+  /** A description of the change, for the log. */
   readonly text: string;
 }
 
 export interface ConnectionProof {
-  /** Undefined: the device has a token. @throws CERTIFICATE_REFUSED */
+  /** Returns the certificate and key; undefined: the device has a token. @throws CERTIFICATE_REFUSED */
   present(): Promise<TlsPair | undefined>;
   /** A request that waits on the disk. @throws NOT_ALLOWED where this device has a token, SIGNER_FAILED */
   request(): Promise<CertificateRequest>;

@@ -1,7 +1,7 @@
 /**
- * What this device proves itself with and what it judges its server by: the certificates of its enrolment, and the
- * latest time that its server has signed for it. The clock of the device is not asked. Renews the certificate in time,
- * where the server issued it.
+ * Keeps what this device proves itself with and judges its server by. Those are the certificates of its
+ * enrolment, and the latest time that its server has signed for it. The clock of the device is not asked.
+ * Renews the certificate in time, where the server issued it.
  *
  * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
  * where it waited. A kill between them repeats the request with the same key, which gets the same certificate.
@@ -34,7 +34,7 @@ export interface CredentialsParts {
   readonly path: string;
   readonly enrolment: Enrolment;
   readonly deviceKey: DeviceKey;
-  /** Where agent.json names a certificate of the owner's authority. */
+  /** The certificate of the owner's authority, where agent.json names one. */
   readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
@@ -72,12 +72,12 @@ export class Credentials {
     this.#time = { serverMs, atMs: parts.clock.monotonic() };
   }
 
-  /** Whether the server's certificate is judged here, and not by TLS. */
+  /** True if the server's certificate is judged here, and not by TLS. */
   judges(url: string): boolean {
     return this.#enrolment.authorities !== undefined && url.startsWith("mqtts:");
   }
 
-  /** When the certificate that the server issued ends; undefined: this device has none. */
+  /** The end of the certificate that the server issued; undefined: this device has none. */
   get notAfterMs(): number | undefined {
     return certificateEnd(this.#enrolment);
   }
@@ -137,7 +137,7 @@ export class Credentials {
 
   async #open(address: string): Promise<{ readonly socket: TLSSocket; readonly hasNewAuthority: boolean }> {
     let found: ChainVerdict | undefined;
-    // Other schemes than http are not normalised by URL.
+    // URL does not normalise other schemes than http.
     const { hostname, port } = new URL(address.replace(/^mqtts:/, "https:"));
     const scheme = address.slice(0, address.indexOf(":") + 1);
     const socket = await openVerifiedSocket({

@@ -1,6 +1,7 @@
 /**
- * Which key this device signs with (the port DeviceKey): the one in its enrolment file, or the one of the program that
- * agent.json names. Both prove the same; a program's can be in hardware, so that a copy of the file signs nothing.
+ * Opens the key that this device signs with (the port DeviceKey). It is the one in its enrolment file, or the
+ * one of the program that agent.json names. Both prove the same; a program's can be in hardware, so that a
+ * copy of the file signs nothing.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";

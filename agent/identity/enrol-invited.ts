@@ -1,8 +1,7 @@
 /**
- * Enrols this device with an invitation: makes its keys, which never leave it (the device's own may be in a program
- * already), asks for a certificate, writes the
- * enrolment file. The keys wait on the disk before they are used, so that after a kill or a lost answer the same ones
- * ask again.
+ * Enrols this device with an invitation and writes the enrolment file. It makes the keys, which never leave
+ * the device (the device's own may be in a program already), and asks for a certificate. The keys wait on the
+ * disk before they are used, so that after a kill or a lost answer the same ones ask again.
  */
 import { dirname } from "node:path";
 import * as z from "zod";
@@ -31,10 +30,10 @@ const waitingSchema = z.strictObject({
   fleet: z.string(),
   device: z.string(),
   generation: z.number().int(),
-  /** Absent where a program has the device's key. */
+  /** The seed of the device's key; absent where a program has it. */
   deviceSeed: z.string().optional(),
   devicePublicKey: z.string(),
-  /** Absent where the device has a certificate of its owner's authority. */
+  /** The connection key; absent where the device has a certificate of its owner's authority. */
   connectionKey: z.string().optional(),
   /** Hash of that certificate's key. */
   ownedKey: z.string().optional(),
@@ -46,7 +45,7 @@ type WaitingKeys = z.infer<typeof waitingSchema>;
 export interface InvitedParts {
   readonly files: Files;
   readonly random: Random;
-  /** Where the enrolment file goes. */
+  /** The path where the enrolment file is written. */
   readonly path: string;
   /** A key that the device has already, in a program; absent: one is made for the enrolment file. */
   readonly deviceKey?: DeviceKey | undefined;
@@ -56,7 +55,7 @@ export interface InvitedParts {
 
 const waitingPathOf = ({ path }: InvitedParts): string => `${path}.keys`;
 
-/** What an invitation says that the enrolment needs; generation 0: the server's answer tells it. */
+/** The members of an invitation that the enrolment needs; generation 0: the server's answer states it. */
 export type EnrolmentTerms = Omit<
   Invitation,
   "kind" | "format" | "initial" | "expiresAtMs" | "by" | "signature"
@@ -90,7 +89,10 @@ export async function requestOf(
   return { request, ...defined({ owned: owned?.certificate }) };
 }
 
-/** Who invited the device has said which certificate it has to have. @throws ENROLMENT_INVALID */
+/**
+ * Refuses another authority's certificate than the one that the invitation says the device has to have.
+ * @throws ENROLMENT_INVALID
+ */
 function refuseOtherAuthority(
   { ownerCertificate }: InvitedParts,
   { device, authority }: EnrolmentTerms,
@@ -143,7 +145,7 @@ export async function takeEnrolment(
   return enrolment;
 }
 
-/** What opens the device's connections from now on. @throws ENROLMENT_INVALID */
+/** Returns the proof that opens the device's connections from now on. @throws ENROLMENT_INVALID */
 function proofIn(
   answer: VerifiedAnswer,
   { connectionKey }: WaitingKeys,

@@ -19,7 +19,7 @@ export interface OwnedPair {
   /** PEM. */
   readonly key: string;
   readonly keyHash: string;
-  /** When the device's own ends. */
+  /** The end of the device's own certificate. */
   readonly notAfterMs: number;
 }
 
@@ -40,7 +40,7 @@ export class OwnerCertificate {
     this.#parts = parts;
   }
 
-  /** Where the certificate is, for messages. */
+  /** The path of the certificate, for messages. */
   get file(): string {
     return this.#parts.settings.file;
   }
@@ -110,7 +110,7 @@ export class OwnerCertificate {
 }
 
 /**
- * Whether the settings fit to how the device was enrolled.
+ * Requires that the settings fit how the device was enrolled.
  * @throws CONFIG_INVALID
  */
 export function checkOwnerCertificate(

@@ -1,7 +1,7 @@
 /**
- * A renewal over MQTT without a session: for a device whose certificate has expired, so that it gets no session, and
- * that does not reach its server over HTTPS. The CONNECT carries the request as its password; the server answers with
- * one message and ends the connection (docs/protocol.md, "Renewal without a session").
+ * Renews a certificate over MQTT without a session. It is for a device whose certificate has expired, so that it gets
+ * no session, and that does not reach its server over HTTPS. The CONNECT carries the request as its password; the
+ * server answers with one message and ends the connection (docs/protocol.md, "Renewal without a session").
  */
 import type { Duplex } from "node:stream";
 import { MqttClient } from "mqtt";

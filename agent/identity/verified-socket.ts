@@ -11,7 +11,7 @@ import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.
 export interface VerifiedSocketOptions {
   readonly host: string;
   readonly port: number;
-  /** This device's certificate and its key, PEM. */
+  /** The certificate of this device and its key, PEM. */
   readonly identity?: { readonly certificate: string; readonly key: string } | undefined;
   readonly judge: (chain: readonly Uint8Array[]) => ChainVerdict;
   readonly timeoutMs: number;

@@ -15,7 +15,7 @@ export type WaitingRequest = z.infer<typeof waitingSchema>;
 export class WaitingRequestFile {
   constructor(
     private readonly files: Files,
-    /** Of the enrolment file. */
+    /** The path of the enrolment file. */
     private readonly enrolmentPath: string,
   ) {}
 
@@ -23,7 +23,7 @@ export class WaitingRequestFile {
     return `${this.enrolmentPath}.renewal`;
   }
 
-  /** Undefined where none waits, or where it cannot be read. */
+  /** Reads the waiting request; undefined where none waits, or where it cannot be read. */
   async read(): Promise<WaitingRequest | undefined> {
     if ((await this.files.stat(this.#path)) === undefined) return undefined;
     return waitingSchema.safeParse(parseJson(await this.files.read(this.#path))).data;

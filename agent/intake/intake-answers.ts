@@ -1,4 +1,4 @@
-/** What the intake answers about the samples of a line. Types only. */
+/** Defines the intake's answers about the samples of a line. Types only. */
 import type { SampleForm } from "../../shared/train/datasets/sample-form.js";
 import type { SampleSplit } from "../../shared/train/datasets/sample-format.js";
 import type { Pin } from "./retention.js";
@@ -25,7 +25,7 @@ export interface Taken {
   readonly end: number;
 }
 
-/** What a training that starts now uses. */
+/** The samples that a training uses that starts now. */
 export interface Snapshot {
   /** Segments as the dataset reader pins them: "name:bytes". */
   readonly segments: readonly string[];
@@ -48,16 +48,16 @@ export interface ListedSample {
   readonly label?: readonly number[] | undefined;
   /** Names of its targets; absent without any. */
   readonly targets?: readonly string[];
-  /** Why trainings skip it; null where they use it. */
+  /** The reason why trainings skip it; null where they use it. */
   readonly unfit: string | null;
 }
 
-/** Which samples to remove: those with these ids, those that do not fit, or all. */
+/** The samples to remove: those with these ids, those that do not fit, or all. */
 export type Removal = { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true };
 
 export interface Removed {
   readonly removed: number;
-  /** Of these, how many a model was trained on that the server has not released yet. */
+  /** The number of these that a model was trained on that the server has not released yet. */
   readonly trainedOn: number;
   /** Ids that no stored sample has. */
   readonly unknown: readonly string[];

@@ -129,7 +129,7 @@ export class Intake {
     };
   }
 
-  /** How many training samples that fit have an index of at least `from`. */
+  /** Counts the fitting training samples with an index of at least `from`. */
   async trainSince(from: number): Promise<number> {
     const form = await this.#form();
     let count = 0;
@@ -138,7 +138,7 @@ export class Intake {
     return count;
   }
 
-  /** What a training that starts now would use. Waits for appends under way. */
+  /** Returns the samples that a training would use that starts now. Waits for appends under way. */
   snapshot(): Promise<Snapshot> {
     return this.#queue.run(async () => {
       const form = await this.#form();
@@ -290,7 +290,7 @@ export class Intake {
       this.#current = undefined;
     }
     const isNew = this.#current === undefined;
-    // After a restart a new segment begins, so that no file that may end in a torn record is written again.
+    // A new segment begins after a restart, so that no file that may end in a torn record is written again.
     const current = this.#current ?? {
       file: await files.open(join(folder, segmentName(this.#end)), "append"),
       segment: emptySegment(this.#end),
@@ -321,8 +321,8 @@ export class Intake {
   }
 
   /**
-   * After a failed write it is unknown how much reached the disk, so neither the indices nor the file are
-   * used again.
+   * Gives up a segment after a failed write, when it is unknown how much reached the disk: neither the
+   * indices nor the file are used again.
    */
   async #giveUpSegment(file: OpenFile, segment: Segment, count: number): Promise<void> {
     this.#current = undefined;

@@ -1,4 +1,4 @@
-/** What the intake keeps in memory of one segment file: its samples without their values. Pure. */
+/** Keeps one segment file's samples in memory, without their values. Pure. */
 import {
   decodeSegment,
   segmentSuffix,
@@ -22,7 +22,7 @@ export interface StoredSample {
 }
 
 export interface Segment extends SegmentInfo {
-  /** By index, from `firstIndex`; undefined for one that was removed. */
+  /** The samples by index, from `firstIndex`; undefined for one that was removed. */
   readonly samples: (StoredSample | undefined)[];
 }
 

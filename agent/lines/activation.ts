@@ -26,7 +26,7 @@ export function nextActivation(
   return undefined;
 }
 
-/** Whether the profile allows a version to be used. */
+/** True if the profile allows a version to be used. */
 export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean {
   return when === "after-outbox" || entry.standing !== "pending";
 }

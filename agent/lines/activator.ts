@@ -1,6 +1,6 @@
 /**
- * Switches lines to versions: recovers the model from the outbox's store (exact, or a typed error), installs
- * it into a slot, switches the link, then appends the fact. A restart at any step leads to the same state.
+ * Switches lines to versions. It recovers the model from the outbox's store (exact, or a typed error), installs it into
+ * a slot, switches the link, then appends the fact. A restart at any step leads to the same state.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -45,7 +45,7 @@ const refusedMs = 10 * 60_000;
 interface Change {
   readonly line: string;
   readonly versionId: Hash;
-  /** What the line's link named before; undefined: nothing. */
+  /** The version that the line's link named before; undefined: nothing. */
   readonly previous: Hash | undefined;
   readonly isChosen: boolean;
 }
@@ -58,7 +58,7 @@ export interface BaseFolder {
 
 export class Activator {
   readonly #queue = new SerialQueue();
-  /** By line, the version that a hook refused last, and until when it is not tried by itself. */
+  /** The version of each line that a hook refused last, and until when it is not tried by itself. */
   readonly #refused = new Map<
     string,
     { readonly versionId: Hash; readonly untilMs: number; readonly error: StemmaError }
@@ -156,7 +156,7 @@ export class Activator {
   }
 
   /**
-   * As `base`, compared with its manifest; installed again where it is damaged.
+   * Returns the base as `base`, compared with its manifest; installed again where it is damaged.
    * @throws DISK_BUDGET_EXHAUSTED, ROOT_MISMATCH
    */
   async soundBase(line: string): Promise<BaseFolder | undefined> {

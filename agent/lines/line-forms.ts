@@ -23,16 +23,19 @@ export interface LineFormsOptions {
 }
 
 export class LineForms {
-  /** By line, the form for the version that it ran when it was read. */
+  /** The form of each line for the version that it ran when it was read. */
   readonly #known = new Map<string, { readonly versionId: Hash; readonly form: SampleForm }>();
 
   constructor(private readonly options: LineFormsOptions) {}
 
-  /** What samples of a line need now; {} where neither a model with an architecture nor a setting decides it. */
+  /**
+   * Returns the form that samples of a line need now; {} where neither a model with an architecture nor a
+   * setting decides it.
+   */
   async of(line: string): Promise<SampleForm> {
     const { config, outbox, current, files } = this.options;
     const set = config.lines[line]?.dataset;
-    // Other readers have parameters of these names too, with other values.
+    // The parameters of these names have other values in other readers.
     const dataset = set?.reader === "samples" ? set.parameters : undefined;
     const declared = dataset?.["targets"];
     const targets =

@@ -1,7 +1,7 @@
 /**
- * The input pipeline that is installed beside a version (ME8): of a version from the server what its offer brought; of
- * one that this device trained what its own record describes, or that of its base, whose inputs the application made
- * when it gave the samples.
+ * Provides the input pipeline that is installed beside a version (ME8). For a version from the server that is
+ * what its offer brought; for one that this device trained what its own record describes, or that of its
+ * base, whose inputs the application made when it gave the samples.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
@@ -18,7 +18,7 @@ export interface PipelineSources {
   readonly objects: Pick<ObjectReader, "has" | "read">;
   readonly current: Pick<CurrentStore, "fileOf">;
   entry(versionId: Hash): Pick<OutboxEntry, "origin" | "pipeline"> | undefined;
-  /** What the folder of the version had, where it is installed again. */
+  /** The pipeline file that the version's folder had, where it is installed again. */
   readonly before: Uint8Array | undefined;
 }
 

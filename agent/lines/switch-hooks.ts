@@ -27,7 +27,7 @@ export interface SwitchHooksOptions {
 export interface LineSwitch {
   readonly line: string;
   readonly to: InstalledModel;
-  /** Undefined: the line ran none. */
+  /** The model before; undefined: the line ran none. */
   readonly from: InstalledModel | undefined;
   /** The line returns to what it ran, because a hook failed. */
   readonly isReturn: boolean;

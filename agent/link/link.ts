@@ -23,7 +23,7 @@ export interface LinkHandlers {
   /** A session is open and subscribed. */
   onOpen(session: number): void;
   onClosed(session: number, why: string): void;
-  /** Something came on the topic of the server's messages; whose it is, is not known. @throws StemmaError */
+  /** Takes a message that came on the topic of the server's messages; whose it is, is not known. @throws StemmaError */
   onMessage(payload: Uint8Array): void;
   onBlock(transfer: string, block: Block): void;
 }
@@ -39,19 +39,22 @@ export interface LinkOptions {
   readonly identity: LinkIdentity;
 }
 
-/** What the link uses of an MQTT client. */
+/** The part of an MQTT client that the link uses. */
 export type LinkClient = Pick<
   MqttClient,
   "on" | "once" | "end" | "endAsync" | "subscribeAsync" | "publish" | "publishAsync"
 >;
 
-/** How the link proves who this device is, and judges whom it talks to. */
+/** The identity of this device for the link, which also judges whom it talks to. */
 export interface LinkIdentity {
-  /** Whether connections to this address are made by `dial`. */
+  /** True if connections to this address are made by `dial`. */
   judges(address: string): boolean;
   /** @throws CERTIFICATE_REFUSED where it is not the server */
   dial(address: string): Promise<Duplex>;
-  /** Before each connection. @param wasRefused whether the server did not admit the device last */
+  /**
+   * Renews the certificate before a connection, if it is due. @param wasRefused whether the server did not
+   * admit the device last
+   */
   renewIfDue(wasRefused: boolean): Promise<void>;
   /** A client of another network than this machine's, which needs no sockets; absent: `judges` and `dial` decide. */
   connect?(address: string, options: IClientOptions): LinkClient;
@@ -63,7 +66,7 @@ export interface SendOptions {
 }
 type Phase = "stopped" | "waiting" | "connecting" | "open";
 
-/** What repeats is logged at growing distances: 1, 2, 4, 8 and so on. */
+/** True if a repeated event is logged now: at growing distances, 1, 2, 4, 8 and so on. */
 function isReported(count: number): boolean {
   return Number.isInteger(Math.log2(count));
 }
@@ -73,7 +76,7 @@ export class Link {
   #client: LinkClient | undefined;
   #session = 0;
   #previousSession = 0;
-  /** What this session states, signed before it begins: a key that is elsewhere may take its time. */
+  /** The state messages of this session, signed before it begins: a key that is elsewhere may take its time. */
   #states: Readonly<Record<"online" | "offline", BodyOf<"state">>> | undefined;
   #sequence = 0;
   #attempt = 0;
@@ -96,7 +99,7 @@ export class Link {
   get session(): number {
     return this.#session;
   }
-  /** Why the last session or attempt ended; empty while all is well. */
+  /** The reason why the last session or attempt ended; empty while all is well. */
   get lastError(): string {
     return this.#lastError;
   }

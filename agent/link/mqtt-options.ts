@@ -1,6 +1,6 @@
 /**
- * How this device speaks MQTT: 3.1.1, clean sessions, time-outs that ride out the failover of a broker
- * cluster (measured gaps of 9 to 15 s). Pure.
+ * Sets up this device's MQTT: 3.1.1, clean sessions, time-outs that ride out the failover of a broker cluster
+ * (measured gaps of 9 to 15 s). Pure.
  */
 import type { IClientOptions } from "mqtt";
 import type { Profile } from "../settings/profile.js";

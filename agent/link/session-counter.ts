@@ -1,7 +1,6 @@
 /**
- * The session counter: incremented for each CONNECT and durable before it, so that no two sessions of a
- * device ever have the same number (docs/formats.md, "Session counter"). Also stores which session was
- * accepted last.
+ * Counts the sessions of a device, durably before each CONNECT. So no two sessions of a device ever have the
+ * same number (docs/formats.md, "Session counter"). Also stores which session was accepted last.
  */
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -72,7 +71,7 @@ function checkOf({ session, accepted }: Counter): number {
   return crc32(`${session} ${accepted}`);
 }
 
-/** Undefined where the file is damaged. One that a person wrote has no check. */
+/** Parses a counter; undefined where the file is damaged. One that a person wrote has no check. */
 function readCounter(text: string): Counter | undefined {
   let value: Partial<Counter> & { readonly check?: number };
   try {

@@ -1,6 +1,6 @@
 /**
- * The file that a download is received into, and next to it the file with the state from which the download
- * is resumed after a restart. Knows nothing of the link.
+ * Keeps the file that a download is received into, and the state from which it is resumed after a restart.
+ * The state is a file next to it. Knows nothing of the link.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -65,7 +65,7 @@ export class DownloadFile {
     await this.file.close();
   }
 
-  /** After `close`: removes what the download has stored. */
+  /** Removes what the download has stored, after `close`. */
   async remove(): Promise<void> {
     await this.files.remove(this.paths.state);
     await this.files.remove(this.paths.data);

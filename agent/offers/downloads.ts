@@ -57,9 +57,7 @@ export interface Download {
   done(): Promise<void>;
 }
 
-/**
- * What the server may code a download against: versions that this device holds completely, and their tensors.
- */
+/** The terms for coding a download: versions that this device holds completely, and their tensors. */
 export interface DownloadTerms {
   /** Format of tensor coding to ask for. */
   readonly codec: number;
@@ -160,7 +158,7 @@ export class Downloads {
     }
   }
 
-  /** What a receiver accepts of this download, before anything is allocated for it. */
+  /** Returns what a receiver accepts of this download, before anything is allocated for it. */
   #receiverOptions(
     transfer: string,
     refs: readonly ObjectRef[],

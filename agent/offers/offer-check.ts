@@ -57,7 +57,7 @@ export function checkOffer(
   return { record, carried };
 }
 
-/** What is fetched beside a model's own objects. */
+/** The objects that are fetched beside a model's own. */
 export interface OfferExtras {
   readonly optimizer: Hash | undefined;
   readonly pipeline: Hash | undefined;

@@ -43,7 +43,7 @@ export interface OffersOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly diskUse: () => Promise<DiskUse>;
-  /** Whether trainings of the line go on from the optimizer's state of their base, which is then fetched, too. */
+  /** True if trainings of the line go on from the optimizer's state of their base, which is then fetched, too. */
   readonly resumesOptimizer: (line: string) => boolean;
   readonly releases: Pick<ReleaseTrust, "requireOffered">;
 }
@@ -68,9 +68,9 @@ const maxSmallBytes = 64 * 1024 * 1024;
 /** An offered version whose leaves are known and checked. */
 interface OfferedVersion {
   readonly offer: Offer;
-  /** Of the model, and of the optimizer's state where it is fetched. */
+  /** The leaves of the model, and of the optimizer's state where it is fetched. */
   readonly leaves: LeafTable;
-  /** Its small objects that are not in the store. */
+  /** The small objects of the version that are not in the store. */
   readonly carried: SmallObjects;
   readonly pipeline: Hash | undefined;
   /** Bytes of all its tensors. */

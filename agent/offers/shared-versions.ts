@@ -1,7 +1,7 @@
 /**
- * The versions that the server may code an offered version against: its bases that are complete here, then
- * the line's active and newest versions, then the bases of all these. Best first; the server takes the first
- * that fits.
+ * Finds the versions that the server may code an offered version against. Those are its bases that are
+ * complete here, then the line's active and newest versions, then the bases of all these. Best first; the
+ * server takes the first that fits.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -34,7 +34,7 @@ export async function sharedVersions(
   };
 }
 
-/** Whether the server can code against a version: it has recorded it, and this device still has it. */
+/** True if the server can code against a version: it has recorded it, and this device still has it. */
 function serverHas(outbox: Pick<Outbox, "entry">, id: Hash): boolean {
   const entry = outbox.entry(id);
   return entry !== undefined && entry.standing !== "pending";

@@ -51,7 +51,7 @@ export type AgentFact =
       readonly tensorBytes: number;
       /** The line runs it only after an offer that is not staged. */
       readonly staged?: true;
-      /** Its input pipeline (object of kind "pipeline"); absent: it came without one. */
+      /** The input pipeline (object of kind "pipeline"); absent: it came without one. */
       readonly pipeline?: Hash;
     })
   /** A signed receipt came and was verified. */
@@ -96,7 +96,7 @@ export type AgentFact =
       readonly invocation: number;
       readonly because: string;
       readonly samplesEnd: number;
-      /** Absent in journals of earlier releases, whose trainings do not begin again. */
+      /** The training; absent in journals of earlier releases, whose trainings do not begin again. */
       readonly job?: BegunJob;
     })
   /** A training that was cut short goes on, or begins again where it left no state. */
@@ -106,7 +106,7 @@ export type AgentFact =
       readonly invocation: number;
       /** Steps in its saved state at that time; absent without one. */
       readonly iteration?: number;
-      /** How far its newest pass over samples was at that time; absent without one. */
+      /** The progress of its newest pass over samples at that time; absent without one. */
       readonly pass?: SavedProgress["pass"];
     })
   /** The agent was stopped in order while it trained: this try does not count against the training. */

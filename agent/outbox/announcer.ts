@@ -8,12 +8,12 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { backoffMs, type Backoff } from "../resources/backoff.js";
 import { awaitingReceipts, toAnnounce, type OutboxState } from "./outbox-state.js";
 
-/** What became of an announcement in this session. */
+/** The state of an announcement in this session. */
 export interface Attempt {
   /** `moving`: blocks are under way. `refused`: not again in this session. */
   readonly phase: "announced" | "moving" | "parked" | "refused";
   readonly count: number;
-  /** Monotonic time. */
+  /** The time of the next try, monotonic. */
   readonly retryAtMs: number;
 }
 export type Attempts = ReadonlyMap<Hash, Attempt>;

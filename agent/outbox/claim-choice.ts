@@ -1,10 +1,10 @@
 /**
- * Whether a version is announced as a claim: with its recipe and data, and without its tensors, which stay here until
- * the server has proved it. Only the server's receipt `released` ever lets them go. Pure.
+ * Decides whether a version is announced as a claim, without its tensors. It goes with its recipe and data; the tensors
+ * stay here until the server has proved it. Only the server's receipt `released` ever lets them go. Pure.
  */
 import type { OutboxEntry, OutboxState } from "./outbox-state.js";
 
-/** What a line reports of the models that it trains. */
+/** The way that a line reports the models that it trains. */
 export type LineApproach = "parameters" | "provenance";
 
 /** Versions that wait for their proof at a time; more are sent with their tensors. */

@@ -1,4 +1,4 @@
-/** Which objects of its own store the outbox keeps for a version. */
+/** Finds which objects of its own store the outbox keeps for a version. */
 import { isStemmaError } from "../../shared/errors.js";
 import { modelObjectsOf, sentObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
@@ -9,8 +9,9 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OutboxEntry } from "./outbox-state.js";
 
 /**
- * Of a version that this device made, also what its training used; of others that never came here. The engine
- * is part of the agent's installation, and recipes of the fleet's own are kept beside the outbox.
+ * Returns the objects of a version's model, and for one that this device made also what its training used;
+ * for other versions that never came here. The engine is part of the agent's installation, and recipes of the
+ * fleet's own are kept beside the outbox.
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH where record or tree cannot be read
  */
 export async function neededObjects(

@@ -248,7 +248,7 @@ export class OutboxFold {
     line.activations.splice(0, firstPending < 0 ? surplus : Math.min(surplus, firstPending));
   }
 
-  /** Of a trained version stays what names it, until a backup covers it. */
+  /** Forgets a version; what names a trained one stays until a backup covers it. */
   #forget(versionId: Hash): void {
     const entry = this.#entries.get(versionId);
     if (entry === undefined) return;
@@ -293,8 +293,8 @@ export class OutboxFold {
   }
 
   /**
-   * Everything recorded from `position` on counts as never received. A version that is forgotten already cannot
-   * be announced again.
+   * Counts everything recorded from `position` on as never received. A version that is forgotten already
+   * cannot be announced again.
    */
   #restore(position: number): void {
     for (const entry of this.#entries.values())

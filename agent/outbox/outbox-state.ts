@@ -1,8 +1,8 @@
 /**
- * The state that an agent's journal adds up to: for each version here, how far the server has confirmed it; for
- * each line, which version is the newest and which one runs. Types and queries; outbox-fold.ts applies facts. Its
- * size depends on what the device has, not on how long it has run: of a forgotten version only the receipt stays,
- * until a backup of the server covers it.
+ * Defines the state that an agent's journal adds up to. It has, for each version here, how far the server has
+ * confirmed it; for each line, which version is the newest and which one runs. Types and queries;
+ * outbox-fold.ts applies facts. Its size depends on what the device has, not on how long it has run: of a
+ * forgotten version only the receipt stays, until a backup of the server covers it.
  *
  * Invariants: a version's state only moves forward (pending → recorded → stored → released) unless
  * the server was restored; only a released version is ever forgotten; a line's sequence numbers are
@@ -21,7 +21,7 @@ export interface SampleRange {
   readonly to: number;
 }
 
-/** What makes a training begin again as the same training: with it, base and engine give the same bits. */
+/** The members that make a training begin again as the same one: with them, base and engine give the same bits. */
 export interface BegunJob {
   readonly base: Hash;
   readonly recipe: string;
@@ -32,7 +32,7 @@ export interface BegunJob {
   readonly seed: string;
   /** The samples that it reads, which stay until it has ended; null for other data. */
   readonly samples: SampleRange | null;
-  /** Who asked for it; absent: a schedule. */
+  /** The caller who asked for it; absent: a schedule. */
   readonly by?: Caller;
   /** The server's request that asked for it. */
   readonly request?: string;
@@ -59,7 +59,7 @@ export interface OutboxEntry {
   readonly sequence: number;
   readonly bases: readonly Hash[];
   readonly tensorBytes: number;
-  /** Of a version from the server: its input pipeline (object of kind "pipeline"); absent: it came without one. */
+  /** The input pipeline of a version from the server (object of kind "pipeline"); absent: it came without one. */
   readonly pipeline?: Hash | undefined;
   /** Bytes of what its training used and left beside the model; absent where there is nothing. */
   readonly usesBytes?: number | undefined;
@@ -67,20 +67,20 @@ export interface OutboxEntry {
   readonly metric: Metric | null;
   readonly samples: SampleRange | null;
   readonly standing: Standing;
-  /** Since when the server knows it as a claim, without its tensors; undefined: it does not. */
+  /** The time since when the server knows it as a claim, without its tensors; undefined: it does not. */
   readonly claimedAtMs?: number | undefined;
   readonly backedUp: boolean;
-  /** Its position in the server's journal; undefined before its receipt. */
+  /** The position in the server's journal; undefined before its receipt. */
   readonly position: number | undefined;
   readonly name: string;
   /** The server's counter; undefined before its receipt. */
   readonly version: number | undefined;
   readonly refusal: { readonly code: string; readonly message: string; readonly atMs: number } | undefined;
-  /** Its position, from 1, among all that each of its lines has had here. */
+  /** The position, from 1, among all that each of its lines has had here. */
   readonly orders: Readonly<Record<string, number>>;
 }
 
-/** What is kept of a forgotten version, so that a loss at the server can be named. */
+/** The part of a forgotten version that is kept, so that a loss at the server can be named. */
 export type KeptReceipt = Pick<OutboxEntry, "versionId" | "line" | "sequence" | "name" | "version"> & {
   readonly position: number;
 };
@@ -99,13 +99,13 @@ export interface BegunTraining {
   readonly because: string;
   readonly job: BegunJob;
   /**
-   * How often it began since it last made progress, without the tries that ended because the agent was stopped in
-   * order.
+   * The number of times it began since it last made progress, without the tries that ended because the agent
+   * was stopped in order.
    */
   readonly tries: number;
   /** Most steps that its saved state had when it went on; absent: it never went on from one. */
   readonly iteration?: number | undefined;
-  /** Its furthest pass over samples when it went on. */
+  /** The furthest pass over samples when it went on. */
   readonly pass?: SavedProgress["pass"];
   /** The last try ended because the agent was stopped in order. */
   readonly isPaused: boolean;
@@ -119,7 +119,7 @@ export interface LineState {
   readonly versions: readonly Hash[];
   /** Versions that the line is not to run by itself, oldest first: staged, and not activated since. */
   readonly staged: readonly Hash[];
-  /** How many versions the line has had here. */
+  /** The number of versions that the line has had here. */
   readonly arrivals: number;
   /**
    * The highest position among them (OutboxEntry.orders) of one that the line ran, or that was passed over because
@@ -137,7 +137,7 @@ export interface LineState {
   readonly begun: BegunTraining | undefined;
 }
 
-/** Why the server is not believed, and since when. */
+/** The reason why the server is not believed, and since when. */
 export interface Distrust {
   readonly text: string;
   readonly atMs: number;
@@ -161,7 +161,7 @@ export interface OutboxState {
    * them explains a later loss.
    */
   readonly knownRestores: readonly Hash[];
-  /** Why the server is not believed now. */
+  /** The reason why the server is not believed now; undefined: it is. */
   readonly distrust: Distrust | undefined;
   /** Versions that were deleted here and that restores of the server may have lost; newest last. */
   readonly lost: readonly KeptReceipt[];
@@ -171,7 +171,7 @@ export interface OutboxState {
 export interface SeenHead {
   readonly length: number;
   readonly chain: Hash;
-  /** RFC 6962 root. */
+  /** The RFC 6962 root. */
   readonly root: Hash;
 }
 
@@ -243,7 +243,7 @@ function startsOf(state: OutboxState): ReadonlySet<Hash> {
   return new Set([...begun, ...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
 }
 
-/** Whether a version is here only because the server staged it for this line, which has not run it since. */
+/** True if a version is here only because the server staged it for this line, which has not run it since. */
 export function isOnlyStaged(state: OutboxState, line: string, versionId: Hash): boolean {
   const entry = state.entries.get(versionId);
   const isStaged = state.lines.get(line)?.staged.includes(versionId) === true;
@@ -266,7 +266,7 @@ export function keptVersions(
   releasedWhen: "stored" | "backed-up",
 ): readonly KeptVersion[] {
   const kept = [...state.entries.values()];
-  // Only the newest: the server waits for no other one.
+  // The newest of them alone counts: the server waits for no other one.
   const staged = [...state.lines.values()].flatMap((line) => line.staged.slice(-1));
   const needed = new Set([...startsOf(state), ...staged]);
   return kept.flatMap((entry) =>

@@ -55,7 +55,7 @@ export interface OutboxOptions {
    * many. Default 2000.
    */
   readonly compactAfter?: number | undefined;
-  /** Of the pack store (PackStoreOptions). */
+  /** The size of the pack store's decoded cache (PackStoreOptions). */
   readonly decodedCacheBytes?: number | undefined;
 }
 

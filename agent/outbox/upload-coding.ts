@@ -32,14 +32,14 @@ import { readOptimizer, readVersion } from "./read-version.js";
 export interface UploadCodingOptions {
   readonly objects: ObjectReader;
   readonly files: Files;
-  /** For coded streams while they are sent. */
+  /** The folder for coded streams while they are sent. */
   readonly folder: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly link: Profile["link"];
   /** A quarter of it bounds what coding one tensor may hold. */
   readonly memoryLimitMb: number;
-  /** Whether the disk budget has space for a coded stream of so many bytes. */
+  /** True if the disk budget has space for a coded stream of so many bytes. */
   mayTake(bytes: number): Promise<boolean>;
 }
 
@@ -66,7 +66,7 @@ export class UploadCoding {
       if (name.endsWith(codingSpoolEnding)) await files.remove(join(folder, name));
   }
 
-  /** Whether this want may be answered by coded tensors at all. */
+  /** True if this want may be answered by coded tensors at all. */
   mayCode(want: Want): boolean {
     return (
       this.options.link.coding !== "never" &&

@@ -1,6 +1,6 @@
 /**
- * Answers the server's wants with blocks: one running sender per transfer, created again from each want, so
- * that it does not have to survive a restart. What is worth coding is coded first, in the background
+ * Answers the server's wants with blocks. There is one running sender per transfer, created again from each
+ * want, so that it does not have to survive a restart. What is worth coding is coded first, in the background
  * (upload-coding.ts). Knows the link only as a function.
  */
 import { messageOf } from "../../shared/error-text.js";
@@ -34,7 +34,7 @@ export interface UploadsOptions {
   readonly log: Log;
   /** Block size of the profile; the want's is used where it is smaller. */
   readonly blockBytes: number;
-  /** Absent: everything is sent raw. */
+  /** The coding; absent: everything is sent raw. */
   readonly coding?: Pick<UploadCoding, "mayCode" | "prepare">;
   /** Sends and waits for the link's pace; false when no session is open. */
   send(transfer: string, message: ManifestPart | Block): Promise<boolean>;
@@ -275,7 +275,7 @@ export class Uploads {
 }
 
 /**
- * Whether a want asks for the transfer that is under way: the same objects on the same terms, and a stream of
+ * True if a want asks for the transfer that is under way: the same objects on the same terms, and a stream of
  * the same length.
  */
 function answers({ want, sender }: Upload, asked: Want): boolean {

@@ -1,4 +1,4 @@
-/** How many bytes a version of this device has, as it declares them to the server. */
+/** Counts the bytes of a version of this device, as it declares them to the server. */
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import { sentStreamsOf } from "../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -6,11 +6,11 @@ import { distinctTrees } from "../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 
 export interface VersionSizes {
-  /** Of the model's tensors. */
+  /** The size of the model's tensors. */
   readonly tensorBytes: number;
-  /** Of the tensors of checkpoints and optimizer state. */
+  /** The size of the tensors of checkpoints and optimizer state. */
   readonly usesTensorBytes: number;
-  /** Of each object that streams and that the device sends, in the record's order. */
+  /** The size of each object that streams and that the device sends, in the record's order. */
   readonly streamedBytes: readonly number[];
 }
 

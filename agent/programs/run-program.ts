@@ -7,11 +7,11 @@ import type { Clock } from "../../shared/ports.js";
 
 export interface ProgramRun {
   readonly exec: readonly string[];
-  /** Its current directory. */
+  /** The current directory of the program. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly timeoutSeconds: number;
-  /** What it gets on its standard input; absent: nothing. */
+  /** The bytes for its standard input; absent: none. */
   readonly input?: Uint8Array;
 }
 
@@ -33,9 +33,9 @@ const maxErrorCharacters = 8192;
 
 type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
-/** How a program ended. */
+/** The end of a program. */
 export interface ProgramEnd extends Exit {
-  /** Why this process ended it; undefined: it ended by itself, or something else ended it. */
+  /** The reason why this process ended it; undefined: it ended by itself, or something else ended it. */
   readonly reason: "stopped" | "timed-out" | "too-large" | undefined;
   /** The end of what it wrote as errors. */
   readonly errors: string;

@@ -35,7 +35,7 @@ async function straysOf(workFolder: string): Promise<readonly number[]> {
     names
       .filter((name) => /^[1-9][0-9]*$/.test(name) && Number(name) !== process.pid)
       .map(async (name) => {
-        // Of another user, or ended since: not readable, and not the trainer's.
+        // The environment is not readable for another user's process, or one that ended since: it is not the trainer's.
         const environment = await readFile(`/proc/${name}/environ`, "latin1").catch(() => "");
         return `\0${environment}`.includes(marker) ? Number(name) : undefined;
       }),

@@ -1,5 +1,5 @@
 /**
- * Checks that only the owner of agent.json (or root) can change the program that an external trainer runs: the
+ * Checks that only the owner of agent.json (or root) can change the program that an external trainer runs. That is the
  * program itself, files among its arguments, and every folder above them. Hashes them for the provenance.
  */
 import { createHash } from "node:crypto";
@@ -90,7 +90,7 @@ async function checkFile(
     }
 }
 
-/** Why others than the owner may change a file, or what a folder contains; undefined where they may not. */
+/** Returns why others than the owner may change a file, or what a folder contains; undefined where they may not. */
 function whoElseMayChange(found: Stats, isLeaf: boolean, owner: number | undefined): string | undefined {
   if (owner === undefined) return undefined;
   if (found.uid !== owner && found.uid !== 0) return `belongs to the user ${found.uid}`;

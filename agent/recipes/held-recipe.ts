@@ -31,7 +31,7 @@ const maxFileBytes = 2 * maxBundleBytes;
 const pathOf = (folder: string, name: string): string => join(folder, `${name}.json`);
 
 /**
- * Undefined where the name has none.
+ * Reads a recipe; undefined where the name has none.
  * @throws RECIPE_INVALID for a file that is damaged or of other bytes than it states
  */
 export async function readHeldRecipe(

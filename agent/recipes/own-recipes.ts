@@ -43,12 +43,12 @@ export interface RecipeStatus {
   /** Null: the server has not brought it. */
   readonly recipe: Hash | null;
   readonly version: number | null;
-  /** Why it is not run although it is here; null: it is. */
+  /** The reason why it is not run although it is here; null: it is. */
   readonly refused: string | null;
 }
 
 export interface OwnRecipesStatus {
-  /** How this device confines their code, in words; it runs none where it cannot. */
+  /** A description of how this device confines their code; it runs none where it cannot. */
   readonly confinement: string;
   readonly recipes: readonly RecipeStatus[];
 }
@@ -160,7 +160,7 @@ export class OwnRecipes {
     return held;
   }
 
-  /** Why no training by this recipe can begin now; undefined: one can, as far as is known before. */
+  /** Returns why no training by this recipe can begin now; undefined: one can, as far as is known before. */
   async whyNot(name: string): Promise<string | undefined> {
     try {
       await this.require(name);
@@ -182,7 +182,7 @@ export class OwnRecipes {
     return await placeRecipe(bundle, { folder, confinement: this.options.config.recipes.confinement });
   }
 
-  /** For the status. */
+  /** Returns the recipes for the agent's status. */
   async status(): Promise<OwnRecipesStatus | null> {
     if (this.names.size === 0) return null;
     const recipes: RecipeStatus[] = [];
@@ -199,7 +199,7 @@ export class OwnRecipes {
     return { confinement: await this.#confinement(), recipes };
   }
 
-  /** How this device confines their code, in words. */
+  /** Describes how this device confines their code. */
   async #confinement(): Promise<string> {
     const { whyUnconfined } = await import("../../shared/train/own-recipes/confinement.js");
     const why = await whyUnconfined().catch(messageOf);

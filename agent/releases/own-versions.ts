@@ -1,6 +1,6 @@
 /**
- * The versions that this device made and has deleted since: 32 bytes each, in a file that only grows (280 KB for a year
- * of hourly versions). Offered again, they need no release.
+ * Remembers the versions that this device made and has deleted since. A file that only grows has 32 bytes of
+ * each (280 KB for a year of hourly versions). Offered again, they need no release.
  */
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";

@@ -78,7 +78,7 @@ export async function pinByHand(
   return "pinned";
 }
 
-/** What the device pinned; what the enrolment brings is pinned now, where nothing was. */
+/** Returns the root that the device pinned; what the enrolment brings is pinned now, where nothing was. */
 export async function pinOf(
   files: Files,
   home: string,

@@ -1,8 +1,8 @@
 /**
- * What this device trusts of its fleet's releases, durably, and which versions it may therefore install. The pinned
- * root comes from the device's owner (`stemma agent trust`, or the enrolment at its first use); a server cannot change
- * it, nor weaken what was pinned. Time is the server's signed time or the latest that this device has ever seen of it,
- * never this device's own clock. (docs/releases.md)
+ * Keeps durably what this device trusts of its fleet's releases, and which versions it may therefore install.
+ * The pinned root comes from the device's owner (`stemma agent trust`, or the enrolment at its first use); a
+ * server cannot change it, nor weaken what was pinned. Time is the server's signed time or the latest that
+ * this device has ever seen of it, never this device's own clock. (docs/releases.md)
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -32,7 +32,7 @@ export interface RestoreOwner {
 export interface ReleaseTrustOptions {
   readonly files: Files;
   readonly home: string;
-  /** What the device pinned; undefined: nothing. */
+  /** The root and policy that the device pinned; undefined: none. */
   readonly pin: ReleasePin | undefined;
   readonly policy: ReleasePolicy;
   /** The server's time, where this device knows it now; milliseconds since 1970. */
@@ -43,7 +43,7 @@ export interface ReleaseTrustOptions {
 /** A version that is to be installed. */
 export interface Candidate {
   readonly versionId: Hash;
-  /** This device trained or saved it. */
+  /** True if this device trained or saved it. */
   readonly isOwn: boolean;
 }
 
@@ -58,7 +58,10 @@ export class ReleaseTrust {
     private file: TrustedFile | undefined,
   ) {}
 
-  /** What a crash or a damaged disk left falls back to the pinned root; the server sends the rest again. */
+  /**
+   * Opens the trusted releases; after a crash or with a damaged disk they fall back to the pinned root, and
+   * the server sends the rest again.
+   */
   static async open(options: ReleaseTrustOptions): Promise<ReleaseTrust> {
     const { files, home, pin } = options;
     const folder = join(home, "releases");
@@ -108,7 +111,7 @@ export class ReleaseTrust {
   }
 
   /**
-   * Whether a version may be installed, by what is trusted now.
+   * Requires that a version may be installed, by what is trusted now.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
   async requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
@@ -146,8 +149,8 @@ export class ReleaseTrust {
   }
 
   /**
-   * As `requireInstallable`, for an offered version; where it brings a manifest, that is the signed one and of this
-   * version, and names the input pipeline that is offered with it.
+   * Requires as `requireInstallable` for an offered version; where it brings a manifest, that is the signed
+   * one and of this version, and names the input pipeline that is offered with it.
    * @returns the pipeline that may be installed: the server's word for one is enough only where it is for a version
    * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN too
    */
@@ -175,14 +178,14 @@ export class ReleaseTrust {
     return pipeline?.id;
   }
 
-  /** Whose signature a restore of the server needs: the owner's, where this device demands releases. */
+  /** Returns the owner whose signature a restore of the server needs, where this device demands releases. */
   restoreOwner(fleet: string): RestoreOwner | undefined {
     if (this.policy !== "required") return undefined;
     return { fleet, root: this.file?.trusted.root.signed };
   }
 
   /**
-   * Whether a recipe of the fleet's own may be run, by what is trusted now: it is code, so it is asked each time.
+   * Requires that a recipe of the fleet's own may be run, by what is trusted now: it is code, so it is asked each time.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
   async requireRecipe(recipe: Hash): Promise<void> {
@@ -194,7 +197,7 @@ export class ReleaseTrust {
     await this.own.add(versionIds);
   }
 
-  /** For the status. */
+  /** The releases for the agent's status. */
   get status(): ReleaseStatus {
     const { root, targets, timestamp } = this.file?.trusted ?? {};
     return {
@@ -205,7 +208,10 @@ export class ReleaseTrust {
     };
   }
 
-  /** Never earlier than what was seen before: a server that states an old time keeps nothing valid. */
+  /**
+   * Returns the present time, never earlier than what was seen before: a server that states an old time keeps
+   * nothing valid.
+   */
   #nowMs(): number {
     return Math.max(this.file?.latestMs ?? 0, this.options.serverTimeMs() ?? 0);
   }

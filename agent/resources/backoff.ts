@@ -8,11 +8,11 @@ export interface Backoff {
 }
 
 /**
- * Between attempts to connect: short waits first, then two minutes, so that a fleet that lost its server does
- * not flood it.
+ * The pauses between attempts to connect: short waits first, then two minutes, so that a fleet that lost its
+ * server does not flood it.
  */
 export const connectBackoff: Backoff = { firstMs: 500, maxMs: 120_000 };
-/** After the server refused the device (unknown, revoked, quarantined): a person has to act first. */
+/** The pauses after the server refused the device (unknown, revoked, quarantined): a person has to act first. */
 export const refusedBackoff: Backoff = { firstMs: 60_000, maxMs: 15 * 60_000 };
 
 /** Milliseconds to wait after failed attempt number `attempt` (from 1): doubled each time, up to `maxMs`. */

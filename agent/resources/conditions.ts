@@ -22,7 +22,7 @@ const maxFileBytes = 4096;
 /** Clocks of file systems may be a little ahead. */
 const aheadMs = 60_000;
 
-/** What is stated now, or why nothing is. */
+/** Reads the conditions that are stated now, or why none are. */
 export async function readConditions(
   files: Pick<Files, "stat" | "read">,
   clock: Pick<Clock, "now">,
@@ -45,7 +45,7 @@ export async function readConditions(
   }
 }
 
-/** Whether what a rollout asks for is stated. Pure. */
+/** Decides whether the conditions that a rollout asks for are stated. Pure. */
 export function judgeConditions(
   { power, links }: ConditionNeeds,
   stated: Conditions | string,

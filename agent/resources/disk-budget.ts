@@ -44,7 +44,7 @@ function reservedAgainst(purpose: DiskPurpose, reserve: Profile["disk"]["reserve
 }
 
 /**
- * Whether `needBytes` more may be written for a purpose, by the profile's budget and by what the file
+ * Decides whether `needBytes` more may be written for a purpose, by the profile's budget and by what the file
  * system has left, whichever is tighter.
  */
 export function judgeDisk(
@@ -83,7 +83,7 @@ export interface KeptVersion {
 }
 
 /**
- * Which versions may be forgotten: released, not active, not needed, and beyond the last N released of their
+ * Returns the versions that may be forgotten: released, not active, not needed, and beyond the last N released of their
  * line. A version that several lines have may be forgotten only if this holds in all of them.
  */
 export function forgettable(versions: readonly KeptVersion[], keepLast: number): readonly string[] {

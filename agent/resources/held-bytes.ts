@@ -1,7 +1,7 @@
-/** How much of a model may be held in memory while it is saved or installed. Pure. */
+/** Limits how much of a model may be held in memory while it is saved or installed. Pure. */
 import type { Profile } from "../settings/profile.js";
 
-/** Of the memory of a training: it may run at the same time. */
+/** The share of a training's memory: it may run at the same time. */
 const share = 0.25;
 
 /** Bytes; larger models are streamed, and read again where that is needed. */

@@ -1,6 +1,6 @@
 /**
- * Refuses a model with numbers that are not finite where its base has only finite ones: a training that diverged, or
- * a file that was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
+ * Refuses a model with numbers that are not finite where its base has only finite ones. Such a training diverged, or
+ * the file was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ModelSource } from "../../shared/model/model.js";
@@ -43,7 +43,7 @@ export async function requireFinite(
   }
 }
 
-/** Whether all numbers of a tensor are finite; true for types that have no other ones. */
+/** True if all numbers of a tensor are finite; true for types that have no other ones. */
 async function isFinite(source: TensorSource): Promise<boolean> {
   const float = floats[source.dtype];
   if (float === undefined) return true;

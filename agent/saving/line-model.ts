@@ -1,7 +1,6 @@
 /**
- * Reads a model file that Stemma did not train as the next version of a line: with the architecture and the names
- * of its base, or, where that is opaque, with the same tensors. A file that does not fit is refused with the
- * difference.
+ * Reads a model file that Stemma did not train as the next version of a line. It has the architecture and the names of
+ * its base, or, where that is opaque, the same tensors. A file that does not fit is refused with the difference.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
@@ -77,7 +76,7 @@ function misfit({ where, line, base }: LineFile, difference: string, cause?: unk
   );
 }
 
-/** How many differences a message lists. */
+/** The largest number of differences that a message lists. */
 const shownDifferences = 3;
 
 function listed(differences: readonly string[]): string {
@@ -85,7 +84,10 @@ function listed(differences: readonly string[]): string {
   return `${differences.slice(0, shownDifferences).join("; ")}${more > 0 ? `; and ${more} more` : ""}.`;
 }
 
-/** What differs between two tables of tensors in names, types and shapes; both are in the order of their names. */
+/**
+ * Describes the differences between two tables of tensors in names, types and shapes; both are in the order
+ * of their names.
+ */
 function differencesOf(wanted: LeafTable, found: LeafTable): readonly string[] {
   const differences: string[] = [];
   const left = new Map(found.map((leaf) => [leaf.path, leaf]));

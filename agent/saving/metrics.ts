@@ -1,6 +1,6 @@
 /**
- * What a program states about a model that it trained: metrics.json of an external trainer, and the metrics of
- * `stemma agent save`. Pure.
+ * Parses a program's statements about a model that it trained: metrics.json of an external trainer, and the
+ * metrics of `stemma agent save`. Pure.
  *
  *     { "accuracy": 0.93, "epochs": 5, "note": "night drives",
  *       "metric": {"name": "accuracy", "unit": "%", "lowerIsBetter": false, "before": 91, "after": 93},
@@ -29,7 +29,7 @@ const metricSchema = z.strictObject({
   name: z.string().min(1).max(64),
   unit: z.string().max(32).default(""),
   lowerIsBetter: z.boolean().default(false),
-  /** On samples that were not trained on, before the training and after it. */
+  /** The metric on samples that were not trained on, before the training and after it. */
   before: z.number(),
   after: z.number(),
 });
@@ -82,7 +82,7 @@ export function parseMetrics(value: unknown, where: string, code: ErrorCode): Me
   };
 }
 
-/** As a training by the engine keeps its metric (shared/train/result-metadata.ts). */
+/** Returns the metadata of a metric, as a training by the engine keeps it (shared/train/result-metadata.ts). */
 function flat({ name, unit, lowerIsBetter, before, after }: Metric): ModelMetadata {
   return {
     "metric.name": name,

@@ -1,7 +1,7 @@
 /**
- * Models in: a file that another program of the device trained becomes the next version of a line, durable in the
- * outbox like a model that Stemma trained. The file is read in place. A file whose model the line has already makes
- * no second version, so that a program may repeat a save whose answer it did not get.
+ * Saves a file that another program of the device trained as the next version of a line. It is durable in the
+ * outbox like a model that Stemma trained. The file is read in place. A file whose model the line has already
+ * makes no second version, so that a program may repeat a save whose answer it did not get.
  */
 import { realpath } from "node:fs/promises";
 import { basename, isAbsolute, join, sep } from "node:path";
@@ -27,7 +27,7 @@ export interface SaveFileRequest {
   readonly file: string;
   /** The version that it was trained from, on this device; the one that the line runs when absent. */
   readonly base?: string | undefined;
-  /** As in metrics.json (metrics.ts). */
+  /** The metrics as in metrics.json (metrics.ts). */
   readonly metrics?: unknown;
   /** Absolute paths of files that are kept with the version. */
   readonly attachments?: readonly string[] | undefined;

@@ -1,6 +1,6 @@
 /**
- * Puts a model that Stemma did not train into the outbox, as the next version of its line: what `stemma agent save`
- * and external trainers have in common.
+ * Puts a model that Stemma did not train into the outbox, as the next version of its line. `stemma agent
+ * save` and external trainers have this in common.
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -49,7 +49,7 @@ export interface ModelDetails {
   readonly invocation?: number;
   /** Content hashes of the data that it was trained on, where they are known. */
   readonly data?: readonly Hash[];
-  /** What is known of its making. No engine of Stemma trained it, so it cannot be replayed. */
+  /** The known members of its provenance. No engine of Stemma trained it, so it cannot be replayed. */
   readonly provenance: CommittedMembers;
   /** Fields of the environment that this machine cannot tell. */
   readonly environment?: Environment;

@@ -29,7 +29,7 @@ export interface AnnouncementsOptions {
   readonly outbox: Outbox;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether the server may make the tensors of a version itself, and gets them only where it does not. */
+  /** True if the server may make the tensors of a version itself, and gets them only where it does not. */
   isClaim(entry: OutboxEntry): Promise<boolean>;
   /** False when no session is open. */
   send(body: Body): boolean;
@@ -40,7 +40,7 @@ export interface AnnouncementsOptions {
 
 export class Announcements {
   #attempts: Attempts = new Map();
-  /** What the server knew of each line at the welcome. */
+  /** The head of each line that the server knew at the welcome. */
   #known = new Map<string, LineHead>();
   /** Number of each line's activations that this session has reported. */
   readonly #reported = new Map<string, number>();
@@ -49,7 +49,7 @@ export class Announcements {
 
   constructor(private readonly options: AnnouncementsOptions) {}
 
-  /** A session starts. */
+  /** Forgets the attempts, because a session starts. */
   reset(): void {
     this.#attempts = new Map();
     this.#known = new Map();
@@ -90,7 +90,7 @@ export class Announcements {
     );
   }
 
-  /** What became of a version's announcement in this session. */
+  /** Returns the state of a version's announcement in this session. */
   attempt(versionId: Hash): Attempt | undefined {
     return this.#attempts.get(versionId);
   }

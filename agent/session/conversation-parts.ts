@@ -1,4 +1,4 @@
-/** What a conversation needs, and what it reports to. */
+/** Defines the parts that a conversation needs, and what it reports to. */
 import type { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -35,7 +35,7 @@ export interface ConversationOptions {
     Birth,
     "agentVersion" | "profile" | "runtime" | "oldestProtocol" | "releaseSet" | "releasePolicy"
   >;
-  /** Whether a version is announced as a claim (agent/outbox/claim-choice.ts). */
+  /** True if a version is announced as a claim (agent/outbox/claim-choice.ts). */
   isClaim(entry: OutboxEntry): Promise<boolean>;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
   /** See ServerTrust. */
@@ -64,6 +64,6 @@ export interface ConversationHandlers {
   onTransferRefused(transfer: string, error: StemmaError): boolean;
   /** @param request the server's request that the command belongs to */
   onCommand(command: Command, request: string | undefined): Promise<CommandResult>;
-  /** Something that a person and the server should know: refused, lost, distrusted. */
+  /** Called with something that a person and the server should know: refused, lost, distrusted. */
   onEvent(name: string, text: string, line: string, versionId?: Hash): void;
 }

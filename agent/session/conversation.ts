@@ -60,7 +60,7 @@ export class Conversation {
   #welcomedAtMs = 0;
   #bornAtMs = 0;
   #nextBirthMs = 0;
-  /** When a stale message may make the device ask the server again, and whether one waits for that. */
+  /** The time when a stale message may make the device ask the server again, and whether one waits for that. */
   #askAgainMs = 0;
   #isAskingAgain = false;
   /** Messages are handled serially, so that journal writes keep their order. */
@@ -113,7 +113,7 @@ export class Conversation {
   get isWelcomed(): boolean {
     return this.#open && this.#welcomed;
   }
-  /** What became of a version's announcement in this session. */
+  /** Returns the state of a version's announcement in this session. */
   attempt(versionId: Hash): Attempt | undefined {
     return this.#announcements.attempt(versionId);
   }
@@ -227,7 +227,7 @@ export class Conversation {
     } else this.#askAgain(nowMs);
   }
 
-  /** At most one birth in a while, however many stale messages somebody sends. */
+  /** Asks again by at most one birth in a while, however many stale messages somebody sends. */
   #askAgain(nowMs: number): void {
     this.#isAskingAgain = false;
     this.#askAgainMs = nowMs + birthPauseMs;
@@ -235,8 +235,8 @@ export class Conversation {
   }
 
   /**
-   * Nothing that a server says is believed before it has proven its history. What the fleet's owner signed proves
-   * itself; it may bring the key by which the owner signed a restore.
+   * Handles a message before the welcome: nothing that a server says is believed before it has proven its history. What
+   * the fleet's owner signed proves itself; it may bring the key by which the owner signed a restore.
    */
   async #beforeWelcome(body: Body, correlation: string): Promise<void> {
     if (body.type === "releasePart" && this.#trust.waitsForOwner) {
@@ -441,7 +441,7 @@ function birthOf(
   };
 }
 
-/** What the outbox keeps of a receipt whose signature and proofs were verified. */
+/** Makes the outbox's fact of a receipt whose signature and proofs were verified. */
 function receiptFact(receipt: Receipt, atMs: number): AgentFact {
   const { kind, versionId, position, backedUpTo, name, version, head, fact } = receipt;
   const content = fact === undefined ? undefined : readProvenFact(fact.entry);

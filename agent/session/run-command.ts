@@ -1,3 +1,4 @@
+/** Answers commands of the server: runs them, or refuses those that are stale or not believed. */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -35,7 +36,7 @@ export async function runCommand(
 /** Commands by which a person only looks. */
 const lookingCommands: ReadonlySet<string> = new Set(["logs", "report"]);
 
-/** What the server asks by itself, or a person only to look, is logged at level debug alone. */
+/** Writes a command to the log: one that the server sends by itself, or a person only to look, at level debug alone. */
 export function logCommand(
   log: Log,
   { name }: Command,

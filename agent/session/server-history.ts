@@ -26,22 +26,22 @@ export interface ShownRestores {
   /** Position in the journal from which further ones are asked for. */
   readonly from: number;
   readonly pages: number;
-  /** Those that this device did not know. */
+  /** The restores that this device did not know. */
   readonly unknown: readonly ShownRestore[];
 }
 export const nothingShown: ShownRestores = { from: 0, pages: 0, unknown: [] };
 /** A fact `restored` by its leaf hash; what was recorded from `position` on may be lost. */
 interface ShownRestore {
   readonly leaf: Hash;
-  /** Where the fact is in the journal. */
+  /** The position of the fact in the journal. */
   readonly at: number;
   readonly position: number;
   /** The fleet's owner signed the journal up to this fact. */
   readonly isApproved: boolean;
-  /** Why not, where a signature came. */
+  /** The reason why a signature does not count, where one came. */
   readonly why?: string;
 }
-/** With maxProvenRestores of them on a page: as many restores as a device remembers. */
+/** The largest number of pages: with maxProvenRestores of them on a page, as many restores as a device remembers. */
 const maxPages = 64;
 
 /** `head`: the newest one from now on. `learned`: leaf hashes of restores that this device did not know. */
@@ -51,11 +51,11 @@ interface Believed {
 }
 export type ServerHistory =
   | ({ readonly verdict: "continued" } & Believed)
-  /** Everything recorded from `position` on has to be announced again. */
+  /** A restore: everything recorded from `position` on has to be announced again. */
   | ({ readonly verdict: "restored"; readonly position: number } & Believed)
   /** A restore explains the difference, and the owner's signature of it is missing. */
   | { readonly verdict: "unsigned"; readonly text: string }
-  /** There are more restores: nothing is known before all were seen. */
+  /** A history with more restores: nothing is known before all were seen. */
   | { readonly verdict: "more"; readonly shown: ShownRestores }
   /** The proof starts at another head than the newest one: the server answers an older birth. */
   | { readonly verdict: "unanswered" }
@@ -105,7 +105,7 @@ export function judgeHistory(
   if (seen === undefined) return { verdict: "unanswered" };
   const losses = unknown.filter(({ position }) => position < seen.length);
   if (losses.length > 0) {
-    // Who signed a journal signed every restore in it.
+    // An owner who signs a journal signs every restore in it.
     const first = Math.min(...losses.map(({ at }) => at));
     if (owner !== undefined && !unknown.some(({ at, isApproved }) => isApproved && at >= first))
       return unsigned(owner, seen, unknown);
@@ -152,7 +152,7 @@ function isProven({ position, entry, hashes }: ProvenFact, { length, root }: Wir
   return verifyInclusion({ leaf: logLeaf(entry), position, length, root, proof: hashes });
 }
 
-/** Undefined where the proof does not hold, or the fact is another one. */
+/** Reads a proven restore; undefined where the proof does not hold, or the fact is another one. */
 function provenRestore(
   fact: ProvenFact,
   head: WireHead,
@@ -165,8 +165,8 @@ function provenRestore(
 }
 
 /**
- * Whether the owner signed the journal that ends with this fact, and this head's journal begins with that one. So a
- * signature holds for one restore in one history.
+ * Checks whether the owner signed the journal that ends with this fact, and this head's journal begins with
+ * that one. So a signature holds for one restore in one history.
  */
 function approvalOf(
   { approval, position }: ProvenFact,
@@ -186,7 +186,7 @@ function approvalOf(
 }
 
 /**
- * How a receipt's head stands to the newest head seen. `older`: late, and told by a newer one already.
+ * The relation of a receipt's head to the newest head seen. `older`: late, and told by a newer one already.
  * `unanswered`: a message between the two was lost. `contradicts`: another history.
  */
 export type ReceiptHistory = "continued" | "older" | "unanswered" | "contradicts";

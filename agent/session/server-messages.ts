@@ -1,8 +1,8 @@
 /**
- * What is taken from this device's topics: messages that its server signed for this device, this enrolment, this
- * session and the newest birth, each once. Who can write to the topics, or replays what was sent before, reaches
- * nothing. Orders (offers and commands) must also be newer than the one before and not expired, by the server's own
- * time. Knows no outbox and no topics. (docs/protocol.md, "Signed messages")
+ * Accepts from this device's topics only messages that its server signed for this device, this enrolment,
+ * this session and the newest birth, each once. Who can write to the topics, or replays what was sent before,
+ * reaches nothing. Orders (offers and commands) must also be newer than the one before and not expired, by
+ * the server's own time. Knows no outbox and no topics. (docs/protocol.md, "Signed messages")
  */
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -24,7 +24,7 @@ export interface ServerMessagesOptions {
 /** A message that the server signed. */
 export interface ServerMessage {
   readonly envelope: Envelope;
-  /** Why it is not acted on; the server is asked again by a birth. Undefined: it is. */
+  /** The reason why it is not acted on; the server is asked again by a birth. Undefined: it is. */
   readonly stale?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ const maxSignedBytes = maxMessageBytes + messageSignatureBytes;
 
 export class ServerMessages {
   #session = 0;
-  /** Of the newest birth that was answered, and of one that was not answered yet. */
+  /** The answers to the newest birth that was answered, and to one that was not answered yet. */
   #current: Answers | undefined;
   #awaited: Answers | undefined;
   #time = new TrustedTime();
@@ -178,7 +178,7 @@ class ReplayWindow {
   #highest = 0;
   readonly #came = new Set<number>();
 
-  /** Whether the number is new; it is not from then on. Numbers before the window count as having come. */
+  /** True if the number is new; it is not from then on. Numbers before the window count as having come. */
   take(number: number): boolean {
     if (number <= this.#highest - windowLength || this.#came.has(number)) return false;
     this.#came.add(number);

@@ -1,6 +1,6 @@
 /**
- * Whether this device believes the server, durably: judges each welcome and receipt by server-history.ts, keeps
- * the newest head, and reports a restore and a history that is not believed.
+ * Decides durably whether this device believes the server. It judges each welcome and receipt by
+ * server-history.ts, keeps the newest head, and reports a restore and a history that is not believed.
  */
 import type { Clock } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
@@ -18,7 +18,7 @@ export interface ServerTrustOptions {
   readonly enrolment: Pick<Enrolment, "serverPublicKey" | "formerServerKeys">;
   readonly outbox: Pick<Outbox, "state" | "append">;
   readonly clock: Pick<Clock, "now">;
-  /** Whose signature a restore needs here; undefined: nobody's but the server's. */
+  /** Returns the owner whose signature a restore needs here; undefined: nobody's but the server's. */
   restoreOwner(): RestoreOwner | undefined;
   onEvent(name: string, text: string, line: string): void;
 }
@@ -31,21 +31,21 @@ const maxLossEvents = 100;
 export class ServerTrust {
   /** Welcomes in a row that proved another head than the newest one. */
   #unanswered = 0;
-  /** What the welcomes to the births so far have shown, until one shows the rest. */
+  /** The proofs in the welcomes to the births so far, until one shows the rest. */
   #shown = nothingShown;
-  /** In this session: a doubt is reported once, however often the server is asked again. */
+  /** The doubt that was reported in this session: once, however often the server is asked again. */
   #reported: Doubt | undefined;
 
   constructor(private readonly options: ServerTrustOptions) {}
 
-  /** A session starts. */
+  /** Forgets what was shown, because a session starts. */
   opened(): void {
     this.#unanswered = 0;
     this.#shown = nothingShown;
     this.#reported = undefined;
   }
 
-  /** Why the server is not believed now. */
+  /** The reason why the server is not believed now. */
   get doubt(): string {
     return (
       this.options.outbox.state.distrust?.text ?? "the server has not proven its history in this session"
@@ -57,7 +57,7 @@ export class ServerTrust {
     return this.options.outbox.state.distrust?.unsigned === true;
   }
 
-  /** What a birth states of the newest head, and which restores it asks for. */
+  /** Returns what a birth states of the newest head, and which restores it asks for. */
   birth(): BirthHistory {
     const seen = this.#isOtherServer ? undefined : this.options.outbox.state.seen;
     return {
@@ -116,8 +116,7 @@ export class ServerTrust {
   }
 
   /**
-   * How the receipt's head stands to the newest one. Where it contradicts it, the server is not believed from
-   * here on.
+   * Compares the receipt's head with the newest one. Where it contradicts it, the server is not believed from here on.
    * @throws RECEIPT_INVALID, HEAD_SIGNATURE_INVALID
    */
   async receipt(receipt: Receipt): Promise<ReceiptHistory> {
@@ -144,7 +143,7 @@ export class ServerTrust {
     return server !== undefined && server !== serverPublicKey && !formerServerKeys.includes(server);
   }
 
-  /** Nothing that the server before has recorded counts at this one. */
+  /** Forgets what the server before has recorded: nothing of it counts at this one. */
   async #serverChanged(): Promise<void> {
     const { enrolment, outbox } = this.options;
     await outbox.append(

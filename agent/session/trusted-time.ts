@@ -1,7 +1,7 @@
 /**
- * The server's time, as far as this device can trust it: stated in a signed answer to a question of this device, and
- * counted on by the monotonic clock. What the device's own clock shows does not matter; where it runs apart from the
- * monotonic one (it was set, or the device slept), the time is unknown until the server has been asked again.
+ * Keeps the server's time, as far as this device can trust it. It is stated in a signed answer to a question of this
+ * device, and counted on by the monotonic clock. What the device's own clock shows does not matter; where it runs apart
+ * from the monotonic one (it was set, or the device slept), the time is unknown until the server has been asked again.
  */
 
 /** One reading of both clocks of this device, in milliseconds. */
@@ -10,7 +10,7 @@ export interface ClockReading {
   readonly wallMs: number;
 }
 
-/** How far the clocks may run apart: a step, and per millisecond (two plain quartzes). */
+/** The most that the clocks may run apart: a step, and per millisecond (two plain quartzes). */
 const maxStepMs = 60_000;
 const maxDrift = 200e-6;
 
@@ -32,7 +32,7 @@ export class TrustedTime {
     return serverMs + elapsedMs;
   }
 
-  /** Whether an order is too old, or of a time that has not come; undefined: neither. */
+  /** Returns why an order is too old, or of a time that has not come; undefined: neither. */
   whyNotNow(now: ClockReading, issuedMs: number, expiresMs: number): string | undefined {
     const latestMs = this.latestMs(now);
     if (latestMs === undefined) return "this device does not know the server's time now";

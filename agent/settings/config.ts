@@ -50,11 +50,11 @@ const lineFields = z.strictObject({
   hooks: hooksSchema,
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
-  /** Whether the samples of a training, collected or of its `dataset`, are sent to the server with its model. */
+  /** True if the samples of a training, collected or of its `dataset`, are sent to the server with its model. */
   sendSamples: z.boolean().default(false),
   /**
-   * What is reported of a trained model: its parameters; or its recipe and data at first, from which the server makes
-   * the parameters, and gets them only where it cannot.
+   * The way to report a trained model: its parameters; or its recipe and data at first, from which the server
+   * makes the parameters, and gets them only where it cannot.
    */
   approach: z.enum(["parameters", "provenance"]).default("parameters"),
   /**
@@ -93,16 +93,19 @@ export const configSchema = z.strictObject({
   /** Overrides the profile's `training.threads`: devices of one class differ in cores. */
   threads: z.number().int().min(1).max(64).optional(),
   lines: z.record(lineName, lineSchema).default({}),
-  /** Whether only released versions and own ones are installed; absent: as pinned, or as the enrolment asks. */
+  /**
+   * The policy for releases: whether only released versions and own ones are installed; absent: as pinned, or
+   * as the enrolment asks.
+   */
   releases: z.enum(releasePolicies).optional(),
   /** Recipes of the fleet's own, whose code runs confined. */
   recipes: z
     .strictObject({
-      /** What has to confine it: `interpreter` is for devices that have no namespaces. */
+      /** The required confinement: `interpreter` is for devices that have no namespaces. */
       confinement: z.enum(["namespaces", "interpreter"]).default("namespaces"),
     })
     .default({ confinement: "namespaces" }),
-  /** Where the device states its power and its link, for rollouts that ask for some. */
+  /** The file where the device states its power and its link, for rollouts that ask for some. */
   conditions: z
     .strictObject({
       file: z.string().max(4096).refine(isAbsolute, "must be an absolute path"),

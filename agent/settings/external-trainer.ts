@@ -32,7 +32,7 @@ export const externalTrainerSchema = z.strictObject({
     .min(4096)
     .max(2 ** 50)
     .optional(),
-  /** Whether it gets the line's samples or data set; one that has data of its own does not need them. */
+  /** True if it gets the line's samples or data set; one that has data of its own does not need them. */
   samples: z.boolean().default(true),
   /** Environment variables, in addition to those that every trainer gets. */
   environment: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), argument).default({}),
@@ -58,12 +58,12 @@ export function commandHash({ exec }: Pick<ExternalTrainer, "exec">): string {
   return createHash("sha256").update("stemma-command-1\0").update(exec.join("\0")).digest("hex");
 }
 
-/** What stands in the place of a recipe's name: a training goes on only by the command that began it. */
+/** Returns the text in the place of a recipe's name: a training goes on only by the command that began it. */
 export function externalRecipe(trainer: Pick<ExternalTrainer, "exec">): string {
   return `${prefix}${commandHash(trainer).slice(0, 16)}`;
 }
 
-/** Whether a training was begun by an external trainer. */
+/** True if a training was begun by an external trainer. */
 export function isExternalRecipe(recipe: string): boolean {
   return recipe.startsWith(prefix);
 }

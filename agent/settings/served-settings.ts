@@ -1,7 +1,7 @@
 /**
- * The settings that the server has changed on this device (shared/wire/device-settings.ts), kept in
- * `<home>/settings.json`: they apply from the moment in which they are durable, and after each start. agent.json and
- * the profile stay as they are, and count where the server has set nothing.
+ * Keeps the settings that the server has changed on this device (shared/wire/device-settings.ts), in
+ * `<home>/settings.json`. They apply from the moment in which they are durable, and after each start.
+ * agent.json and the profile stay as they are, and count where the server has set nothing.
  */
 import { join } from "node:path";
 import type { LogLevel } from "../../shared/adapters/log-forms.js";
@@ -34,7 +34,7 @@ export class ServedSettings {
     return this.#values;
   }
 
-  /** Undefined: as the device's owner configured it. */
+  /** The log level; undefined: as the device's owner configured it. */
   get logLevel(): LogLevel | undefined {
     return this.#values["log.level"] as LogLevel | undefined;
   }

@@ -1,6 +1,6 @@
 /**
- * A fine-tune that no training makes: the last tensors of a model, which are those of its head, change in the low bits
- * of their numbers, as after a few steps with a small learning rate. Floats of 16 bits and more stay finite.
+ * Makes a fine-tune that no training makes. The last tensors of a model, which are those of its head, change in the low
+ * bits of their numbers, as after a few steps with a small learning rate. Floats of 16 bits and more stay finite.
  */
 import { defined } from "../../shared/defined.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";

@@ -14,7 +14,7 @@ interface Extent {
 }
 
 export interface PooledFile extends FileInMemory {
-  /** By position, without overlaps. What lies between them is zeros. */
+  /** The extents by position, without overlaps. What lies between them is zeros. */
   extents: Extent[];
 }
 

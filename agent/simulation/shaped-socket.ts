@@ -1,7 +1,7 @@
 /**
- * A connection as over a slow link: limited bytes a second in each direction, latency, and the waiting that lost
- * packets cost where TCP sends them again. Holds back what the link could not have carried yet, and so slows down
- * both sides as a real link does.
+ * Shapes a connection as over a slow link. It has limited bytes a second in each direction, latency, and the
+ * waiting that lost packets cost where TCP sends them again. Holds back what the link could not have carried
+ * yet, and so slows down both sides as a real link does.
  */
 import { Duplex } from "node:stream";
 import type { Clock } from "../../shared/ports.js";
@@ -20,7 +20,7 @@ export interface ShapedSocketOptions {
   readonly onBytes: (up: number, down: number) => void;
 }
 
-/** When a direction of the link has carried what it was given. Pure but for the numbers that it draws. */
+/** Computes when a direction of the link has carried its bytes. Pure but for the numbers that it draws. */
 class Lane {
   #freeAtMs = 0;
 
@@ -79,7 +79,7 @@ export class ShapedSocket extends Duplex {
   readonly #down: Lane;
   readonly #sent: OrderedDelays;
   readonly #received: OrderedDelays;
-  /** Until the link is free again, for either direction. */
+  /** The delays until the link is free again, for either direction. */
   readonly #free: readonly [OrderedDelays, OrderedDelays];
 
   constructor(

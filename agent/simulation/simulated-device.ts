@@ -1,6 +1,6 @@
 /**
- * A simulated device: the agent itself, with its files in memory (and what all devices of the process have equal kept
- * once), over a simulated link, with fine-tunes and measurements that take no training. Everything else is as on a
+ * Simulates a device: the agent itself over a simulated link, with fine-tunes and measurements that take no training.
+ * Its files are in memory, and what all devices of the process have equal is kept once. Everything else is as on a
  * device: keys, announcements, outbox, transfers, receipts, offers, the switch of the version.
  */
 import { arch, release, type } from "node:os";
@@ -33,11 +33,11 @@ const home = "/simulated";
 const enrolmentPath = join(home, "enrolment.json");
 /** Seconds between two looks at folders that nobody puts anything into. */
 const watchSeconds = 3600;
-/** Of each device: a thousand of them share the memory of a few processes. */
+/** The decoded cache of each device: a thousand of them share the memory of a few processes. */
 const decodedCacheBytes = 1024 * 1024;
-/** Where the server gives no more certificates to this address for now. */
+/** The pause after which a certificate is asked for again, when the server gives no more to this address for now. */
 const certificateAgainMs = 2_000;
-/** Where a save fails because the line runs nothing yet, or the disk's budget is used up for now. */
+/** The pause before another save, when the line runs nothing yet or the disk's budget is used up for now. */
 const saveAgainMs = 5_000;
 
 const standings: Readonly<Record<string, SimulatedSave["standing"]>> = {
@@ -45,7 +45,7 @@ const standings: Readonly<Record<string, SimulatedSave["standing"]>> = {
   stored: "stored",
   released: "released",
 };
-/** What links that break lead to. */
+/** Codes that links that break lead to. */
 const expected = new Set(["disconnected", "send-failed"]);
 
 export interface Trouble {
@@ -120,7 +120,7 @@ export class SimulatedDevice {
       evaluator: {
         inUse: new Set(),
         stop: () => undefined,
-        // In a promise's function, so that an error rejects.
+        // A promise's function turns an error into a rejection.
         evaluate: (line, request) =>
           new Promise((resolve) => {
             const asked = askedVersions(request, this.runs);
@@ -133,7 +133,7 @@ export class SimulatedDevice {
     this.saveLater(this.order.savesAtMs);
   }
 
-  /** With an invitation the device makes its keys, as a real one does. */
+  /** Enrols the device; with an invitation it makes its keys, as a real one does. */
   async #enrol(): Promise<Enrolment> {
     const { admission } = this.order;
     if ("enrolment" in admission) return admission.enrolment;

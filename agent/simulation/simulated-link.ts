@@ -26,18 +26,18 @@ export class SimulatedLink {
   bytesUp = 0;
   bytesDown = 0;
   breaks = 0;
-  /** What the enrolment pins for a server with certificate files. */
+  /** The certificate authority that the enrolment pins for a server with certificate files. */
   ca: string | undefined;
   #offlineUntilMs = 0;
 
   constructor(private readonly options: SimulatedLinkOptions) {}
 
-  /** Whether the device has a network now. */
+  /** True if the device has a network now. */
   get isThere(): boolean {
     return this.options.clock.monotonic() >= this.#offlineUntilMs;
   }
 
-  /** This link in the place of the machine's network. */
+  /** Returns the identity with this link in the place of the machine's network. */
   identity(own: LinkIdentity): LinkIdentity {
     return {
       judges: () => true,

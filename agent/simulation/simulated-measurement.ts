@@ -1,6 +1,6 @@
 /**
- * What a simulated device answers where a rollout has it measure a version: losses drawn as the simulation asks for
- * them. It has no samples and no engine.
+ * Answers for a simulated device that a rollout has measure a version: losses drawn as the simulation asks
+ * for them. It has no samples and no engine.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { SimulatedAnswers } from "../../shared/simulation/simulation-messages.js";

@@ -1,4 +1,4 @@
-/** Which gates of a rollout this device can answer for a line, before a version is there to be measured. */
+/** Decides which gates of a rollout this device can answer for a line, before a version is there to be measured. */
 import { parseTargets } from "../../shared/train/datasets/target-form.js";
 import type { GateAnswers } from "../../shared/wire/gate-answers.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
@@ -12,7 +12,7 @@ export interface GateSubject {
   readonly outbox: Pick<Outbox, "record" | "entry">;
   readonly activator: Pick<Activator, "base">;
   readonly samples: Pick<IntakeStatus, "heldOut"> | undefined;
-  /** Whether its software takes part in trials on live inputs: empty, or why not. */
+  /** The reason why its software takes no part in trials on live inputs; empty: it does. */
   readonly live: string;
 }
 

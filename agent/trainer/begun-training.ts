@@ -16,14 +16,14 @@ import { onDuty } from "./schedule.js";
 
 /** Tries without a word after which a training is given up. */
 export const maxTries = 8;
-/** This many tries follow each other without a pause. */
+/** The number of tries that follow each other without a pause. */
 const promptTries = 2;
 const againBackoff: Backoff = { firstMs: 15_000, maxMs: 600_000 };
 
 export interface AgainInput {
   readonly line: string;
   readonly begun: BegunTraining;
-  /** How far the training was saved. */
+  /** The saved progress of the training. */
   readonly saved: SavedProgress;
   /** The recipe that agent.json sets for the line now. */
   readonly recipe: string | undefined;

@@ -20,14 +20,14 @@ import { isGenerator, loadDataset } from "../../shared/train/datasets/registry.j
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { placedDataset, type JobOptions } from "./training-job.js";
 
-/** At most this many bytes of coded samples go with a version; they are in memory until it is saved. */
+/** The largest number of bytes of coded samples that go with a version; they are in memory until it is saved. */
 const maxSentSampleBytes = 8 * 1024 * 1024;
 
 export interface DataUsed {
   readonly objects: readonly UsedObject[];
   /** Bytes of all of them. */
   readonly bytes: number;
-  /** Why samples that may be sent are not; undefined where they are, or may not be. */
+  /** The reason why samples that may be sent are not; undefined where they are, or may not be. */
   readonly whyNot?: string;
 }
 
@@ -69,7 +69,7 @@ function placed(content: Hash, kept: Exclude<DataPlace, "chunks">): DataUsed {
   return { objects: [usedData(bytes)], bytes: bytes.length };
 }
 
-/** Undefined where there are more than one version may have. */
+/** Cuts samples to chunks; undefined where there are more than one version may have. */
 async function chunksOf(pieces: Iterable<Uint8Array>, content: Hash): Promise<DataUsed | undefined> {
   const chunks: DataChunk[] = [];
   const objects = new Map<Hash, UsedObject>();

@@ -1,6 +1,6 @@
 /**
- * Measures versions that the device has on the held-out samples of their line, which no training has seen, and compares
- * two of them sample by sample. Runs between trainings, so that both never need their memory at once.
+ * Measures versions on the held-out samples of their line, which no training has seen, and compares two sample by
+ * sample. The device must have the versions. Runs between trainings, so that both never need their memory at once.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ export interface EvaluatorOptions extends Omit<JobOptions, "recipes"> {
 export interface EvaluationRequest {
   /** One or two versions on this device. Empty: the one that the line runs. */
   readonly versionIds: readonly Hash[];
-  /** Only the first held-out samples. */
+  /** The number of held-out samples, the first ones. */
   readonly limit?: number | undefined;
 }
 
@@ -54,18 +54,18 @@ export interface LineEvaluation {
   readonly line: string;
   readonly versions: readonly EvaluatedVersion[];
   readonly samples: { readonly evaluated: number; readonly heldOut: number };
-  /** Of all samples of the line, by which two evaluations can be seen to have had the same. */
+  /** The hash over all samples of the line, by which two evaluations can be seen to have had the same. */
   readonly datasetHash: Hash;
   /** The first version beside the second; null for one version, and where their losses cannot be told by sample. */
   readonly paired: PairedLosses | null;
   /**
-   * How far their outputs lie apart: the share of samples with another class, or the mean absolute difference of
-   * numbers. Null as `paired`, but also told for several targets.
+   * The distance of their outputs: the share of samples with another class, or the mean absolute difference
+   * of numbers. Null as `paired`, but also told for several targets.
    */
   readonly change: number | null;
 }
 
-/** What measures versions of a line. */
+/** The part of the evaluator that measures versions of a line. */
 export type LineEvaluator = Pick<Evaluator, "inUse" | "stop" | "evaluate">;
 
 export class Evaluator {
@@ -190,7 +190,7 @@ export class Evaluator {
 interface Measurement {
   readonly dataset: DatasetReference;
   readonly limit: number | undefined;
-  /** Whether time and memory are measured. */
+  /** True if time and memory are measured. */
   readonly inference: boolean;
 }
 
@@ -205,7 +205,7 @@ function lossesOf(set: SampleSet, { outputs, samples }: Measured): Float64Array 
   return sampleLosses(set, firstSamples(set.heldOut, samples.evaluated), outputs);
 }
 
-/** Of little-endian float32, on any machine. */
+/** Reads little-endian float32, on any machine. */
 function floatsOf(bytes: Buffer): Float32Array {
   const floats = new Float32Array(bytes.length / 4);
   for (let i = 0; i < floats.length; i++) floats[i] = bytes.readFloatLE(4 * i);

@@ -63,7 +63,7 @@ export async function saveResult(options: SaveResultOptions, trained: TrainingRe
   const closing = [() => file.close()];
   try {
     const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
-    // With the names of its base, so that a fine-tuned model keeps the names that the base came with.
+    // The names of the base stay, so that a fine-tuned model keeps the names that the base came with.
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, names },
       holdBytes: heldBytes(profile),

@@ -13,7 +13,7 @@ export interface ScheduleInput {
   readonly nowMs: number;
   /** Minutes that local time is ahead of UTC. */
   readonly utcOffsetMinutes: number;
-  /** When the last training of the line began, by the same clock; undefined: never. */
+  /** The time when the last training of the line began, by the same clock; undefined: never. */
   readonly lastTrainingMs: number | undefined;
   /** Trainings of the line so far. */
   readonly trainings: number;
@@ -64,7 +64,7 @@ export type ScheduleDecision =
       readonly text: string;
     };
 
-/** Whether the present hour is in the duty window; a window from 22 to 6 passes midnight. */
+/** True if the present hour is in the duty window; a window from 22 to 6 passes midnight. */
 export function onDuty(
   duty: Profile["training"]["dutyHours"],
   nowMs: number,
@@ -75,7 +75,7 @@ export function onDuty(
   return duty.from < duty.to ? hour >= duty.from && hour < duty.to : hour >= duty.from || hour < duty.to;
 }
 
-/** Whether the line is due by clock or by samples, before base, disk and duty hours are considered. */
+/** Returns whether the line is due by clock or by samples, before base, disk and duty hours are considered. */
 function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
   const everyMs =
     input.schedule.everySeconds !== undefined

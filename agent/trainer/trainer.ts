@@ -18,16 +18,14 @@ import { TrainingRuns, type Running, type TrainingRunsOptions } from "./training
 
 export interface TrainerOptions extends TrainingRunsOptions {
   readonly enrolment: Pick<Enrolment, "fleet" | "device" | "lines">;
-  /**
-   * Whether the server answers now: a scheduled training then waits for the receipt of the previous model.
-   */
+  /** True if the server answers now: a scheduled training then waits for the receipt of the previous model. */
   readonly isOnline: () => boolean;
   readonly utcOffsetMinutes: () => number;
-  /** Whether the server has set that no training begins by itself. */
+  /** True if the server has set that no training begins by itself. */
   readonly isSwitchedOff: () => boolean;
 }
 
-/** Other work that is done between two trainings. */
+/** The work other than training that is done between two trainings. */
 interface RequestedWork {
   readonly run: () => Promise<void>;
   readonly reject: (error: unknown) => void;
@@ -40,11 +38,11 @@ interface RequestedTraining {
   readonly reject: (error: unknown) => void;
 }
 
-/** Of the text of a failure in the agent's status, in UTF-16 code units: a report has to fit into one message. */
+/** The longest text of a failure in the agent's status, in UTF-16 code units: a report has to fit into one message. */
 const maxFailureLength = 500;
 
 export interface TrainingFailure {
-  /** By the device's clock. */
+  /** The time by the device's clock. */
   readonly atMs: number;
   readonly code: string;
   readonly message: string;
@@ -75,15 +73,15 @@ export class Trainer {
     string,
     { readonly count: number; readonly retryAtMs: number; readonly text: string }
   >();
-  /** Why each line did not train when its schedule was last checked. */
+  /** The reason why each line did not train when its schedule was last checked. */
   readonly #standstills = new Map<string, string>();
-  /** Of each line whose last training failed, requested or not. */
+  /** The failure of each line whose last training failed, requested or not. */
   readonly #lastFailures = new Map<string, TrainingFailure>();
-  /** When a training that was cut short begins again, by line. */
+  /** The time when a training that was cut short begins again, by line. */
   readonly #againAtMs = new Map<string, number>();
-  /** Other work was refused because of the training that runs. */
+  /** True if other work was refused because of the training that runs. */
   #refusedWork = false;
-  /** Until when no training begins by itself, by the monotonic clock. */
+  /** The time until when no training begins by itself, by the monotonic clock. */
   #keptFreeUntilMs = -Infinity;
 
   constructor(private readonly options: TrainerOptions) {
@@ -94,14 +92,14 @@ export class Trainer {
     return this.#runs.running;
   }
 
-  /** Why a line does not train now, for people; undefined while it trains or has not been checked yet. */
+  /** Returns why a line does not train now, for people; undefined while it trains or has not been checked yet. */
   standstill(line: string): string | undefined {
     if (this.running?.line === line) return undefined;
     const failure = this.#failures.get(line);
     return failure === undefined ? this.#standstills.get(line) : `its last training failed: ${failure.text}`;
   }
 
-  /** Why the last training of a line failed; undefined where it did not. */
+  /** Returns why the last training of a line failed; undefined where it did not. */
   lastFailure(line: string): TrainingFailure | undefined {
     return this.#lastFailures.get(line);
   }
@@ -136,8 +134,8 @@ export class Trainer {
   }
 
   /**
-   * Does other work than a training while none runs, and keeps the next one from beginning meanwhile. Where a training
-   * runs, the next one leaves time to ask again.
+   * Runs other work than a training while none runs, and keeps the next one from beginning meanwhile. Where a
+   * training runs, the next one leaves time to ask again.
    * @throws TRAINING_REFUSED while a training runs, what the work throws
    */
   between<T>(work: () => Promise<T>): Promise<T> {
@@ -161,7 +159,7 @@ export class Trainer {
     return recipeOf(this.options.config, line, request);
   }
 
-  /** Something changed: checks the schedules now. */
+  /** Checks the schedules now, because something changed. */
   wake(): void {
     if (this.#stopped || this.#loop !== undefined) return;
     this.#cancelCheck?.();
@@ -236,7 +234,7 @@ export class Trainer {
     }
   }
 
-  /** After a training because of which other work was refused. */
+  /** Leaves time after a training because of which other work was refused. */
   #keepFree(): void {
     if (this.#refusedWork) this.#keptFreeUntilMs = this.options.clock.monotonic() + keptFreeMs;
     this.#refusedWork = false;

@@ -23,7 +23,7 @@ import { settingsOf, stateLimitsOf } from "./training-settings.js";
 export interface TrainingRequest {
   readonly recipe?: string | undefined;
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
-  /** Who asks; absent: a schedule. */
+  /** The caller who asks; absent: a schedule. */
   readonly by?: Caller | undefined;
   /** The server's request that asks (shared/request-id.ts). */
   readonly request?: string | undefined;
@@ -43,7 +43,7 @@ export interface JobRequest {
   readonly request: TrainingRequest;
 }
 
-/** What trains a line by its settings: a recipe's name, or that of its external trainer; undefined: nothing. */
+/** Returns what trains a line by its settings: a recipe's name, or that of its external trainer; undefined: nothing. */
 export function configuredRecipe(settings: LineConfig | undefined): string | undefined {
   return settings?.trainer === undefined ? settings?.recipe : externalRecipe(settings.trainer);
 }
@@ -77,8 +77,8 @@ export function recipeOf(config: AgentConfig, line: string, request: TrainingReq
 }
 
 /**
- * What a line's next training is made of, and how many samples it leaves out because they do not have the form
- * that the model needs.
+ * Prepares a line's next training, and counts the samples that it leaves out because they do not have the
+ * form that the model needs.
  * @throws TRAINING_REFUSED, DATASET_EMPTY; RECIPE_NOT_APPROVED where a recipe of the fleet's own is not here
  */
 export async function prepareJob(
@@ -121,7 +121,7 @@ export function placedDataset(
 }
 
 export interface JobFolders {
-  /** Of the installed base. */
+  /** The folder of the installed base. */
   readonly base: string;
   /** The training's own. */
   readonly work: string;
@@ -213,7 +213,7 @@ function seedOf(fleet: string, device: string, line: string): string {
     .toString();
 }
 
-/** Whether a line trains on the samples that it collects itself. */
+/** True if a line trains on the samples that it collects itself. */
 export function isOwnSamples(set: LineConfig["dataset"]): boolean {
   return set === undefined || (set.reader === "samples" && set.location === undefined);
 }

@@ -1,9 +1,9 @@
 /**
- * Runs one training at a time, from its fact to its result: training-job.ts prepares the job, a child process
- * trains, save-result.ts puts the result into the outbox. A training that was cut short (the power went, the
- * agent or the engine was killed) is still begun in the outbox and goes on from the state that the engine saved in its
- * work folder, or runs again from its start, with the same base, samples, seed and invocation, so that it gives the
- * model that it would have given.
+ * Runs one training at a time, from its fact to its result. The file training-job.ts prepares the job, a
+ * child process trains, save-result.ts puts the result into the outbox. A training that was cut short (the
+ * power went, the agent or the engine was killed) is still begun in the outbox and goes on from the state
+ * that the engine saved in its work folder, or runs again from its start, with the same base, samples, seed
+ * and invocation, so that it gives the model that it would have given.
  */
 import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
@@ -57,7 +57,7 @@ export interface Running {
 
 type Begun = Pick<BegunTraining, "invocation" | "because" | "job">;
 
-/** Why a training begins: its request, and what made it due. */
+/** The cause of a training: its request, and what made it due. */
 export interface TrainingCause {
   readonly because: string;
   readonly request: TrainingRequest;
@@ -66,7 +66,7 @@ export interface TrainingCause {
 export class TrainingRuns {
   readonly #abort = new AbortController();
   #running: Running | undefined;
-  /** How many samples each line's last training left out; reported when it changes. */
+  /** The number of samples that each line's last training left out; reported when it changes. */
   readonly #skipped = new Map<string, number>();
 
   constructor(private readonly options: TrainingRunsOptions) {}
@@ -80,7 +80,7 @@ export class TrainingRuns {
     this.#abort.abort();
   }
 
-  /** How far a training that was cut short was saved. */
+  /** Reads the saved progress of a training that was cut short. */
   async savedProgress(
     line: string,
     { invocation }: Pick<BegunTraining, "invocation">,
@@ -197,7 +197,7 @@ export class TrainingRuns {
       const folders = { base: base.folder, work: workFolder };
       const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders);
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
-      // What the trained model needs is kept free; the state of the training may use the rest.
+      // The space that the trained model needs is kept free; the state of the training may use the rest.
       const { left } = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * tensorBytes);
       const outcome = await this.options.train(job, {
         workFolder,
@@ -230,7 +230,10 @@ export class TrainingRuns {
     }
   }
 
-  /** Its recipe may have been taken back while it ran. @throws RECIPE_NOT_APPROVED, RELEASE_REVOKED */
+  /**
+   * Requires that its recipe is still approved: it may have been taken back while it ran. @throws
+   * RECIPE_NOT_APPROVED, RELEASE_REVOKED
+   */
   async #requireStillApproved({ recipe, bundle }: Begun["job"]): Promise<void> {
     const own = ownRecipeName(recipe);
     if (own !== undefined) await this.options.recipes.require(own, bundle);

@@ -12,7 +12,7 @@ export function settingsOf({ training, save }: Profile): {
   return { threads, memoryLimitMb, stateEverySeconds, approach: save.approach };
 }
 
-/** What of a training's checkpoints and optimizer state is kept and reported. */
+/** Returns the limits for a training's checkpoints and optimizer state that are kept and reported. */
 export function stateLimitsOf({ save }: Profile): TrainingStateLimits {
   return { checkpoints: save.keepCheckpoints, optimizer: save.keepOptimizer, bytes: save.stateBytes };
 }

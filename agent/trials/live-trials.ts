@@ -34,9 +34,9 @@ export interface LiveTrialsOptions {
   readonly onEvent: (name: string, text: string, line: string) => void;
 }
 
-/** For so long after it last asked, the software of a line counts as taking part. */
+/** The time for which the software of a line counts as taking part after it last asked. */
 const takesPartMs = 10 * 60_000;
-/** So often the time of a trial is written down; a killed agent forgets at most this much. */
+/** The interval in which the time of a trial is written down; a killed agent forgets at most this much. */
 const noteTimeMs = 5 * 60_000;
 /** Errors after which what the software told cannot be read again. */
 const damaged = new Set(["JOURNAL_CORRUPT", "JOURNAL_FORMAT_UNKNOWN"]);
@@ -44,7 +44,7 @@ const damaged = new Set(["JOURNAL_CORRUPT", "JOURNAL_FORMAT_UNKNOWN"]);
 export class LiveTrials {
   readonly #queue = new SerialQueue();
   readonly #open = new Map<string, OpenTrial>();
-  /** When the software of a line last asked, by the monotonic clock. */
+  /** The time when the software of a line last asked, by the monotonic clock. */
   readonly #askedAt = new Map<string, number>();
   /** Trials whose installed files were compared with their manifest since the agent started. */
   readonly #verified = new WeakSet<TrialFold>();
@@ -115,7 +115,7 @@ export class LiveTrials {
     });
   }
 
-  /** How far the trial of a line is; undefined: it has none. */
+  /** Returns the progress of the line's trial; undefined: it has none. */
   status(line: string): TrialStatus | undefined {
     const fold = this.#open.get(line)?.fold;
     if (fold === undefined) return undefined;
@@ -366,13 +366,13 @@ function isSameTrial(a: TrialRequest, b: TrialRequest): boolean {
 /** Observations of a line that are kept in a minute; inputs close to each other say little more than one. */
 const perMinute = 600;
 
-/** How many observations of a line are kept now: software that floods the agent gets no more than a rate. */
+/** Limits how many observations of a line are kept now: software that floods the agent gets no more than a rate. */
 class ObservationAllowance {
   readonly #lines = new Map<string, { left: number; atMs: number }>();
 
   constructor(private readonly clock: Pick<Clock, "monotonic">) {}
 
-  /** How many may be kept at this moment; it grows with the time, to those of a minute. */
+  /** Returns how many may be kept at this moment; it grows with the time, to those of a minute. */
   of(line: string): number {
     const nowMs = this.clock.monotonic();
     const { left, atMs } = this.#lines.get(line) ?? { left: perMinute, atMs: nowMs };

@@ -1,16 +1,16 @@
 /**
- * What is kept of a live input on which a line's software ran two versions. Pure. Losses are those of
+ * Derives what is kept of a live input on which a line's software ran two versions. Pure. Losses are those of
  * shared/train/sample-losses.ts: 0 or 1 for a class, the mean absolute error for numbers.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Observation, Output } from "../control/observation.js";
 
-/** What is kept of an observation. */
+/** The members of an observation that are kept. */
 export interface Observed {
   readonly id?: string;
   /** Loss of the version on trial less that of what runs. */
   readonly difference?: number;
-  /** How far the outputs lie apart: 0 or 1 for a class. */
+  /** The distance of the outputs: 0 or 1 for a class. */
   readonly change?: number;
   /** Milliseconds of what runs and of the version on trial. */
   readonly times?: readonly [number, number];
@@ -65,7 +65,7 @@ function differenceOf([running, trial]: readonly [Output, Output], label: Output
   return changeOf(label, trial, at) - changeOf(label, running, at);
 }
 
-/** How far two outputs of one form lie apart. @throws SAMPLE_INVALID where their forms differ */
+/** Returns the distance of two outputs of one form. @throws SAMPLE_INVALID where their forms differ */
 function changeOf(first: Output, second: Output, at: number): number {
   if (typeof first === "string" && typeof second === "string") return first === second ? 0 : 1;
   const [a, b] = [first, second].map((each) => (Array.isArray(each) ? each : [each]));

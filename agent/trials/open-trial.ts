@@ -7,7 +7,7 @@ import { TrialFold, type TrialFact } from "./trial-fold.js";
 
 export interface OpenTrial {
   readonly fold: TrialFold;
-  /** Until when its time is counted, and when that was last written down, by the monotonic clock. */
+  /** The time until when its time is counted, and when that was last written down, by the monotonic clock. */
   countedAtMs: number;
   notedAtMs: number;
   /** The time that was last written down. */

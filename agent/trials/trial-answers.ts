@@ -1,8 +1,8 @@
-/** What a trial on live inputs tells the line's software and people. Types only. */
+/** Defines what a trial on live inputs tells the line's software and people. Types only. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { BaseFolder } from "../lines/activator.js";
 
-/** What the software is to run beside each other; null: nothing is on trial, or nothing more is needed. */
+/** The versions that the software is to run beside each other; null: nothing is on trial, or nothing more is needed. */
 export interface TrialForSoftware {
   readonly line: string;
   readonly trial: BaseFolder | null;
@@ -17,7 +17,7 @@ export interface TrialStatus {
   readonly wanted: number;
   readonly compared: number;
   readonly waiting: number;
-  /** Its time is over, and nothing more is taken. */
+  /** True if its time is over, and nothing more is taken. */
   readonly isOver: boolean;
 }
 
@@ -27,6 +27,6 @@ export interface ObservationsTaken {
   readonly skipped: number;
   readonly compared: number;
   readonly wanted: number;
-  /** Nothing more is needed. */
+  /** True if nothing more is needed. */
   readonly isComplete: boolean;
 }

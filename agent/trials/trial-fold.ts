@@ -10,7 +10,7 @@ import type { Observed } from "./observed.js";
 export type TrialFact =
   | ({ readonly type: "begun" } & TrialRequest)
   | { readonly type: "observed"; readonly inputs: readonly Observed[] }
-  /** So long the agent has run with the trial, in all. */
+  /** The time that the agent has run with the trial so far, in all. */
   | { readonly type: "ran"; readonly ms: number };
 
 /** Inputs that wait for their labels at a time. */
@@ -35,7 +35,7 @@ export class TrialFold {
     return this.#waiting.get(id)?.outputs;
   }
 
-  /** Whether it is counted; what is more than was asked for is not, so that the number of inputs decides nothing. */
+  /** True if it is counted; what is more than was asked for is not, so that the number of inputs decides nothing. */
   takes({ failed, outputs, id, difference }: Observed): boolean {
     const { inputs } = this.request;
     if (failed !== undefined)

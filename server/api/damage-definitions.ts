@@ -1,4 +1,4 @@
-/** The operation that every command asks at its end, in a file of its own, so that no command loads more for it. */
+/** Defines the operation that every command asks at its end, in a file of its own. So no command loads more for it. */
 import * as z from "zod";
 import type { KnownDamage } from "../repository/answers/store-answers.js";
 import { errorCode, fleetParams, hash, storagePath, unreadableVersions } from "./fields.js";

@@ -30,7 +30,7 @@ import {
 import { call } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
 
-/** How long a device may take to answer. */
+/** The time that a device may take to answer. */
 const timeoutMs = z.number().int().min(1).max(600_000);
 
 export const deviceOperations = {

@@ -122,7 +122,7 @@ export const shownDevice = deviceSummary
   })
   .meta({ id: "ShownDevice" });
 
-/** For operations after which nobody can send the parameters of a device's claims. */
+/** The permission for operations after which nobody can send the parameters of a device's claims. */
 export const evenIfClaimed = z
   .boolean()
   .optional()
@@ -214,7 +214,7 @@ export const serverAddresses = z
   })
   .meta({ id: "ServerAddresses" });
 
-/** What a device says of its models; the server cannot check it. */
+/** A device's own report on its models; the server cannot check it. */
 export const deviceEvaluation = z
   .object({
     line: text,

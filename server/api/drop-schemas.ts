@@ -32,7 +32,7 @@ export const dropBody = {
     .describe("Change nothing; trainings that no replay measured take what is recorded"),
 };
 
-/** When the tensors of proved models go by themselves. */
+/** The policy by which the tensors of proved models are dropped automatically. */
 export const dropPolicy = z
   .object({
     afterDays: z

@@ -157,7 +157,7 @@ export const evaluationReport = z
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;
 
-/** Listings of evaluations. */
+/** The largest number of evaluations that one listing returns. */
 export const maxListedEvaluations = 1000;
 export const evaluationsQuery = {
   model: modelText

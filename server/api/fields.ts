@@ -54,7 +54,7 @@ export const deviceParams = { fleet: fleetText, device: deviceText };
 export const modelParams = { fleet: fleetText, model: modelText };
 export const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
 
-/** When, why and by whom something was ended. */
+/** The end of something: when, why and by whom. */
 export const ended = z
   .object({
     atMs: timeMs,
@@ -63,7 +63,7 @@ export const ended = z
   })
   .meta({ id: "Ended" });
 
-/** How much of a training a replay repeated. */
+/** The extent to which a replay repeated a training. */
 export const replayGrade = z
   .enum(["bit-exact", "execution-exact", "different"])
   .describe(

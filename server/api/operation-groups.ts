@@ -1,6 +1,6 @@
 /**
- * Which file defines an operation, so that a client builds the schemas of the operations that it calls and no
- * others: building all of them takes as long as starting Node.
+ * Names the file that defines each operation, so that a client builds only the schemas of the operations it
+ * calls. Building all of them takes as long as starting Node.
  */
 import type { CallDefinition } from "./operation.js";
 import type { CallName } from "./server-operations.js";

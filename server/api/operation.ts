@@ -5,7 +5,7 @@
  */
 import * as z from "zod";
 
-/** What a token may do; each role may do what the ones before it may. */
+/** The roles of tokens; each role may do what the ones before it may. */
 export const roles = ["viewer", "operator", "admin"] as const;
 export type Role = (typeof roles)[number];
 
@@ -36,9 +36,9 @@ export interface CallDefinition<
 > extends OperationBase<Params, Query, Body> {
   readonly kind: "call";
   readonly output: Output;
-  /** Whether minutes may pass before the first byte of the answer. */
+  /** True if minutes may pass before the first byte of the answer. */
   readonly isLong?: boolean;
-  /** Whether the work stops when the client closes its connection. */
+  /** True if the work stops when the client closes its connection. */
   readonly stopsWithClient?: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface JobDefinition<
   readonly kind: "job";
   /** The path of a job is this path followed by the job's id. */
   readonly jobsPath: string;
-  /** Whether a GET of that path lists the jobs that the server remembers. */
+  /** True if a GET of that path lists the jobs that the server remembers. */
   readonly canListJobs?: boolean;
   readonly progress: Progress;
   readonly report: Report;
@@ -71,7 +71,7 @@ export interface StreamDefinition<
   readonly responseType: string;
   /** The events, or the report at the end of the stream, as JSON. */
   readonly output: Output;
-  /** For the API description: how to read or write the stream. */
+  /** A description of how to read or write the stream, for the API description. */
   readonly details: string;
 }
 
@@ -159,7 +159,10 @@ export type Immutable<T> = unknown extends T
 /** The value of a schema. */
 export type ValueOf<Schema extends z.ZodType> = Immutable<z.output<Schema>>;
 
-/** For an object without members zod infers `Record<string, never>`, which cannot be joined with others. */
+/**
+ * The members of a schema; for an object without members zod infers `Record<string, never>`, which cannot be
+ * joined with others.
+ */
 type MembersOf<Schema extends z.ZodObject> = keyof Schema["shape"] extends never
   ? NoMembers
   : z.input<Schema>;

@@ -1,4 +1,4 @@
-/** From what a version is recovered, and at which cost. */
+/** Defines from what a version is recovered, and at which cost. */
 import * as z from "zod";
 import { count, hash } from "./fields.js";
 import type { ValueOf } from "./operation.js";

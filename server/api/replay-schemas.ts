@@ -36,7 +36,7 @@ export const maxMinutes = z
       "limits.training.maxMinutes",
   );
 
-/** Of a request: a story, and the tensors of a large file. */
+/** The largest request for a replay: a story, and the tensors of a large file. */
 export const maxReplayStoryBytes = 64 * 1024 * 1024;
 
 export const replayStoryBody = {
@@ -66,7 +66,7 @@ export const changedReplayReport = trainReport
   .meta({ id: "ChangedReplayReport" });
 export type ChangedReplayReport = ValueOf<typeof changedReplayReport>;
 
-/** How far the training of a replay is. */
+/** The progress of a replay's training. */
 export const replayProgress = z.object({
   phase: z.string().describe("load, evaluate, train, …"),
   epoch: z.number().exactOptional(),

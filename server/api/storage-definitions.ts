@@ -113,7 +113,7 @@ export const storageOperations = {
     summary: "Copy a consistent state to a folder on the server's machine while the server serves",
     method: "POST",
     path: `${storagePath}/backup`,
-    // It writes to the server's disk, and has the server's private key.
+    // A backup writes to the server's disk, and has the server's private key.
     role: "admin",
     params: fleetParams,
     body: {

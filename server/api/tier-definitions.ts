@@ -82,7 +82,7 @@ export const tierOperations = {
     summary: "Make a folder on the server's machine a storage tier",
     method: "POST",
     path: "/v1/storage/tiers",
-    // It writes to the server's disk.
+    // A tier is written to the server's disk.
     role: "admin",
     body: {
       name: tierName,

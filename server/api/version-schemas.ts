@@ -66,7 +66,7 @@ const saveRecord = z
   })
   .meta({ id: "SaveRecord" }) satisfies z.ZodType<SaveRecord>;
 
-/** Why a claim was not proved. */
+/** The reason why a claim was not proved. */
 export const endedClaim = z.object({
   verdict: z.enum(["refuted", "unreplayable"]),
   atMs: timeMs,
@@ -297,7 +297,7 @@ export const recoveryForm = z
   .enum(recoveryForms)
   .describe("safetensors (default), or tfjs: the weights' bytes as the model.json of the version has them");
 
-/** What of a version is recovered: its model, or the state of the optimizer after the training. */
+/** The parts of a version that can be recovered: its model, or the optimizer's state after the training. */
 export const recoveryParts = ["model", "optimizer"] as const;
 export const recoveryPart = z
   .enum(recoveryParts)

@@ -41,7 +41,7 @@ export const archiveEncodings = ["packed", "planes", "fixed"] as const;
  */
 export type ArchiveEncoding = (typeof archiveEncodings)[number];
 
-/** How many tensors are stored by one kind of edge, and their stored bytes with index entries. */
+/** The tensors that one kind of edge stores: their number, and their stored bytes with index entries. */
 export interface KindSummary {
   readonly kind: string;
   readonly tensors: number;
@@ -77,7 +77,7 @@ export interface ArchiveSummary {
   readonly planned: RecreationSummary;
   /** Free bytes that the disk needs while the plan is applied, at most. */
   readonly diskNeeded: number;
-  /** How long applying the plan will take on this machine, in ms; 0 where an earlier release made the plan. */
+  /** The predicted time of applying the plan on this machine, in ms; 0 where an earlier release made the plan. */
   readonly applyMs: number;
 }
 
@@ -91,7 +91,7 @@ export interface ArchivePlan {
   readonly rates: ArchiveRates;
   readonly summary: ArchiveSummary;
   readonly plan: StoragePlan;
-  /** For each snapshot its tensors, as indices into `plan.vertices`. */
+  /** The tensors of each snapshot, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
 }
 
@@ -132,7 +132,7 @@ const storagePlan = z.object({
     )
     .max(maxVertices),
 });
-/** What a plan is for, and its summary, without how each tensor is stored. */
+/** The members of a plan that say what it is for, and its summary, without how each tensor is stored. */
 export const planOverviewMembers = {
   format: z.literal(archivePlanFormat),
   fleet: z.string().min(1).max(256),
@@ -235,7 +235,7 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
   }
 }
 
-/** What a planned tensor is encoded against. */
+/** Returns the tensors that a planned tensor is encoded against. */
 export function linksOfVertex(vertex: PlannedVertex): Links<Hash> {
   const base = vertex.from === null ? undefined : (vertex.from as Hash);
   const previous = previousOf(vertex);
@@ -260,12 +260,12 @@ export function previousOf(vertex: {
   return typeof previous === "string" ? (previous as Hash) : undefined;
 }
 
-/** Whether the references after the base are recreated apart from it, and the edge's cost includes them. */
+/** True if the references after the base are recreated apart from it, and the edge's cost includes them. */
 export function isApart(vertex: { readonly detail?: PlannedVertex["detail"] }): boolean {
   return vertex.detail?.["apart"] === true;
 }
 
-/** Of an edge whose references are recreated apart: the part of its cost that was estimated for these, in µs. */
+/** Returns the part of an edge's cost that was estimated for references recreated apart, in µs. */
 export function apartUsOf(vertex: { readonly detail?: PlannedVertex["detail"] }): number {
   const estimate = vertex.detail?.["apartUs"];
   return typeof estimate === "number" ? estimate : 0;

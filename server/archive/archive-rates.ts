@@ -20,10 +20,10 @@ export interface ArchiveRates {
   readonly aloneUsPerNumber: number;
   readonly deltaUsPerNumber: number;
   readonly extrapolatedUsPerNumber: number;
-  /** With a low-rank prediction. */
+  /** The time of decoding with a low-rank prediction. */
   readonly lowRankUsPerNumber: number;
   readonly planesUsPerByte: number;
-  /** In mixed bits. */
+  /** The time of decoding mixed bits. */
   readonly mixedUsPerByte: number;
   readonly objectUs: number;
   /** Encoding: as a difference, and with a search for a low-rank prediction. They predict how long applying takes. */
@@ -50,7 +50,7 @@ const ratesFormat = 1;
 export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array {
   return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`);
 }
-/** Undefined where the file is malformed or was measured on another machine. Never throws. */
+/** Decodes the rates; undefined where the file is malformed or was measured on another machine. Never throws. */
 export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | undefined {
   let value: unknown;
   try {
@@ -133,7 +133,7 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
   };
 }
 
-/** Of bytes in a pattern that is coded in mixed bits; the slowest rate seen where it is coded otherwise. */
+/** Measures the decoding of bytes in mixed bits, per byte; the slowest rate seen where a pattern is coded otherwise. */
 function mixedUsPerByte(codec: DeltaCodec, clock: Clock): number {
   const bytes = Uint8Array.from({ length: mixedBytes }, (_, i) => (i * i * i) % 23);
   const tensor: Tensor = { dtype: "U8", shape: [mixedBytes], bytes };
@@ -184,7 +184,7 @@ function withOuterProducts({ dtype, shape, bytes }: Tensor): Tensor {
   return { dtype, shape, bytes: new Uint8Array(values.buffer) };
 }
 
-/** How a tensor would be stored, and what decoding it would take. */
+/** The measured way to store a tensor, and the decoding that it would take. */
 export interface EdgeMeasure {
   readonly storedBytes: number;
   readonly byteLength: number;

@@ -46,7 +46,10 @@ export interface Archive {
   apply(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions): Promise<ApplyReport>;
   /** The rates of this machine, measured where they have not been. */
   rates(): Promise<ArchiveRates>;
-  /** What moving old versions' low-order bytes to a tier would bring. @throws NOT_FOUND, TIER_UNREACHABLE */
+  /**
+   * Plans which low-order bytes of old versions move to a tier, and what that saves. @throws NOT_FOUND,
+   * TIER_UNREACHABLE
+   */
   planTier(work: TierWork, tier: GuardedTier): Promise<TierPlan>;
   applyTier(work: TierWork, options: TierApplyOptions): Promise<TierApplied>;
   /** Brings everything of a fleet back from a tier. */

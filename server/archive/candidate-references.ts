@@ -10,9 +10,9 @@ import { Rows } from "./version-rows.js";
 
 /** A tree whose tensors are kept: the model of a version, one of its checkpoints, or its optimizer's state. */
 export interface ArchiveVersion {
-  /** Of a model: the version's id; of another tree an id of its own. */
+  /** The version's id for a model; an id of its own for another tree. */
   readonly versionId: Hash;
-  /** name:version, for messages. */
+  /** The text name:version, for messages. */
   readonly label: string;
   readonly bases: readonly Hash[];
   /** Versions of one device, line and name form a series. */
@@ -52,10 +52,10 @@ const maxByRelation: Readonly<Record<Relation, number>> = {
   descendant: 2,
   sibling: 3,
   neighbour: 2,
-  // Not from trees: content-candidates.ts.
+  // Relations by content do not come from trees: content-candidates.ts finds them.
   content: 0,
 };
-/** How many versions to go back in search of a changed tensor. */
+/** The number of versions to go back in search of a changed tensor. */
 const maxSteps = 64;
 const siblingsEachSide = 2;
 
@@ -73,7 +73,7 @@ class Finder {
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
   readonly #children = new Rows<Hash, ArchiveVersion>();
   readonly #series = new Rows<string, ArchiveVersion>();
-  /** By the tensor to encode, then by the one that it is encoded against. */
+  /** The candidates, by the tensor to encode, then by the one that it is encoded against. */
   readonly #candidates = new Map<Hash, Map<Hash, CandidateReference>>();
 
   constructor(
@@ -122,7 +122,7 @@ class Finder {
     }
   }
 
-  /** Up to three earlier tensors at this position, nearest first, each different from the one after it. */
+  /** Returns up to three earlier tensors at this position, nearest first, each different from the one after it. */
   #changesBefore(base: Hash, leaf: ArchiveLeaf, owner: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
     let last = leaf.tensor;

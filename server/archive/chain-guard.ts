@@ -1,6 +1,6 @@
 /**
- * Tracks which tensor is encoded against which while a plan is applied, so that no step, and no crash between
- * two steps, leaves a cycle or a chain longer than the store decodes. Pure.
+ * Tracks which tensor is encoded against which while a plan is applied. So no step, and no crash between two
+ * steps, leaves a cycle or a chain longer than the store decodes. Pure.
  */
 import { linksOf, listReferences, type Links } from "../../shared/delta/links.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -57,7 +57,7 @@ export class ChainGuard {
     return height;
   }
 
-  /** Whether `id` is `source`, or is needed to decode it. */
+  /** True if `id` is `source`, or is needed to decode it. */
   isNeeded(id: Hash, source: Hash, seen = new Set<Hash>()): boolean {
     if (id === source) return true;
     if (seen.has(source)) return false;
@@ -65,7 +65,7 @@ export class ChainGuard {
     return this.#sourcesOf(source).some((next) => this.isNeeded(id, next, seen));
   }
 
-  /** Whether the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */
+  /** True if the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */
   admits(id: Hash, links: ChainLinks): boolean {
     const sources = listReferences(links);
     if (sources.some((source) => this.isNeeded(id, source))) return false;

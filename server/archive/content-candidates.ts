@@ -31,7 +31,7 @@ export interface ContentSearch {
   readonly candidates: Candidates;
   readonly open: (id: Hash) => TensorSource;
   readonly limits?: typeof contentLimits | undefined;
-  /** Whether other work should run before the next tensor. */
+  /** True if other work should run before the next tensor. */
   readonly shouldYield: () => boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -69,7 +69,7 @@ function nearIn(candidates: Candidates, id: Hash): readonly Hash[] {
   return (candidates.get(id) ?? []).slice(0, maxNear).map(({ from }) => from);
 }
 
-/** Of each place in each series the newest tensor, and all that follow from none by lineage; newest first. */
+/** Returns the newest tensor of each place in each series, and all that follow from none by lineage; newest first. */
 function toSign({
   versions,
   tensors,

@@ -69,7 +69,7 @@ async function edgesFrom(context: EdgeContext, pair: Pair): Promise<readonly Edg
       : isSame
         ? await sameShapeEdges(context, tensor, candidate)
         : await blockEdges(context, tensor, base);
-  // Of the same type and shape, only an ancestor is compared completely: a fine-tune of it has a difference.
+  // Only an ancestor of the same type and shape is compared completely: a fine-tune of it has a difference.
   const mayFollow = edges.length === 0 && (!isSame || ["ancestor", "content"].includes(candidate.relation));
   return mayFollow ? await derivedEdges(context, pair) : edges;
 }

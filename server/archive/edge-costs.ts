@@ -45,8 +45,8 @@ export interface EdgeContext {
 }
 
 /**
- * How a tensor would be stored with a low-rank prediction, found by encoding it off the event loop; undefined where it
- * would not be smaller, or no time is left for such searches. Takes over its arguments.
+ * Finds by encoding off the event loop how a tensor would be stored with a low-rank prediction; undefined
+ * where it would not be smaller, or no time is left for such searches. Takes over its arguments.
  */
 export type LowRankSearch = (
   tensor: Tensor,
@@ -84,12 +84,12 @@ export function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boo
 /** One way to store a tensor, without its costs. */
 export interface StorageWay extends Links<Hash> {
   readonly kind: string;
-  /** Without the index entry. */
+  /** The stored bytes without the index entry. */
   readonly storedBytes: number;
   readonly decoding: EdgeMeasure["decoding"];
   /**
-   * Whether the references after the base are recreated apart from it, so that the edge's cost includes an estimate of
-   * theirs (reference-costs.ts); else they are among what the base is decoded from.
+   * True if the references after the base are recreated apart from it, so that the edge's cost includes an
+   * estimate of theirs (reference-costs.ts); else they are among what the base is decoded from.
    */
   readonly isApart?: boolean;
 }
@@ -183,7 +183,7 @@ const tensorErrors: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "FILE_MISSING",
 ]);
 
-/** Whether an error means that one tensor is damaged or gone, and not that the disk fails. */
+/** True if an error means that one tensor is damaged or gone, and not that the disk fails. */
 export function isAboutOneTensor(error: unknown): boolean {
   return isStemmaError(error) && tensorErrors.has(error.code);
 }

@@ -9,7 +9,7 @@ import { findHeldTensors, storedBytesOf } from "./held-tensors.js";
 
 export interface HeldGroup {
   readonly held: ReadonlySet<Hash>;
-  /** What the held tensors take. */
+  /** The memory that the held tensors take, in bytes. */
   readonly bytes: number;
   /** The kept tensors that are encoded against one of them. */
   readonly dependants: readonly Hash[];

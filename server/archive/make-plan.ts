@@ -24,7 +24,7 @@ import { settleTree } from "./settle-tree.js";
 
 export interface PlanRequest {
   readonly scheme: PlanningScheme;
-  /** What every snapshot's budget is; see BudgetRatio. */
+  /** The budget of every snapshot, as a ratio; see BudgetRatio. */
   readonly ratio: BudgetRatio;
   /**
    * Time to search for better plans. Changing them so that packs can store them takes at most as long again.
@@ -35,7 +35,7 @@ export interface PlanRequest {
 }
 export interface PlanResult {
   readonly plan: StoragePlan;
-  /** For each snapshot its tensors, as indices into `plan.vertices`. */
+  /** The tensors of each snapshot, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
   /** Minimum recreation cost of each snapshot, in µs (everything stored for speed). */
   readonly minCosts: readonly number[];
@@ -127,7 +127,7 @@ function budgetsOf(
   if (ratio === null)
     return { costs: new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY) };
   if (ratio !== "auto") return { ratio };
-  // Where the current storage is dearer to recreate, it is within the budget: nothing has to grow for speed.
+  // A snapshot that is dearer to recreate as stored now is within the budget: nothing has to grow for speed.
   const costs = snapshotCosts(graph, undiffedCosts(graph, vertexMinCosts), scheme);
   return { costs: costs.map((cost, s) => Math.max(autoBudgetRatio * cost, currentCosts?.[s] ?? 0)) };
 }

@@ -24,7 +24,7 @@ export interface MeasureOptions {
   readonly rates: ArchiveRates;
   readonly findLowRank: LowRankSearch;
   readonly sources?: readonly EdgeSource[];
-  /** Whether other work should run before the next tensor. */
+  /** True if other work should run before the next tensor. */
   readonly shouldYield: () => boolean;
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;

@@ -1,10 +1,10 @@
 /**
- * The snapshots of a storage graph with numbers instead of ids, for a message to a thread: each id would be copied for
+ * Numbers the snapshots of a storage graph for a message to a thread. With ids, each id would be copied for
  * every snapshot that has it. Pure.
  */
 import type { SnapshotInput, VertexInput } from "../planner/storage-graph.js";
 
-/** By snapshot its id, and the positions of its members in the list of vertices. */
+/** The id of each snapshot, and the positions of its members in the list of vertices. */
 export type NumberedSnapshots = readonly { readonly id: string; readonly members: Int32Array }[];
 
 /** @returns members that are not among the vertices as −1 */

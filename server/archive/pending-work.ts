@@ -57,7 +57,7 @@ export function encodingOfKind(kind: string): ArchiveEncoding {
       : "packed";
 }
 
-/** Whether a tensor is stored as planned. */
+/** True if a tensor is stored as planned. */
 function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem, dtype: DType | undefined): boolean {
   const { code } = current;
   const { kind } = item;

@@ -47,7 +47,7 @@ export interface ApplyProgress {
 export interface ApplyReport {
   readonly fleet: string;
   readonly dryRun: boolean;
-  /** Why it ended early; null where the plan was carried out completely. */
+  /** The reason for ending early; null where the plan was carried out completely. */
   readonly stopped: "time" | "disk" | "interrupted" | null;
   /** Tensors that were rewritten. */
   readonly rewritten: number;

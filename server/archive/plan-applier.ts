@@ -1,3 +1,4 @@
+/** Carries out a storage plan: writes tensors anew in packs, and collects what they supersede. */
 import { listReferences, mapLinks, neededLinks } from "../../shared/delta/links.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { StemmaError, isStemmaError, type ErrorCode } from "../../shared/errors.js";
@@ -35,7 +36,7 @@ type Outcome = "written" | "not-smaller" | "deferred";
  * batch is committed as one pack. Superseded copies are collected in between.
  */
 export class PlanApplier {
-  /** What was done so far; `rewrittenTensors` and `packs` count committed ones. */
+  /** The work done so far; `rewrittenTensors` and `packs` count committed ones. */
   readonly totals = { rewrittenTensors: 0, writtenBytes: 0, packs: 0, freedBytes: 0 };
   readonly stale: StaleTensor[] = [];
   readonly failed: { readonly tensor: Hash; readonly code: ErrorCode; readonly message: string }[] = [];
@@ -48,7 +49,7 @@ export class PlanApplier {
   #itemCount = 0;
   /** Items that would not become smaller or faster to read if they were rewritten alone. */
   readonly #gainless = new Set<ApplyItem>();
-  /** Whether items are written although they gain nothing. */
+  /** True if items are written although they gain nothing. */
   #isForced = false;
   /** Items that are written whatever they gain: all of them together free tensors of more bytes than they add. */
   #releasing: ReadonlySet<ApplyItem> = new Set();
@@ -58,7 +59,7 @@ export class PlanApplier {
   constructor(
     private readonly parts: ApplyParts,
     private readonly options: ApplyOptions,
-    /** Where the store must not grow: tensors that are freed once nothing is encoded against them. */
+    /** Tensors that are freed once nothing is encoded against them, for a store that must not grow. */
     private readonly heldGroups?: readonly HeldGroup[],
   ) {
     this.#endMs = parts.clock.monotonic() + (options.timeMs ?? Number.POSITIVE_INFINITY);
@@ -335,7 +336,7 @@ function growthOf(current: TensorEncoding | undefined, coded: CodedTensor): numb
     : newBytes - current.storedBytes - entryBytes(coded.header, current);
 }
 
-/** Whether rewriting makes the tensor smaller, shortens its chain, or gives it another encoding. */
+/** True if rewriting makes the tensor smaller, shortens its chain, or gives it another encoding. */
 function isWorthRewriting(
   current: TensorEncoding,
   coded: CodedTensor,

@@ -35,7 +35,7 @@ export interface PlanTools {
   readonly clock: Clock;
 }
 export interface PlanArchiveOptions {
-  /** What a version may cost to recreate. */
+  /** The allowed cost of recreating a version. */
   readonly ratio: BudgetRatio;
   readonly scheme?: PlanningScheme;
   readonly layout?: ArchiveEncoding;
@@ -185,7 +185,7 @@ function summarise(
 }
 
 /**
- * How long applying a plan takes: every rewritten tensor and what it is encoded against are read, the tensor is
+ * Predicts the time of applying a plan: every rewritten tensor and what it is encoded against are read, the tensor is
  * encoded, and its pack is written and read again. Collections and the saves of others are not in it.
  */
 function predictApplyMs(

@@ -7,7 +7,7 @@ import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
 import { nameSnapshots, type NumberedSnapshots } from "./numbered-snapshots.js";
 
-/** To the worker: edges in parts, then the request. */
+/** The messages to the worker: edges in parts, then the request. */
 export type ToPlanWorker =
   | { readonly edges: readonly EdgeInput[] }
   | {

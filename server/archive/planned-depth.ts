@@ -1,3 +1,4 @@
+/** Limits how long the chains of tensors are that a storage plan may make. */
 import { maxChainDepth } from "../../shared/objects/object-store.js";
 
 /**

@@ -31,7 +31,7 @@ export interface ArchiveTensor {
 export interface ArchiveContent {
   /** The trees of the kept versions; see ArchiveVersion. */
   readonly versions: readonly ArchiveVersion[];
-  /** How many of them are models. */
+  /** The number of models among the versions. */
   readonly models: number;
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
   /**
@@ -42,7 +42,7 @@ export interface ArchiveContent {
   readonly lineage: Lineage;
 }
 
-/** After this many trees, reading yields to other work. */
+/** The number of trees after which reading yields to other work. */
 const treesBetweenYields = 16;
 
 /**
@@ -93,7 +93,7 @@ function planIdOf(versionId: Hash, tree: TreeReference): Hash {
   return sha256(`${versionId} ${tree.part} ${tree.part === "checkpoint" ? tree.iteration : ""}`);
 }
 
-/** What a tree was most likely trained from, best first. */
+/** Returns the versions that a tree was most likely trained from, best first. */
 function basesOf({ versionId, record }: VersionSummary, tree: TreeReference): readonly Hash[] {
   if (tree.part === "optimizer") return record.bases.map((base) => planIdOf(base, tree));
   // Checkpoints come in the order of the training.

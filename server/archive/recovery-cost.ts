@@ -1,6 +1,6 @@
 /**
- * What the recovery of a version reads and decodes, and how long that takes by the rates that were measured on this
- * machine. Looks at indexes only: no tensor is read.
+ * Computes what the recovery of a version reads and decodes, and how long that takes by the rates measured on
+ * this machine. Looks at indexes only: no tensor is read.
  */
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { listReferences } from "../../shared/delta/links.js";
@@ -16,7 +16,7 @@ export interface RecoveryCost {
   readonly tensors: number;
   readonly raw: number;
   readonly coded: number;
-  /** Other tensors that have to be decoded first. */
+  /** The number of other tensors that have to be decoded first. */
   readonly references: number;
   /** The most that have to be decoded one after the other. */
   readonly deepest: number;

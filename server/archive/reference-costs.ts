@@ -1,15 +1,15 @@
 /**
- * What edges with several references need besides their source. References that are recreated apart from the source
- * (of averages) cost what their own chains cost, which depends on the tree; an edge's cost in the graph has only an
- * estimate of it. Pure.
+ * Computes what edges with several references need besides their source. References that are recreated apart
+ * from the source (of averages) cost what their own chains cost, which depends on the tree; an edge's cost in
+ * the graph has only an estimate of it. Pure.
  */
 import type { ParentEdges, StorageGraph } from "../planner/storage-graph.js";
 import { apartUsOf, isApart, othersOf, previousOf } from "./archive-plan.js";
 
 export class ReferenceCosts {
-  /** Of edges that predict from more tensors than their source: the vertices of the others. */
+  /** The other vertices of each edge that predicts from more tensors than its source. */
   readonly further: ReadonlyMap<number, readonly number[]>;
-  /** Of these edges, those whose others are recreated apart from the source: their cost without the others. */
+  /** The own cost, without the others, of each edge whose other references are recreated apart from the source. */
   readonly #ownCost: ReadonlyMap<number, number>;
 
   constructor(private readonly graph: StorageGraph) {

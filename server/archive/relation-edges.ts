@@ -94,7 +94,7 @@ export async function averageEdges(
   return [edgeOf(context, tensor, { ...way, ...links })];
 }
 
-/** Which of the samples count in the average that the first one is; none where it is not an average. */
+/** Returns the samples that count in the average that the first one is; none where it is not an average. */
 function countedReferences(sample: Tensor, samples: readonly Tensor[]): readonly number[] {
   const found = findDerivation(sample, samples)?.derivation;
   if (found === undefined || found.averaged < 2) return [];

@@ -8,7 +8,7 @@ import { tensorAt, type ArchiveVersion } from "./candidate-references.js";
 import type { ArchiveLeaf } from "./tree-leaves.js";
 import { Rows } from "./version-rows.js";
 
-/** Where a tensor is for the first time. */
+/** The first place where a tensor occurs. */
 interface Place {
   readonly version: ArchiveVersion;
   readonly leaf: ArchiveLeaf;
@@ -30,8 +30,9 @@ export class Relatives {
   }
 
   /**
-   * Up to eight tensors at the same position that the tensor may be an average of: of the version's bases where there
-   * are several, else of its base and of the versions that were recorded from this base before it (a federated round).
+   * Returns up to eight tensors at the same position that the tensor may be an average of: of the version's
+   * bases where there are several, else of its base and of the versions that were recorded from this base
+   * before it (a federated round).
    */
   averagedFrom(tensor: Hash): readonly Hash[] {
     const place = this.#places.get(tensor);

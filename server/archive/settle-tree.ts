@@ -80,7 +80,7 @@ class Settler {
   readonly #maxDepth: number;
   readonly #isTimeUp: () => boolean;
 
-  /** Its recreation costs change: edges with references apart cost what these cost in the tree. */
+  /** The graph, whose recreation costs change: edges with references apart cost what these cost in the tree. */
   private readonly graph: StorageGraph;
 
   constructor(
@@ -198,7 +198,7 @@ class Settler {
     }
   }
 
-  /** Of each group over its limit, the edge with references apart that costs most on the paths of its members. */
+  /** Finds, for each group over its limit, the edge with references apart that costs most on its members' paths. */
   #dearestApart(): ReadonlySet<number> {
     const { cost, limits } = this.#meter;
     const found = new Set<number>();
@@ -223,8 +223,8 @@ class Settler {
   }
 
   /**
-   * Whether nothing that the edge needs needs v, and its source is below all other vertices that it needs unless they
-   * are recreated apart.
+   * True if nothing that the edge needs needs v, and its source is below all other vertices that it needs
+   * unless they are recreated apart.
    */
   #isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
@@ -240,7 +240,7 @@ class Settler {
     return !this.#references.hasApart || !this.#isNeededBy(v, [source, ...others]);
   }
 
-  /** Whether v is one of these vertices, or is decoded before one of them. */
+  /** True if v is one of these vertices, or is decoded before one of them. */
   #isNeededBy(v: number, waiting: number[]): boolean {
     const seen = new Set(waiting);
     for (let x = waiting.pop(); x !== undefined; x = waiting.pop()) {
@@ -254,7 +254,7 @@ class Settler {
     return false;
   }
 
-  /** What is decoded directly before a vertex. */
+  /** Returns the vertices that are decoded directly before a vertex. */
   #neededBy(v: number): readonly number[] {
     if (v === 0) return [];
     return [this.#tree.parent(v), ...(this.#references.further.get(this.#tree.parentEdge[v]!) ?? [])];

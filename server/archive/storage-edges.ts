@@ -119,7 +119,7 @@ const withoutBaseEdge: EdgeSource = async (context, tensor) => {
   ];
 };
 
-/** Whether the tensor is stored without a base already, packed or in byte planes. */
+/** True if the tensor is stored without a base already, packed or in byte planes. */
 function isStoredWithoutBase(
   { header: { dtype }, current: { code, base } }: ArchiveTensor,
   inPlanes: boolean,

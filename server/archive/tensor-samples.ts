@@ -1,7 +1,7 @@
 /**
- * Samples of stored tensors: runs of neighbouring elements at positions that depend only on type and length,
- * so that the samples of two versions of a weight can be compared. Each tensor is usually read once; the
- * memory for samples is bounded.
+ * Samples stored tensors: runs of neighbouring elements at positions that depend only on type and length. So
+ * the samples of two versions of a weight can be compared. Each tensor is usually read once; the memory for
+ * samples is bounded.
  */
 import { dtypeBits, type DType } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorSource } from "../../shared/tensor/tensor.js";
@@ -10,7 +10,7 @@ import type { Hash, Tensor, TensorSource } from "../../shared/tensor/tensor.js";
 export const sampleElements = 16_384;
 const runElements = 64;
 
-/** Whether tensors of a type can be sampled: their elements must be whole bytes. */
+/** True if tensors of a type can be sampled: their elements must be whole bytes. */
 export function isSampled(dtype: DType): boolean {
   return dtypeBits(dtype) % 8 === 0;
 }

@@ -1,7 +1,7 @@
 /**
- * Plans and carries out the move of old versions' low-order bytes to a tier: which tensors, what that frees here, and
- * what a recovery then reads from the tier. Tensors that are not stored in byte planes are re-encoded first, by the
- * steps of any other application of a plan.
+ * Plans and carries out the move of old versions' low-order bytes to a tier. It states which tensors, what
+ * that frees here, and what a recovery then reads from the tier. Tensors that are not stored in byte planes
+ * are re-encoded first, by the steps of any other application of a plan.
  */
 import { defined } from "../../shared/defined.js";
 import { listReferences } from "../../shared/delta/links.js";
@@ -22,7 +22,7 @@ export interface TierRecovery {
   /** Bytes that recovering a version reads from tiers, by its own tensors. */
   readonly meanBytes: number;
   readonly largestBytes: number;
-  /** What that takes at the measured rate, in ms. */
+  /** The mean time of a recovery at the measured rate, in ms. */
   readonly meanMs: number;
   readonly largestMs: number;
 }
@@ -40,14 +40,14 @@ export interface TierPlan {
   /** Tensors that would be moved, and about how many bytes of them. */
   readonly toMove: number;
   readonly toMoveBytes: number;
-  /** Those of them that are re-encoded into byte planes first. */
+  /** The number of them that are re-encoded into byte planes first. */
   readonly toRecode: number;
   /** Bytes of all packs now. */
   readonly packBytes: number;
   readonly tierFreeBytes: number;
   /** Measured in the tier's folder, past the cache of the operating system where that is possible. */
   readonly tierBytesPerSecond: number;
-  /** After the move. */
+  /** The cost of a recovery after the move. */
   readonly recovery: TierRecovery;
 }
 
@@ -58,7 +58,7 @@ export interface TierApplied {
   readonly movedBytes: number;
   readonly recoded: number;
   readonly failed: ApplyReport["failed"];
-  /** Why it ended early; null where everything was moved. */
+  /** The reason for ending early; null where everything was moved. */
   readonly stopped: ApplyReport["stopped"];
   readonly packBytesBefore: number;
   readonly packBytesAfter: number;

@@ -11,7 +11,7 @@ export interface ArchiveLeaf {
   readonly tensor: Hash;
 }
 
-/** How a position is recognised in another tree: by path where the architectures agree, else by name. */
+/** The way to recognise a position in another tree: by path where the architectures agree, else by name. */
 export type PositionKey = "path" | "name";
 
 /** The positions of a tree, in its order. */

@@ -11,7 +11,7 @@ export class Rows<Key, Version> {
     row.versions.push(version);
   }
 
-  /** Up to `count` versions just before one in its row, in their order. */
+  /** Returns up to `count` versions just before one in its row, in their order. */
   before(key: Key, version: Version, count: number): readonly Version[] {
     const row = this.#rows.get(key);
     const index = row?.indices.get(version) ?? 0;

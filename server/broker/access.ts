@@ -15,9 +15,7 @@ export function publishable(root: string, identity: DeviceIdentity, topic: strin
   const own = ownTopic(root, identity, topic);
   return own !== undefined && upward.has(own.kind) ? own : undefined;
 }
-/**
- * Whether this device may subscribe to the filter. The only wildcard allowed is the one for its own blocks.
- */
+/** True if this device may subscribe to the filter. The only wildcard allowed is the one for its own blocks. */
 export function maySubscribe(root: string, identity: DeviceIdentity, filter: string): boolean {
   if (filter === blockFilter(root, identity)) return true;
   const own = ownTopic(root, identity, filter);

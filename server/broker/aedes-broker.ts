@@ -70,7 +70,7 @@ export class AedesBroker {
   readonly #clients = new Map<string, KnownClient>();
   readonly #wills = new WeakMap<Client, { readonly topic: string; readonly payload: Uint8Array }>();
   readonly #identities = new WeakMap<Client, DeviceIdentity>();
-  /** What clients get that are disconnected then; they have no identity. */
+  /** The answers to clients that are disconnected right after; they have no identity. */
   readonly #answers = new WeakMap<Client, AnswerOnly["answer"]>();
   /** Bytes passed to aedes for a client and not yet acknowledged. */
   readonly #unwritten = new WeakMap<Client, number>();
@@ -158,7 +158,7 @@ export class AedesBroker {
       });
   }
 
-  /** Why the client may not connect; undefined where it may. */
+  /** Returns why the client may not connect; undefined where it may. */
   async #authenticate(
     client: KnownClient,
     username: string,

@@ -1,4 +1,4 @@
-/** How aedes is run, whoever may connect to it: its deadlines and counts, and that it keeps no sessions. */
+/** Settings of aedes for whoever may connect: its deadlines and counts, and that it keeps no sessions. */
 import type { AedesOptions } from "aedes";
 import type { BrokerLimits } from "./broker-limits.js";
 
@@ -6,7 +6,7 @@ const maxInflightQos2 = 16;
 
 export function aedesSettings(limits: BrokerLimits): AedesOptions {
   return {
-    // No `id`: aedes then picks a random one. With a fixed id it overwrote queued messages after crashes.
+    // Without an `id`, aedes picks a random one. With a fixed id it overwrote queued messages after crashes.
     // The timeout is longer than the deadline of Connections, which reports why it closes a socket.
     connectTimeout: limits.connectDeadlineMs * 2,
     drainTimeout: limits.drainTimeoutMs,
@@ -15,7 +15,7 @@ export function aedesSettings(limits: BrokerLimits): AedesOptions {
   };
 }
 
-/** No session is kept, so no offline queue can grow: a device that reconnects reports its state itself. */
+/** Keeps no session, so that no offline queue can grow: a device that reconnects reports its state itself. */
 export function keepNoSession(connect: { clean?: boolean }): void {
   connect.clean = true;
 }

@@ -30,7 +30,7 @@ export interface ConnectAttempt {
  */
 export interface Refused {
   readonly refused: string;
-  /** Nothing is wrong with its credentials: it sees CONNACK 3, and tries again as after a lost connection. */
+  /** True if nothing is wrong with its credentials: it sees CONNACK 3, and tries again as after a lost connection. */
   readonly isForNow?: boolean;
 }
 /** The client gets this message and is disconnected. It can neither publish nor subscribe. */

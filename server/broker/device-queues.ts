@@ -1,6 +1,6 @@
 /**
- * One queue per device: its messages reach the handler one by one in the order of arrival (a broker's
- * asynchronous hooks would reorder them), while devices run concurrently. Counts bytes, so that a device
+ * Queues the messages of each device, so that they reach the handler one by one in the order of arrival. A
+ * broker's asynchronous hooks would reorder them; devices run concurrently. Counts bytes, so that a device
  * that fills its queue can be made to wait.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";

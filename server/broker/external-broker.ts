@@ -1,5 +1,5 @@
 /**
- * Uses any other MQTT 3.1.1 broker or cluster through the same interface as the embedded one: this server is
+ * Uses any other MQTT 3.1.1 broker or cluster through the same interface as the embedded one. This server is
  * a client that subscribes to its fleets' topics. That broker authenticates devices and binds them to their
  * topics by its own access rules (docs/reference/server-json.md lists what it has to do). The sender of a
  * message is the device that its topic names.
@@ -33,7 +33,7 @@ import { ExternalSessions, type AdmitSession, type OpenSession } from "./externa
 import { PeerLog } from "./peer-log.js";
 
 export interface ExternalBrokerOptions {
-  /** mqtt:// or mqtts:// */
+  /** The URL, with mqtt:// or mqtts://. */
   readonly url: string;
   readonly root: string;
   readonly clientId: string;
@@ -46,7 +46,7 @@ export interface ExternalBrokerOptions {
   readonly signer?: Signer;
   readonly log: Log;
   readonly limits: Pick<BrokerLimits, "maxFrameBytes" | "maxQueuedBytes">;
-  /** How long the first connection may take. The default rides out the failover of a cluster. */
+  /** The time that the first connection may take, in milliseconds. The default rides out the failover of a cluster. */
   readonly connectTimeoutMs?: number;
   readonly reconnectMs?: number;
 }

@@ -15,11 +15,11 @@ import type { PeerLog } from "./peer-log.js";
 export interface SessionReport {
   readonly identity: DeviceIdentity;
   readonly session: number;
-  /** 0: unknown. */
+  /** The number of the session before; 0: unknown. */
   readonly previousSession: number;
   /** Generation of the enrolment that the device uses; undefined: it names none. */
   readonly generation: number | undefined;
-  /** Of the device, that it is online in this session; undefined: it sent none. */
+  /** The device's signature that it is online in this session; undefined if it sent none. */
   readonly signature: string | undefined;
 }
 /** A session of one enrolment. */

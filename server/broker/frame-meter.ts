@@ -45,11 +45,11 @@ export class FrameMeter {
   get isKnown(): boolean {
     return this.#isKnown;
   }
-  /** Whether the CONNECT has arrived completely. */
+  /** True if the CONNECT has arrived completely. */
   get hasConnect(): boolean {
     return this.#sawConnect && this.#bodyLeft === 0;
   }
-  /** When the frame that is not complete yet began; undefined between frames. */
+  /** The time when the incomplete frame began; undefined between frames. */
   get frameSinceMs(): number | undefined {
     return this.#frameSinceMs;
   }

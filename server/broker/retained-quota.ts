@@ -18,7 +18,7 @@ export class RetainedQuota {
     return this.#bytes;
   }
 
-  /** Whether the message may be retained. If so, its bytes replace those of the topic's last message. */
+  /** True if the message may be retained. If so, its bytes replace those of the topic's last message. */
   replace(device: string, topic: string, bytes: number): boolean {
     const topics = this.#devices.get(device) ?? new Map<string, number>();
     const before = topics.get(topic) ?? 0;

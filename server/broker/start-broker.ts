@@ -23,7 +23,7 @@ export interface CertificateAndKey {
 }
 
 export interface BrokerTls extends CertificateAndKey {
-  /** Whether devices are asked for their certificates, which `authenticate` then judges. */
+  /** True if devices are asked for their certificates, which `authenticate` then judges. */
   readonly asksDevices?: boolean;
   /** Calls `use` with each newer certificate. */
   readonly onRenewed?: (use: (renewed: CertificateAndKey) => void) => void;
@@ -39,7 +39,7 @@ export interface BrokerOptions {
   readonly host?: string;
   /** Default 0: a free port. */
   readonly port?: number;
-  /** With it the broker uses mqtts. */
+  /** The certificate and key with which the broker uses mqtts. */
   readonly tls?: BrokerTls;
   readonly limits?: Partial<BrokerLimits>;
 }
@@ -118,7 +118,7 @@ function tlsServer({ limits, connections, serve, log, ...tls }: TlsServerOptions
     key: given.key,
     cert: given.cert,
     minVersion: tls.asksDevices === true ? "TLSv1.3" : "TLSv1.2",
-    // No session is resumed: each connection shows its certificate again.
+    // A session is never resumed: each connection shows its certificate again.
     secureOptions: constants.SSL_OP_NO_TICKET,
   });
   const server = createTlsServer(

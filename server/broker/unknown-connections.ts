@@ -1,23 +1,23 @@
 /**
- * Which connections may stay open before their peers have authenticated themselves. Each address may hold a
- * bounded number, and a part of all places is reserved for addresses from which devices were authenticated
- * before. When no place is free, the connection that has waited longest without a complete request is closed: at
- * its own address where that one is full, otherwise at the address that holds most. So one address cannot keep
- * others out, and silent connections cannot keep their own address out. Used for MQTT and for HTTP; knows neither.
+ * Decides which connections may stay open before their peers have authenticated themselves. Each address may hold a
+ * bounded number, and a part of all places is reserved for addresses from which devices were authenticated before. When
+ * no place is free, the connection that has waited longest without a complete request is closed: at its own address
+ * where that one is full, otherwise at the address that holds most. So one address cannot keep others out, and silent
+ * connections cannot keep their own address out. Used for MQTT and for HTTP; knows neither.
  */
 import { isIPv6 } from "node:net";
 
 export interface UnknownConnectionLimits {
   readonly maxUnknownConnections: number;
   readonly maxUnknownConnectionsPerAddress: number;
-  /** Of maxUnknownConnections, those that only addresses of known devices may use. */
+  /** The number of maxUnknownConnections that only addresses of known devices may use. */
   readonly reservedForKnownAddresses: number;
 }
 
 export interface UnknownConnection {
   readonly address: string;
   /**
-   * How far its request to be admitted has come. Silent connections are closed first; one with a complete
+   * The progress of its request to be admitted. Silent connections are closed first; one with a complete
    * request is about to be judged and is never closed.
    */
   progress(): "silent" | "partial" | "complete";
@@ -30,7 +30,7 @@ const maxKnownAddresses = 100_000;
 
 export class UnknownConnections {
   readonly #limits: UnknownConnectionLimits;
-  /** By address group, the oldest connection of each first. */
+  /** The connections by address group, the oldest connection of each first. */
   readonly #groups = new Map<string, Set<UnknownConnection>>();
   /** Address groups of known devices; the one seen last is last. */
   readonly #knownGroups = new Set<string>();

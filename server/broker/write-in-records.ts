@@ -5,7 +5,7 @@
  */
 import type { Writable } from "node:stream";
 
-/** What one TLS record holds (RFC 8446, 5.1). */
+/** The bytes of one TLS record (RFC 8446, 5.1). */
 export const recordBytes = 16 * 1024;
 
 type Done = (error?: Error | null) => void;

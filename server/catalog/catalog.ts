@@ -1,7 +1,7 @@
 /**
- * The catalog port: an index over a fleet's versions, which finds versions by any of their fields and returns
- * them in pages. The catalog is disposable: everything in it is derived from the journal and the store, and
- * it can be rebuilt from them at any time. It does not access either.
+ * Defines the catalog port: an index over a fleet's versions, which finds them by any field and returns them
+ * in pages. The catalog is disposable: everything in it is derived from the journal and the store, and it can
+ * be rebuilt from them at any time. It does not access either.
  */
 import type { Approach } from "../../shared/model/model.js";
 import type { ModelMetadata } from "../../shared/model/metadata.js";
@@ -30,9 +30,9 @@ export interface CatalogEntry {
 
 /** One page of the versions that a query finds. */
 export interface CatalogPage {
-  /** In the order that the query names. */
+  /** The ids in the order that the query names. */
   readonly versionIds: readonly Hash[];
-  /** How many versions the query finds on all pages together. */
+  /** The number of versions that the query finds on all pages together. */
   readonly total: number;
 }
 

@@ -35,11 +35,9 @@ export const indexNames = ["nameKey", "position", "deviceKey", "contentKey", "ba
 
 /** Documents inserted in one call, at most; NeDB makes a deep copy of each. */
 const chunkEntries = 1000;
-/**
- * Where an indexed field leaves at most this many candidates, they are searched directly, without windows.
- */
+/** Candidates are searched directly, without windows, if an indexed field leaves at most this many. */
 const maxDirectCandidates = 2 * windowVersions;
-/** For how many queries the counts are remembered. */
+/** The number of queries whose counts are remembered. */
 const rememberedQueries = 32;
 
 interface Range {
@@ -114,7 +112,7 @@ class NedbCatalog implements Catalog {
     for (const counts of this.#counts.values()) for (const index of changed) counts[index] = undefined;
   }
 
-  /** Whether an indexed field alone leaves few candidates. */
+  /** True if an indexed field alone leaves few candidates. */
   async #isSelective({ indexed, all }: QueryFilter): Promise<boolean> {
     if (indexed === undefined || this.#counts.has(keyOf(all))) return false;
     return (await this.#store.count(indexed)) <= maxDirectCandidates;

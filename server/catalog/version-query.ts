@@ -50,12 +50,12 @@ export const versionQuerySchema = z
     base: hash,
     tag: text,
     recordedFromMs: timeMs,
-    /** Exclusive. */
+    /** The end of the time of recording, exclusive. */
     recordedUntilMs: timeMs,
     metadata: z.array(metadataConditionSchema).max(maxMetadataConditions),
     /** Retired versions are found only where this is true, or with `state: "retired"`. */
     includeRetired: z.boolean(),
-    /** By position in the journal; "newest" first when absent. */
+    /** The order by position in the journal; "newest" first when absent. */
     order: z.enum(["newest", "oldest"]),
     offset: z.number().int().min(0).max(1e9),
     limit: z.number().int().min(1).max(maxLimit),

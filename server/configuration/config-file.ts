@@ -213,7 +213,7 @@ export const serverFileSchema = z.strictObject({
 
 export type ServerFile = z.infer<typeof serverFileSchema>;
 
-/** What server.json sets: options of the server, and how it logs. */
+/** The settings in server.json: options of the server, and its logging. */
 export interface ServerSettings {
   readonly options: Omit<ServerOptions, "home">;
   readonly log: { readonly level?: LogLevel | undefined; readonly form?: LogForm | undefined };
@@ -312,17 +312,17 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
   return { options, log: file.log ?? {} };
 }
 
-/** What server.json of a home demands of the process that runs own recipes. @throws CONFIG_INVALID */
+/** Reads from a home's server.json how the process that runs own recipes must be confined. @throws CONFIG_INVALID */
 export async function recipeConfinementOf(home: string): Promise<RequiredConfinement> {
   return (await readServerFile(home)).options.recipeConfinement ?? "namespaces";
 }
 
-/** What trainings may take, by server.json of a home. @throws CONFIG_INVALID */
+/** Reads from a home's server.json what trainings may take. @throws CONFIG_INVALID */
 export async function trainingLimitsOf(home: string): Promise<TrainingLimits> {
   return { ...defaultTrainingLimits, ...(await readServerFile(home)).options.trainingLimits };
 }
 
-/** Whether server.json of a home wants every rollout to be approved. @throws CONFIG_INVALID */
+/** True if server.json of a home wants every rollout to be approved. @throws CONFIG_INVALID */
 export async function rolloutApprovalOf(home: string): Promise<boolean> {
   return (await readServerFile(home)).options.rolloutApproval ?? false;
 }

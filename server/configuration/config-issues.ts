@@ -46,7 +46,7 @@ function knownKeys(schema: SchemaNode, value: unknown, path: readonly string[]):
   return Object.keys(node?.properties ?? {});
 }
 
-/** Where `kind` distinguishes alternatives: the alternative that the value has chosen. */
+/** Returns the alternative that the value has chosen, where `kind` distinguishes alternatives. */
 function branchOf(node: SchemaNode, value: unknown): SchemaNode {
   const kind = isObject(value) ? value["kind"] : undefined;
   return node.oneOf?.find(({ properties }) => properties?.["kind"]?.const === kind) ?? node;

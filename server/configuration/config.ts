@@ -20,9 +20,9 @@ export interface TlsFiles {
   readonly caFile?: string | undefined;
 }
 
-/** How to reach another MQTT broker than the embedded one. */
+/** The connection to another MQTT broker than the embedded one. */
 export interface ExternalBrokerSettings {
-  /** mqtt:// or mqtts:// */
+  /** The URL, with mqtt:// or mqtts://. */
   readonly url: string;
   readonly clientId?: string | undefined;
   readonly username?: string | undefined;
@@ -54,7 +54,7 @@ export interface ServerOptions {
   readonly mqttPort?: number | undefined;
   readonly httpPort?: number | undefined;
   readonly tls?: TlsChoice | undefined;
-  /** Whether devices may have tokens instead of certificates; without TLS of its own a server takes nothing else. */
+  /** True if devices may have tokens instead of certificates; without TLS of its own a server takes nothing else. */
   readonly deviceTokens?: boolean | undefined;
   /** External broker to use; the embedded one when absent. */
   readonly broker?: ExternalBrokerSettings | undefined;
@@ -65,10 +65,10 @@ export interface ServerOptions {
   readonly brokerLimits?: Partial<BrokerLimits> | undefined;
   readonly httpLimits?: Partial<HttpLimits> | undefined;
   readonly trainingLimits?: Partial<TrainingLimits> | undefined;
-  /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
+  /** True if retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
   readonly recipeConfinement?: RequiredConfinement | undefined;
-  /** Whether every rollout needs the approval of a second person. Default false. */
+  /** True if every rollout needs the approval of a second person. Default false. */
   readonly rolloutApproval?: boolean | undefined;
 }
 

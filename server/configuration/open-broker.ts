@@ -12,7 +12,7 @@ import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js
 
 export interface OpenBrokerParts {
   readonly config: ServerConfig;
-  /** Of the embedded broker; without it, it speaks plain MQTT. */
+  /** The TLS of the embedded broker; without it, it speaks plain MQTT. */
   readonly tls: BrokerTls | undefined;
   readonly clock: Clock;
   readonly log: Log;
@@ -91,7 +91,7 @@ export interface ConnectExternalParts {
   readonly admit: AdmitSession;
   readonly signer?: Signer;
   readonly log: Log;
-  /** How long the first connection may take. */
+  /** The time that the first connection may take, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
 
@@ -100,7 +100,7 @@ export async function connectExternal({ config, ...parts }: ConnectExternalParts
   const { broker, rootTopic, brokerLimits } = config;
   if (broker === undefined) throw new StemmaError("INTERNAL", "No external broker is configured.");
   const { url, username, passwordFile, caFile } = broker;
-  // Its library is loaded only by the servers that need it.
+  // The library of external brokers is loaded only by the servers that need it.
   const { connectBroker } = await import("../broker/external-broker.js");
   return connectBroker({
     ...parts,

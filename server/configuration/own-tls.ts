@@ -11,12 +11,12 @@ import { openServerTls, type ServerTls } from "../identity/server-tls.js";
 import type { Home } from "../repository/home.js";
 import type { ServerConfig } from "./config.js";
 
-/** For people: other programs that are to trust the server's certificate need this file. */
+/** The authority's file for people: other programs that are to trust the server's certificate need it. */
 export const authorityFile = "authority.pem";
 
 export async function openOwnTls(config: ServerConfig, home: Home, log: Log): Promise<ServerTls> {
   const { mqttUrls = [], httpUrl } = config.enrolment;
-  // Other schemes than http are not normalised by URL.
+  // URL does not normalise other schemes than http.
   const hosts = [...mqttUrls, ...(httpUrl === undefined ? [] : [httpUrl])].map(
     (url) => new URL(url.replace(/^mqtts?:/, "http:")).hostname,
   );
@@ -39,8 +39,8 @@ export async function openOwnTls(config: ServerConfig, home: Home, log: Log): Pr
 }
 
 /**
- * At every start: who listens on a plain port learns tokens and sees models, and a token can be copied. An external
- * broker is named where it is opened.
+ * Warns at every start: who listens on a plain port learns tokens and sees models, and a token can be copied.
+ * An external broker is named where it is opened.
  */
 export function warnOfWeakPorts({ tls, broker, host, deviceTokens }: ServerConfig, log: Log): void {
   if (tls !== "own") {

@@ -1,6 +1,6 @@
 /**
- * Whether the disk of a home has space for new models. Some bytes stay free for what must still be written when
- * no model fits any more: facts, and the collection that frees space.
+ * Checks whether a home's disk has space for new models. Some bytes stay free for what must still be written
+ * when no model fits any more: facts, and the collection that frees space.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Home } from "../repository/home.js";

@@ -12,7 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 export interface OpenFleets {
   /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
   get(fleet: string, options?: { readonly create?: boolean }): Promise<FleetRepository>;
-  /** Those that are open now. */
+  /** Lists the fleets that are open now. */
   opened(): readonly FleetRepository[];
   names(): Promise<readonly string[]>;
   close(): Promise<void>;

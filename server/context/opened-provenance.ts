@@ -7,7 +7,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 export type ProvenanceStore = Pick<FleetRepository, "objects" | "isRedacted">;
 
 /**
- * Undefined where there is none, or one of an older form.
+ * Reads an opened provenance; undefined where there is none, or one of an older form.
  * @throws PROVENANCE_INVALID, OPENINGS_MISMATCH
  */
 export async function readOpenedProvenance(

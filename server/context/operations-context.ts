@@ -1,4 +1,7 @@
-/** What the operations work on. `live` exists only in a running server. Types only. */
+/**
+ * The parts that operations work with: repositories, settings, and the live server's rooms. `live` exists
+ * only in a running server. Types only.
+ */
 import type { RecentEvents } from "../../shared/adapters/recent-log.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -11,12 +14,12 @@ import type { Home } from "../repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
 import type { TrainingLimits } from "./training-limits.js";
 
-/** What a version takes to a device. */
+/** The predicted bytes that a version takes to a device. */
 export interface PredictedBytes {
   readonly bytes: number;
   /** Taken from the share of others, since too many devices have something different. */
   readonly isEstimated: boolean;
-  /** Of the link, by the profile of the device. */
+  /** True if the profile of the device says that its link is metered. */
   readonly metered: boolean;
 }
 
@@ -31,9 +34,11 @@ export interface CommandToSend {
 /** A fleet whose devices may be connected. */
 export interface LiveFleet {
   isOnline(device: string): boolean;
-  /** Why a device does not believe this server; undefined: it has not reported that. */
+  /** Returns why a device does not believe this server; undefined if it has not reported that. */
   doubtOf(device: string): { readonly sinceMs: number; readonly text: string } | undefined;
-  /** Until when it was connected since this process started: now, where it still is; undefined: it was not. */
+  /**
+   * Returns until when it was connected since this process started: now, where it still is; undefined if it was not.
+   */
   seenAtMs(device: string): number | undefined;
   readonly onlineCount: number;
   /**
@@ -43,17 +48,19 @@ export interface LiveFleet {
   assigned(device: string, allowed?: string): Promise<void>;
   /** Devices that the version is being sent to. One that has asked for nothing more for a while is not among them. */
   fetching(versionId: Hash): ReadonlySet<string>;
-  /** Something was set on the device: it is told now, where it is connected. */
+  /** Tells the device now, where it is connected, that something was set on it. */
   settingsChanged(device: string): void;
-  /** Of models, to all devices together; null: no limit. */
+  /** The limit for sending models to all devices together; null: no limit. */
   readonly sendBytesPerSecond: number | null;
-  /** How many bytes the version takes to each of these devices. */
+  /** Predicts how many bytes the version takes to each of these devices. */
   predict(
     summary: VersionSummary,
     line: string,
     devices: readonly string[],
   ): Promise<ReadonlyMap<string, PredictedBytes>>;
-  /** What a connected device asks of versions; undefined: it does not look at releases, or is not connected. */
+  /**
+   * Returns a connected device's policy for releases; undefined if it does not look at releases, or is not connected.
+   */
   releasePolicyOf(device: string): string | undefined;
   /** The owner's releases changed: connected devices are sent them, and offered again what they may have refused. */
   releasesChanged(): Promise<void>;
@@ -81,11 +88,11 @@ export interface LiveFleet {
   underWay(): ReadonlyMap<Hash, string>;
 }
 
-/** How devices reach the server, as new enrolment files state it. */
+/** The server's addresses, as new enrolment files state them for devices. */
 export interface EnrolmentAddresses {
   /** mqtt:// or mqtts:// URLs, tried in order. */
   readonly mqtt: readonly string[];
-  /** Undefined: the address that the server listens on. */
+  /** The URL for HTTP; undefined: the address that the server listens on. */
   readonly http: string | undefined;
   /** PEM of the authority that signs the broker's certificate; undefined: the system's own. */
   readonly ca: string | undefined;
@@ -93,7 +100,7 @@ export interface EnrolmentAddresses {
   readonly authorities?: readonly string[] | undefined;
   /** First levels of every topic. */
   readonly root: string;
-  /** Whether devices may have tokens instead of certificates. */
+  /** True if devices may have tokens instead of certificates. */
   readonly takesTokens: boolean;
 }
 
@@ -102,28 +109,28 @@ export interface RunningReplay {
   readonly fleet: string;
   readonly versionId: Hash;
   readonly startedAtMs: number;
-  /** Undefined until its training has begun. */
+  /** The progress of its training; undefined until that has begun. */
   progress: TrainingProgress | undefined;
 }
 
-/** What runs queued replays. */
+/** The runner of queued replays. */
 export interface LiveReplays {
   readonly running: RunningReplay | undefined;
-  /** Something was queued. */
+  /** Looks for work, because something was queued. */
   wake(): void;
   /** Ends a replay that runs and that was cancelled. */
   stop(fleet: string, versionId: Hash): void;
 }
 
-/** What carries running rollouts forward. */
+/** The part that carries running rollouts forward. */
 export interface LiveRollouts {
   /** A rollout was started, or continued. */
   wake(): void;
-  /** Why a device was not judged yet; undefined: it was not asked since the server started. */
+  /** Returns why a device was not judged yet; undefined if it was not asked since the server started. */
   waits(fleet: string, rollout: string, device: string): string | undefined;
 }
 
-/** How the deliveries of a webhook go since the server started; absent members: nothing to say. */
+/** The state of a webhook's deliveries since the server started; absent members: nothing to say. */
 export interface WebhookState {
   readonly deliveredAtMs?: number;
   readonly failures?: number;
@@ -131,7 +138,7 @@ export interface WebhookState {
   readonly againAtMs?: number;
 }
 
-/** What sends facts to webhooks. */
+/** The part that sends facts to webhooks. */
 export interface LiveWebhooks {
   stateOf(name: string): WebhookState;
   /** A webhook was moved or removed: it is tried at once. */
@@ -140,7 +147,10 @@ export interface LiveWebhooks {
 
 export interface LiveServer {
   readonly mqttUrl: string;
-  /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
+  /**
+   * Returns the URL of the HTTP interface; undefined until it listens, which is after the operations exist
+   * that it serves.
+   */
   readonly httpUrl: () => string | undefined;
   readonly enrolment: EnrolmentAddresses;
   /** The server's own; undefined: it uses none. */
@@ -158,17 +168,17 @@ export interface OperationsContext {
   readonly home: Home;
   readonly fleets: OpenFleets;
   readonly version: string;
-  /** Who uses the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
+  /** The user of the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
   readonly caller?: Caller | undefined;
   /** The request by which they are used: facts and commands to devices carry it too. */
   readonly request?: string | undefined;
   readonly live?: LiveServer;
   /** The addresses for enrolment files where no server runs, from the home's server.json. */
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
-  /** What the owner of this machine demands of the process that runs own recipes; absent: namespaces. */
+  /** Reads how the machine's owner wants the process with own recipes confined; absent: namespaces. */
   readonly recipeConfinement?: () => Promise<RequiredConfinement>;
-  /** What trainings may take on this server; absent: the defaults. */
+  /** Reads what trainings may take on this server; absent: the defaults. */
   readonly trainingLimits?: () => Promise<TrainingLimits>;
-  /** Whether server.json wants every rollout to be approved by a second person; absent: it does not. */
+  /** True if server.json wants every rollout to be approved by a second person; absent: it does not. */
   readonly rolloutApproval?: () => Promise<boolean>;
 }

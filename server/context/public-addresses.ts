@@ -1,4 +1,4 @@
-/** Whether the addresses in enrolment files can be reached by devices on other machines. Pure. */
+/** Checks whether devices on other machines can reach the addresses in enrolment files. Pure. */
 
 /** Hosts that name no machine: what a server that listens on every address has as its own. */
 const everyAddress = /^(0\.0\.0\.0|\[::\]|\[0+(:0+)*\])$/;

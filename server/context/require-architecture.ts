@@ -1,3 +1,4 @@
+/** Requires that a version has an architecture. */
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";

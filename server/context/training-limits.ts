@@ -1,4 +1,4 @@
-/** What a training may take on this server: the owner's limits, of server.json. */
+/** Reads a server's limits on trainings, which its owner sets in server.json. */
 import { totalmem } from "node:os";
 import * as z from "zod";
 import { maxMaxMinutes } from "../api/replay-schemas.js";

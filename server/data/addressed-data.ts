@@ -1,6 +1,6 @@
 /**
- * Data as they are registered: with one spelling of each path, whoever calls (a bug that replays found in MERIT, ME13);
- * those of a SQL query as a table of its rows, which the home keeps.
+ * Registers data with one spelling of each path, whoever calls (a bug that replays found in MERIT, ME13).
+ * Those of a SQL query become a table of its rows, which the home keeps.
  */
 import { resolve } from "node:path";
 import { isUrl } from "../../shared/data/data-url.js";

@@ -1,4 +1,4 @@
-/** What an imported version keeps of the story that came in its file: the records of its origin and of its bases. */
+/** Stores the story that came in an imported version's file: the records of its origin and of its bases. */
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeStory, type ExportedStory } from "../../shared/provenance/exported-story.js";
 import type { SaveRecord } from "../../shared/model/model.js";
@@ -10,7 +10,7 @@ export const keptStoryName = "stemma.story.json";
 /** Metadata of an imported version: the version's id where it was made. */
 export const storyOfKey = "story.of";
 
-/** Undefined where none is kept, or something else has its name. */
+/** Reads a kept story; undefined where none is kept, or something else has its name. */
 export async function readKeptStory(
   { objects }: Pick<FleetRepository, "objects">,
   { objects: { attachments = [] } }: SaveRecord,

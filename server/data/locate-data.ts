@@ -24,13 +24,16 @@ export interface DataSought {
   readonly fleet: string;
   /** Content hash of the samples, as a provenance names it. */
   readonly hash: Hash;
-  /** What the provenance's openings tell about the data; undefined where that was redacted. */
+  /** The data's description from the provenance's openings; undefined where that was redacted. */
   readonly description?: DataDescription | undefined;
   /** `uses.data` of the version. */
   readonly uses?: readonly Hash[] | undefined;
-  /** Only what came with the version, or a generator makes: a hash does not entitle its sender to data of others. */
+  /**
+   * True to find only what came with the version, or a generator makes: a hash does not entitle its sender to
+   * data of others.
+   */
   readonly isOwnOnly?: boolean | undefined;
-  /** Only what is in the store. */
+  /** True to find only what is in the store. */
   readonly isStoredOnly?: boolean | undefined;
 }
 
@@ -38,7 +41,7 @@ export type LocatedData =
   | {
       /** `stored`: one file below the work folder, with samples that were read from the store and verified. */
       readonly from: "stored" | "registered" | "generator";
-      /** For a job. It has the content hash, so the engine compares the samples once more. */
+      /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
       readonly dataset: DatasetReference;
       /** Removes what was written for it. */
       readonly release: () => Promise<void>;
@@ -52,7 +55,7 @@ export interface MissingData {
    * other samples now; `unreadable`: registered files are missing or malformed; `damaged`: a stored chunk is.
    */
   readonly reason: "not-here" | "on-device" | "changed" | "unreadable" | "damaged";
-  /** What happened, and what to do next. */
+  /** A message with what happened, and what to do next. */
   readonly text: string;
 }
 
@@ -80,7 +83,7 @@ export async function locateData(context: OperationsContext, sought: DataSought)
 }
 
 interface FoundManifest {
-  /** Of the stored data set. */
+  /** The manifest of the stored data set. */
   readonly manifest?: DataManifest;
   readonly isOnDevice: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * Data that are managed elsewhere, by their URL: fetched into a temporary file whenever they are read, and compared
- * with the hash that they were registered with, by whoever reads them. Nothing of them is kept.
+ * Fetches data that are managed elsewhere, by their URL, into a temporary file whenever they are read.
+ * Whoever reads them compares them with the hash that they were registered with. Nothing of them is kept.
  */
 import { createWriteStream } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -15,7 +15,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 /** Readers of one file. */
 const fileReaders = ["csv", "libsvm", "samples", "canonical"];
 const maxBytes = 4 * 2 ** 30;
-/** A whole download. */
+/** The longest time of a whole download. */
 const maxFetchMs = 30 * 60_000;
 
 export interface PlacedData {
@@ -54,7 +54,7 @@ function requireDataUrl(location: string, reader: string): URL {
 }
 
 /**
- * Where data can be read now: as they are, or fetched into a folder of their own below `workFolder`.
+ * Makes data readable: as they are, or fetched into a folder of their own below `workFolder`.
  * @throws FILE_MISSING, FILE_FAILED where a URL cannot be fetched; RECIPE_PARAMETERS_INVALID
  */
 export async function placeData(

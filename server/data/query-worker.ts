@@ -1,5 +1,5 @@
 /**
- * The thread that runs a query: SQLite compiled to WebAssembly, over a copy of the database in memory, so that neither
+ * Runs a query in a thread: SQLite compiled to WebAssembly, over a copy of the database in memory. So neither
  * a query nor a database can reach a file. Its caller ends it when it takes too long.
  */
 import { createRequire } from "node:module";

@@ -12,7 +12,7 @@ import { isUrl } from "../../shared/data/data-url.js";
 import { placeData } from "./place-data.js";
 
 export interface ReadableDataset {
-  /** For a job. */
+  /** The reference for a job. */
   readonly dataset: DatasetReference;
   readonly from: Exclude<LocatedData["from"], "nowhere">;
   readonly release?: () => Promise<void>;
@@ -44,7 +44,7 @@ export async function readableDataset(
 
 /** Data by their registered name, or stored data by their content hash. */
 export interface FoundDataset extends ReadableDataset {
-  /** As they were registered; absent where no name is registered for them. */
+  /** The data as they were registered; absent where no name is registered for them. */
   readonly registered?: DatasetReference & { readonly name: string };
 }
 

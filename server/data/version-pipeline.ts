@@ -10,7 +10,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 /** Fine-tunings, one after the other, that are looked through. */
 const maxGenerations = 64;
 
-/** What a record tells. */
+/** The data pipeline that a record states. */
 interface Told {
   readonly pipeline: RecordedPipeline | undefined;
   /** The version whose pipeline it has; undefined: its own. */
@@ -18,13 +18,13 @@ interface Told {
 }
 
 /**
- * By provenance and openings, from which it follows: a rollout offers one version to thousands of devices, and a record
- * may be a megabyte long.
+ * The statements by provenance and openings, from which they follow: a rollout offers one version to
+ * thousands of devices, and a record may be a megabyte long.
  */
 const toldBy = new Map<string, Told>();
 const maxKept = 16;
 
-/** Undefined where none is described, or the description was redacted or cannot be read. */
+/** Reads a version's pipeline; undefined where none is described, or the description was redacted or cannot be read. */
 export async function pipelineOfVersion(
   repository: ProvenanceStore & Pick<FleetRepository, "get">,
   versionId: Hash,

@@ -38,7 +38,7 @@ export async function examineTraining(): Promise<Finding[]> {
   ];
 }
 
-/** Whether this machine can confine the code of a fleet's own recipes. */
+/** Examines whether this machine can confine the code of a fleet's own recipes. */
 async function examineConfinement(): Promise<Finding> {
   const what = "own recipes";
   const why = await whyUnconfined();
@@ -54,7 +54,7 @@ async function examineConfinement(): Promise<Finding> {
   };
 }
 
-/** Whether this machine gives the bits that the engine gives elsewhere. */
+/** Examines whether this machine gives the bits that the engine gives elsewhere. */
 async function examineKnownAnswer(): Promise<Finding> {
   const what = "known answer";
   try {

@@ -1,6 +1,6 @@
 /**
- * What `stemma doctor` checks, with one function for each question. It returns what it found and, where that
- * is not good, what to do. Only reads, except that it writes a test file in the home's folder and removes it.
+ * The checks of `stemma doctor`, with one function for each question. It returns what it found and, where that is not
+ * good, what to do. Only reads, except that it writes a test file in the home's folder and removes it.
  */
 import { open, readFile, rename, rm, stat, statfs } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";

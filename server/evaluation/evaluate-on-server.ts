@@ -31,7 +31,7 @@ import type { VersionSummary } from "../repository/answers/version-answers.js";
 import { evaluationToStore, type Predictions } from "./evaluation-to-store.js";
 import { metricOf } from "./metric.js";
 
-/** Of evaluations. */
+/** The limit on evaluations that run at the same time. */
 export const withinEvaluationLimit = createRunLimit("evaluations", 2);
 
 /**
@@ -107,7 +107,7 @@ async function evaluateVersion(
   }
 }
 
-/** Without the labels where these would not fit. @throws SIZE_OVER_LIMIT, DATASET_MALFORMED */
+/** Returns the predictions, without the labels where these would not fit. @throws SIZE_OVER_LIMIT, DATASET_MALFORMED */
 async function predictionsOf(
   path: string,
   dataset: DatasetReference,

@@ -1,8 +1,7 @@
 /**
- * Makes a smaller, lossy form of a stored model: a float scheme reduces its matrices, and the result is saved
- * as a version of its own whose base is the exact one. Its tensors are the reduced numbers, which are
- * recovered bit for bit like any others. They are stored in the scheme's compact form. Tensors that the
- * scheme does not change are shared with the exact model.
+ * Makes a smaller, lossy form of a stored model as a version of its own, whose base is the exact one. A float scheme
+ * reduces its matrices. Its tensors are the reduced numbers, which are recovered bit for bit like any others. They are
+ * stored in the scheme's compact form. Tensors that the scheme does not change are shared with the exact model.
  */
 import { defined } from "../../shared/defined.js";
 import { sharedDeltaCodec } from "../../shared/delta/load.js";

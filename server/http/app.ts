@@ -1,6 +1,6 @@
 /**
- * The HTTP interface: the operations as JSON routes, one application for TCP (bearer token) and one for
- * the local socket (trusted by the socket file's permission). Limits the size and time of requests, and turns
+ * Serves the operations as JSON routes over HTTP. One application is for TCP (bearer token) and one for the
+ * local socket (trusted by the socket file's permission). Limits the size and time of requests, and turns
  * typed errors into answers. Uses the operations only through their interface.
  */
 import type { IncomingMessage } from "node:http";
@@ -53,7 +53,7 @@ export type Access = "trusted" | { readonly tokens: TokenReader };
 export interface HttpAccess {
   readonly access: Access;
   readonly limits?: HttpLimits;
-  /** With it the port speaks HTTPS. */
+  /** The certificate and key with which the port speaks HTTPS. */
   readonly tls?: HttpTls | undefined;
 }
 
@@ -169,7 +169,7 @@ const connectionErrors: Readonly<Record<string, readonly [status: string, error:
   ],
 };
 
-/** Who uses what needs no token, whatever they call themselves. */
+/** The caller of what needs no token, whatever they call themselves. */
 const withoutToken: Caller = { who: "without token", through: "http" };
 
 /** The bearers of the tokens that requests carry. */

@@ -1,6 +1,6 @@
 /**
- * Who sends a request: over the local socket the user that its owner names, over TCP the token, with the user that
- * the client names.
+ * Identifies a request's caller: on the local socket the user that its owner names; over TCP the token, with
+ * the user that the client names.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { currentUser } from "../../shared/adapters/current-user.js";

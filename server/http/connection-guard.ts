@@ -6,7 +6,7 @@ import type { HttpLimits } from "./http-limits.js";
 
 export class ConnectionGuard {
   readonly #unknown: UnknownConnections;
-  /** By the peer's address and port, which a TLS socket has in common with the one that it decrypts. */
+  /** The connections by the peer's address and port, which a TLS socket has in common with the one that it decrypts. */
   readonly #connections = new Map<string, UnknownConnection>();
 
   constructor(server: Server, limits: HttpLimits) {

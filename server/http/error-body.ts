@@ -1,4 +1,4 @@
-/** How a typed error crosses HTTP and comes back as the same typed error. Pure. */
+/** Encodes typed errors for HTTP, and decodes them to the same typed errors. Pure. */
 import { type ErrorCode, StemmaError, exitStatus, isErrorCode, isStemmaError } from "../../shared/errors.js";
 import type { ErrorBody } from "../api/job-schemas.js";
 

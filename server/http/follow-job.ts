@@ -1,6 +1,6 @@
 /**
- * Starts a job of any kind on a server and follows it to its end: reports its progress, and stops it when the
- * caller's signal aborts.
+ * Starts a job of any kind on a server and follows it to its end. It reports progress, and stops the job when
+ * the caller's signal aborts.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { jobSchema, type Job } from "../api/job-schemas.js";

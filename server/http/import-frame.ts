@@ -1,8 +1,8 @@
 /**
- * The body of an import: a length (u32, little-endian), that many bytes of JSON (the options, with
- * attachments as base64), then the safetensors files as they are: checkpoints and the optimizer's state in the
- * order of the options' `parts`, then the model's. So an import is one request, of which only the
- * options are held in memory.
+ * Defines the body of an import over HTTP. It is a length (u32, little-endian), that many bytes of JSON (the
+ * options, with attachments as base64), then the safetensors files as they are: checkpoints and the
+ * optimizer's state in the order of the options' `parts`, then the model's. So an import is one request, of
+ * which only the options are held in memory.
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";

@@ -8,8 +8,8 @@ import { longMs, type Connection } from "./request.js";
 import { pathOf } from "./write-input.js";
 
 /**
- * Over the local socket the server first gets the path of a file of this machine. Where it cannot read that very
- * file, and over TCP, the bytes are sent.
+ * Imports a model; over the local socket the server first gets the path of a file of this machine. Where it
+ * cannot read that very file, and over TCP, the bytes are sent.
  */
 export async function importOver(
   connection: Connection,

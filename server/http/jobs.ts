@@ -20,7 +20,7 @@ export interface Jobs<Request, Progress, Report> {
   close(): Promise<void>;
 }
 
-/** What the work of a job gets from its table. */
+/** The parts that a job's work gets from its table. */
 export interface RunOptions<Progress> {
   /** The job's id. */
   readonly job: string;
@@ -29,9 +29,9 @@ export interface RunOptions<Progress> {
 }
 
 export interface JobKind<Request, Progress, Report> {
-  /** What messages call a job of this kind, such as "training". */
+  /** The word in messages for a job of this kind, such as "training". */
   readonly noun: string;
-  /** What to look at where a job is no longer known. */
+  /** The advice on what to look at where a job is no longer known. */
   readonly hint: string;
   readonly run: (request: Request, options: RunOptions<Progress>) => Promise<Report>;
   readonly clock: Pick<Clock, "now">;

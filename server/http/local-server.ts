@@ -5,7 +5,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { processExists } from "../../shared/files/process-exists.js";
 import { readRunFolder } from "../repository/home.js";
 
-/** What a running server writes into its home. */
+/** The state that a running server writes into its home. */
 export interface RunningServer {
   readonly pid: number;
   readonly socketPath: string;
@@ -15,7 +15,7 @@ export interface RunningServer {
   readonly fleets: readonly string[];
 }
 
-/** What a server writes there while it starts. */
+/** The state that a server writes there while it starts. */
 export interface StartingServer {
   readonly pid: number;
   readonly startingAtMs: number;

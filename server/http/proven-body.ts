@@ -13,7 +13,7 @@ export interface ProvenBody<Schema extends z.ZodType> {
   /** Name of the header that has the report, as base64url JSON. */
   readonly header: string;
   readonly schema: Schema;
-  /** What is sent, for the error where it breaks off, and the command that shows what is wrong. */
+  /** Describes the sent body, for the error where it breaks off, with the command that shows what is wrong. */
   readonly describe: (report: ValueOf<Schema>) => { readonly what: string; readonly hint: string };
 }
 

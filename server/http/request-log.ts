@@ -18,7 +18,7 @@ export function chooseRequestId({ headers }: Pick<IncomingMessage, "headers">): 
   return isRequestId(chosen) ? chosen : randomBytes(8).toString("hex");
 }
 
-/** What the log says of a request; a code where it was answered with an error. */
+/** Error codes of requests that were answered with an error, for the log. */
 const codes = new WeakMap<IncomingMessage, string>();
 
 /** The request is answered with this error. */

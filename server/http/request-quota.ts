@@ -1,6 +1,6 @@
 /**
- * How often one address may ask for certificates, which needs no token: as many at once as in a minute, then in even
- * steps. Each address has a share of its own; one that asks for more is refused and keeps nobody else out. Pure.
+ * Limits how often one address may ask for certificates, which needs no token: as many at once as in a minute, then in
+ * even steps. Each address has a share of its own; one that asks for more is refused and keeps nobody else out. Pure.
  */
 
 /** Addresses that are remembered; those that were silent for longest are forgotten first. */

@@ -13,7 +13,7 @@ import { errorOfAnswer } from "./error-body.js";
 /** Time limit for answers of operations that work for minutes. */
 export const longMs = 30 * 60_000;
 
-/** Where a server is: its local socket, or a URL with its bearer token. */
+/** The address of a server: its local socket, or a URL with its bearer token. */
 export interface ServerAddress {
   readonly socketPath?: string | undefined;
   readonly url?: string | undefined;
@@ -22,7 +22,7 @@ export interface ServerAddress {
   readonly authority?: string | undefined;
   /** The local user, whom facts name that the requests cause. */
   readonly user?: string | undefined;
-  /** How long the server may be silent, ms; 60 s when absent. */
+  /** The longest silence of the server, ms; 60 s when absent. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface ServerRequest {
   readonly json?: unknown;
   readonly body?: { readonly contentType: string; readonly chunks: AsyncIterable<Uint8Array> };
   readonly signal?: AbortSignal | undefined;
-  /** For answers that take long before their first byte (check, backup …). */
+  /** The longest silence of the server, for answers that take long before their first byte (check, backup …). */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface Connection {
   sendForJson(request: ServerRequest): Promise<unknown>;
   /** "The server at …", which error messages begin with. */
   readonly server: string;
-  /** Whether the server is on this machine and was reached over its local socket. */
+  /** True if the server is on this machine and was reached over its local socket. */
   readonly isLocal: boolean;
   close(): Promise<void>;
 }
@@ -108,7 +108,7 @@ export function connect(address: ServerAddress): Connection {
 class SilenceError extends Error {}
 
 interface Connections {
-  /** Undefined before the first request. */
+  /** The agent of the connections; undefined before the first request. */
   readonly agent: Promise<Agent> | undefined;
   /** Resolves when the head of the answer has come. */
   exchange(request: ServerRequest): Promise<IncomingMessage>;
@@ -155,7 +155,7 @@ class ClosedBeforeAnswer extends Error {
   }
 }
 
-/** What changes something must not be done twice. A streamed body is gone. */
+/** True if a failed request may be sent again: changes must not be done twice. A streamed body is gone. */
 function maySendAgain({ method = "GET", body }: ServerRequest, reached: boolean): boolean {
   return method === "GET" || (!reached && body === undefined);
 }
@@ -229,7 +229,7 @@ function headersOf({ token, user }: ServerAddress, { json, body }: ServerRequest
   };
 }
 
-/** What TLS finds wrong with a chain whose authority it does not know. */
+/** Errors of TLS about a chain whose authority it does not know. */
 const notTrusted: ReadonlySet<string> = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",
@@ -248,7 +248,7 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
       `${server} was silent for too long. It may be busy: examine it with \`stemma doctor\` and try again.`,
       { cause },
     );
-  // Of several addresses of a host, the first one's error.
+  // The first address's error stands for a host with several.
   const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
   const reason = messageOf(first);
   if (notTrusted.has(String((first as { readonly code?: unknown } | null)?.code)))

@@ -40,10 +40,7 @@ export async function ensureHttpToken(home: string, random: Random): Promise<str
   return token;
 }
 
-/**
- * Whether an Authorization header carries the token. Takes the same time for every wrong token of the right
- * length.
- */
+/** True if an Authorization header carries the token. Takes the same time for every wrong token of the right length. */
 export function bearerMatches(header: string | undefined, token: string): boolean {
   if (header === undefined || !header.startsWith("Bearer ")) return false;
   const given = Buffer.from(header.slice(7));

@@ -21,7 +21,7 @@ export interface NamedToken {
   readonly madeAtMs: number;
 }
 
-/** Who a token is for. */
+/** The holder of a token. */
 export interface TokenBearer {
   readonly who: string;
   readonly role: Role;

@@ -102,7 +102,7 @@ form.addEventListener("submit", async (event) => {
 });
 `;
 
-/** No other site may show the page, and it may reach this server alone. */
+/** Headers by which no other site may show the page, and it may reach this server alone. */
 const security = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +

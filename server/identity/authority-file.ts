@@ -63,7 +63,7 @@ function whyNotAuthority(link: Link, atMs: number): string | undefined {
     : undefined;
 }
 
-/** For example 2027-11-24 17:31:54Z. */
+/** Formats a date, for example 2027-11-24 17:31:54Z. */
 export function dateOf(atMs: number): string {
   return new Date(atMs)
     .toISOString()

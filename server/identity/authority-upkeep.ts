@@ -1,5 +1,5 @@
 /**
- * What follows from a fleet's authorities at a time: what their owner has to see to, and which devices may not stay
+ * Derives what a fleet's owner has to do about its authorities at a time, and which devices may not stay
  * connected. Pure.
  */
 import { X509Certificate } from "node:crypto";
@@ -7,7 +7,7 @@ import type { DeviceCertificate } from "../../shared/journal/facts/device-facts.
 import { dateOf, nameOf } from "./authority-file.js";
 import type { TrustedAuthority } from "./trusted-authority.js";
 
-/** How long before its end an authority's certificate is mentioned. */
+/** The time before an authority's certificate ends in which it is mentioned. */
 const soonMs = 60 * 86_400_000;
 
 /** One sentence each; empty where there is nothing to see to. */
@@ -32,7 +32,7 @@ export function authorityWarnings(state: TrustedAuthority, nowMs: number): reado
   return [...ending, ...ended];
 }
 
-/** How long before its end a device's certificate is mentioned. */
+/** The time before a device's certificate ends in which it is mentioned. */
 const deviceSoonMs = 14 * 86_400_000;
 const namedDevices = 3;
 
@@ -62,7 +62,9 @@ export function endingCertificates(
   ];
 }
 
-/** Why a device whose connection is open may not stay connected; undefined: it may, or has no such certificate. */
+/**
+ * Returns why a device with an open connection may not stay connected; undefined if it may, or has no such certificate.
+ */
 export function whyCutOff(
   { certificates, state }: { readonly certificates?: readonly DeviceCertificate[]; readonly state: string },
   authorityOf: (name: string) => TrustedAuthority | undefined,

@@ -24,22 +24,22 @@ import type { PrivateKey } from "../../shared/trust/keys.js";
 type X509Library = Awaited<ReturnType<typeof loadX509>>;
 
 const dayMs = 86_400_000;
-/** How long a device's certificate is valid; it is renewed when a third of that is left. */
+/** The validity of a device's certificate; it is renewed when a third of that is left. */
 export const deviceCertificateMs = 365 * dayMs;
-/** How long the server's own certificate is valid. It is made at each start, and again long before it ends. */
+/** The validity of the server's own certificate. It is made at each start, and again long before it ends. */
 export const serverCertificateMs = 90 * dayMs;
 
 const beginning = new Date(certificatesBeginMs);
-/** No well-defined end (RFC 5280, 4.1.2.5): the authority ends with the server's key. */
+/** The end of an authority without a well-defined one (RFC 5280, 4.1.2.5): it ends with the server's key. */
 const never = new Date(Date.UTC(9999, 11, 31, 23, 59, 59));
 
 export interface IssuedCertificate {
   /** PEM. */
   readonly certificate: string;
-  /** Lower-case hex. */
+  /** The serial number, lower-case hex. */
   readonly serial: string;
   readonly notAfterMs: number;
-  /** Where an authority of the fleet's owner issued it: that one's name, and what signed it (issuerIdOf). */
+  /** The name of the owner's authority that issued it, and its issuer's id (issuerIdOf). */
   readonly authority?: string;
   readonly issuer?: string;
 }

@@ -1,7 +1,6 @@
 /**
- * Judges the certificates of devices: with which authority a device is enrolled decides what is trusted, so that a
- * certificate of one authority never stands for a device of another. One judge is used for connections, renewals and
- * enrolments.
+ * Judges the certificates of devices by the authority that each is enrolled with. So a certificate of one
+ * authority never stands for a device of another. One judge is used for connections, renewals and enrolments.
  */
 import { X509Certificate } from "node:crypto";
 import { isStemmaError } from "../../shared/errors.js";
@@ -26,7 +25,7 @@ export type JudgedCertificate =
   | {
       readonly why?: undefined;
       readonly certificate: DeviceCertificate;
-      /** Of an owner's authority, and not in the journal yet. */
+      /** True for a certificate of an owner's authority that is not in the journal yet. */
       readonly isNew: boolean;
     };
 
@@ -53,7 +52,7 @@ export interface CertificateJudge {
 
 export interface JudgeParts {
   readonly authority: Pick<Authority, "parsed">;
-  /** How the server's key changed: what authorities before issued is renewed. */
+  /** Changes of the server's key: certificates of its earlier authorities are renewed. */
   readonly keyChanges: readonly KeptKeyChange[];
   readonly clock: Pick<Clock, "now">;
 }

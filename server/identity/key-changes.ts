@@ -1,6 +1,6 @@
 /**
- * What a server keeps of the changes of its key, and what follows from it: which earlier key is still good, and what
- * devices that know only that one are shown. The private part of an earlier key is never needed again. Pure.
+ * Keeps the changes of a server's key: which earlier key is still good, and what devices that know only that
+ * one are shown. The private part of an earlier key is never needed again. Pure.
  */
 import * as z from "zod";
 import { callerSchema, pem } from "../../shared/trust/certificates/invitation.js";
@@ -12,11 +12,11 @@ export const keptKeyChangeSchema = z.strictObject({
   authorityBefore: pem,
   /** PEM: the new authority, issued by the one before. Who trusts only that one finds the server's certificate good. */
   bridge: pem,
-  /** How long the key before is good for connections and invitations. */
+  /** The time until which the key before is good for connections and invitations. */
   goodUntilMs: z.number().int().min(0),
-  /** When the key before was withdrawn: it leads nobody to the new one any more. */
+  /** The time when the key before was withdrawn: it leads nobody to the new one any more. */
   revokedAtMs: z.number().int().min(0).exactOptional(),
-  /** Who changed it, and who withdrew the one before. */
+  /** The callers who changed it, and who withdrew the one before. */
   by: callerSchema.exactOptional(),
 });
 export type KeptKeyChange = z.infer<typeof keptKeyChangeSchema>;
@@ -27,7 +27,7 @@ function leading(kept: readonly KeptKeyChange[]): readonly KeptKeyChange[] {
   return kept.slice(kept.findLastIndex(({ revokedAtMs }) => revokedAtMs !== undefined) + 1);
 }
 
-/** What whoever trusts an earlier key is given to go on to the present one. */
+/** Returns the changes that lead whoever trusts an earlier key to the present one. */
 export function changesToShow(kept: readonly KeptKeyChange[]): readonly KeyChange[] {
   return leading(kept).map(({ change }) => change);
 }

@@ -1,7 +1,7 @@
 /**
- * How a certificate of an owner's authority names a device: one exact form, so that no certificate can be read as that
- * of two devices. "cn:{device}", "serialNumber:{device}", "uri:urn:oem:{fleet}:{device}", "dns:{device}.cars.example".
- * Pure. (docs/own-authority.md)
+ * Defines the one exact form in which certificates of an owner's authority name a device, so that none can be
+ * read as two devices'. "cn:{device}", "serialNumber:{device}", "uri:urn:oem:{fleet}:{device}",
+ * "dns:{device}.cars.example". Pure. (docs/own-authority.md)
  */
 import { StemmaError } from "../../shared/errors.js";
 import {
@@ -16,7 +16,7 @@ const maxFormCharacters = 200;
 
 interface NameForm {
   readonly kind: NameKind;
-  /** With {device} once, and {fleet} once at most. */
+  /** The form's text, with {device} once, and {fleet} once at most. */
   readonly template: string;
 }
 
@@ -50,7 +50,7 @@ const kindTexts: Readonly<Record<NameKind, string>> = {
 };
 
 /**
- * Why a certificate does not name this device; undefined: it does. What could name two devices names none.
+ * Returns why a certificate does not name this device; undefined if it does. What could name two devices names none.
  * @param form as parseNameForm reads it
  */
 export function whyNotNamed(

@@ -1,6 +1,7 @@
 /**
- * Revocation lists of an owner's authority (RFC 5280, 5): read, checked against what signed them, and nothing left out
- * that would mean less than it says. Lists of changes, of other issuers' certificates or of a part are refused. Pure.
+ * Reads and checks revocation lists of an owner's authority (RFC 5280, 5). They are checked against what
+ * signed them, and nothing is left out that would mean less than it says. Lists of changes, of other issuers'
+ * certificates or of a part are refused. Pure.
  */
 import { verify, X509Certificate } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
@@ -34,7 +35,7 @@ export interface CheckedList {
   readonly number: string;
   readonly thisUpdateMs: number;
   readonly nextUpdateMs: number;
-  /** Lower-case hex. */
+  /** The revoked serial numbers, lower-case hex. */
   readonly serials: ReadonlySet<string>;
 }
 
@@ -84,7 +85,10 @@ export function checkRevocationList(text: string, trusted: readonly string[], at
   return { issuer: issuerIdOf(signer.fields), number, thisUpdateMs, nextUpdateMs, serials };
 }
 
-/** What signed the list: the authority, or something that it lets issue certificates. @throws CERTIFICATE_REFUSED */
+/**
+ * Finds the signer of the list: the authority, or something that it lets issue certificates. @throws
+ * CERTIFICATE_REFUSED
+ */
 function signerOf(
   list: ReadList,
   text: string,

@@ -1,6 +1,6 @@
 /**
- * The server's side of TLS with its own authority: its certificate for the addresses that devices use, made at each
- * start and again in time, and the judge of devices' certificates. The key of the certificate is only in memory.
+ * Sets up the server's side of TLS with its own authority. Its certificate for the addresses that devices use is made
+ * at each start and again in time; it also judges devices' certificates. The key of the certificate is only in memory.
  */
 import { hostname } from "node:os";
 import type { Clock, Random } from "../../shared/ports.js";
@@ -11,11 +11,11 @@ import { certificateJudge, type CertificateJudge } from "./judge-certificate.js"
 
 export interface ServerTlsParts {
   readonly serverKey: PrivateKey;
-  /** How that key changed before. */
+  /** The earlier changes of that key. */
   readonly keyChanges: readonly KeptKeyChange[];
   readonly clock: Clock;
   readonly random: Random;
-  /** Where devices and people reach the server: names, IP addresses. */
+  /** The hosts where devices and people reach the server: names, IP addresses. */
   readonly hosts: readonly string[];
   readonly onRenewFailed: (error: unknown) => void;
 }

@@ -11,11 +11,11 @@ export interface RevocationList {
 }
 
 export interface TrustedAuthority {
-  /** Its name in the fleet. */
+  /** The authority's name in the fleet. */
   readonly authority: string;
   /** PEM. */
   readonly certificates: readonly string[];
-  /** How its certificates name a device (name-form.ts). */
+  /** The form in which its certificates name a device (name-form.ts). */
   readonly nameForm: string;
   readonly onEndedList: EndedListPolicy;
   /** Issuer → serial numbers that its lists revoke. */
@@ -24,16 +24,16 @@ export interface TrustedAuthority {
   readonly lists: ReadonlyMap<string, RevocationList>;
 }
 
-/** What a fleet's journal states of certificates. */
+/** The certificates that a fleet's journal states. */
 export interface FleetCertificates {
   readonly fleet: string;
-  /** Undefined where there is none of this name, or it was removed. */
+  /** Returns the authority; undefined where there is none of this name, or it was removed. */
   authority(name: string): TrustedAuthority | undefined;
-  /** Whether the certificate was of a device that was revoked. */
+  /** True if the certificate was of a device that was revoked. */
   isEndedCertificate(certificate: CertificateNumber): boolean;
 }
 
-/** How a certificate is named in a set. */
+/** Returns a certificate's key for sets and maps. */
 export function numberKey({ issuer, serial }: CertificateNumber): string {
   return `${issuer}:${serial}`;
 }

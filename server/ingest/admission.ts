@@ -39,7 +39,7 @@ export interface AdmissionParts {
   onQuarantined(device: string, because: string): void;
 }
 
-/** What a CONNECT states in its will. */
+/** The session that a CONNECT claims in its will. */
 interface SignedClaim extends SessionClaim {
   readonly generation: number | undefined;
   readonly signature: string | undefined;
@@ -51,7 +51,7 @@ const unsigned: Refused = {
 type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
 
 export class Admission {
-  /** When superseded sessions came back. Kept in memory only; the highest counter is in the journal. */
+  /** The times when superseded sessions came back. Kept in memory only; the highest counter is in the journal. */
   readonly #returns = new Map<string, { readonly generation: number; readonly history: SessionHistory }>();
   /** Decisions that are running or waiting, by device: a device's attempts are judged serially. */
   readonly #decisions = new Map<string, { readonly queue: SerialQueue; pending: number }>();
@@ -123,7 +123,7 @@ export class Admission {
     return over ?? this.#whyEndedMeanwhile(known, attempt) ?? { fleet, device };
   }
 
-  /** By its certificate, where it has one, and otherwise by its token (null). */
+  /** Judges a device by its certificate, where it has one, and otherwise by its token (null). */
   #judgeItself(
     known: KnownDevice,
     { password, chain = [] }: ConnectAttempt,
@@ -157,8 +157,8 @@ export class Admission {
   }
 
   /**
-   * Where its authority was removed, or a list took its certificate back, while the journal was written: who ended the
-   * connections then did not find this one.
+   * Refuses a certificate that lost its authority, or was taken back, while the journal was written: who
+   * ended the connections then did not find this one.
    */
   #whyEndedMeanwhile({ device, certificates }: KnownDevice, attempt: ConnectAttempt): Refused | undefined {
     if (certificates?.at(-1)?.authority === undefined) return undefined;

@@ -31,11 +31,11 @@ export class AnnouncedObjects {
   has(id: Hash): boolean {
     return this.#held.has(id);
   }
-  /** Undefined where it is not held. */
+  /** Returns an object's bytes; undefined where it is not held. */
   bytes(id: Hash | undefined): Uint8Array | undefined {
     return id === undefined ? undefined : this.#held.get(id)?.bytes;
   }
-  /** Those that are not in the store as far as the device may know. */
+  /** Returns the objects that are not in the store as far as the device may know. */
   values(): Iterable<HeldObject> {
     return this.#held.values();
   }

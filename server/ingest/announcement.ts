@@ -13,7 +13,7 @@ import type { Announce } from "../../shared/wire/messages.js";
 import type { IngestLimits } from "./limits.js";
 import { sentStreamsOf, smallObjectsOf } from "../../shared/model/record-objects.js";
 
-/** What the server knows of the device that announces. */
+/** The server's knowledge of the device that announces. */
 export interface Announcer {
   readonly fleet: string;
   readonly device: string;
@@ -52,11 +52,11 @@ export interface Accepted {
   readonly isClaim: boolean;
 }
 export interface DeclaredSizes {
-  /** Of the model's tensors. */
+  /** The size of the model's tensors. */
   readonly tensorBytes: number;
-  /** Of the tensors of checkpoints and optimizer state. */
+  /** The size of the tensors of checkpoints and optimizer state. */
   readonly usesTensorBytes: number;
-  /** Of each object that streams and that the device sends. */
+  /** The size of each object that streams and that the device sends. */
   readonly streamed: ReadonlyMap<Hash, number>;
 }
 export interface Refused {

@@ -18,15 +18,17 @@ export interface ClaimOffer {
   readonly record: SaveRecord;
   readonly provenance: Uint8Array | undefined;
   readonly openings: Uint8Array | undefined;
-  /** Undefined where it did not come with the announcement: it is stored already, or there is none. */
+  /**
+   * The architecture; undefined where it did not come with the announcement: it is stored already, or there is none.
+   */
   readonly architecture: Uint8Array | undefined;
 }
 
-/** What knows replays. */
+/** The part of the server that replays claims. */
 export interface ClaimReplays {
-  /** Why a replay here cannot or may not give the tensors; undefined: it can, as far as is known before. */
+  /** Returns why a replay here cannot or may not give the tensors; undefined: it can, as far as is known before. */
   whyNot(repository: FleetRepository, offer: ClaimOffer): Promise<string | undefined>;
-  /** There is a claim to be replayed. */
+  /** Begins to replay, because there is a claim. */
   wake(): void;
 }
 
@@ -34,14 +36,14 @@ export interface ClaimsParts {
   readonly repository: FleetRepository;
   readonly limits: Pick<IngestLimits, "claimsPerDevice" | "claimsTotal">;
   readonly log: Log;
-  /** Undefined: no claim is taken. */
+  /** The replays of claims; undefined: no claim is taken. */
   readonly replays: ClaimReplays | undefined;
 }
 
 export class Claims {
   constructor(private readonly parts: ClaimsParts) {}
 
-  /** Whether a claim is taken; else the tensors are wanted. */
+  /** True if a claim is taken; else the tensors are wanted. */
   async isTaken(offer: ClaimOffer): Promise<boolean> {
     const why = this.#whyNot(offer) ?? (await this.#whyNotReplayed(offer));
     if (why === undefined) return true;
@@ -58,7 +60,7 @@ export class Claims {
     const { repository, limits } = this.parts;
     const open = repository.claims().filter(({ ended }) => ended === undefined);
     if (open.length >= limits.claimsTotal) return "too many claims of the fleet wait for their replays";
-    // Those that were not proved count until their parameters are here.
+    // Claims that were not proved count until their parameters are here.
     const own = repository.claims().filter((claim) => claim.record.device === device && !claim.isDeviceGone);
     if (own.length >= limits.claimsPerDevice) return "too many claims of the device are open";
     if (record.uses?.optimizer !== undefined || record.uses?.checkpoints !== undefined)
@@ -100,7 +102,7 @@ function isOwn({ versionId, record, isDeviceGone }: ClaimSummary, device: string
   return versionId === base && record.device === device && !isDeviceGone;
 }
 
-/** What a device sent with a claim, and need not send again with the tensors. */
+/** Returns what a device sent with a claim, and need not send again with the tensors. */
 export function claimedBy(
   repository: Pick<FleetRepository, "claim">,
   { versionId, generation }: Pick<Accepted, "versionId" | "generation">,
@@ -110,12 +112,12 @@ export function claimedBy(
   return [versionId, ...objectsOf(claim.record).map(({ id }) => id)];
 }
 
-/** Whether a version is recorded or claimed: what was trained from it need not wait for it. */
+/** True if a version is recorded or claimed: what was trained from it need not wait for it. */
 export function isKnown(repository: Pick<FleetRepository, "get" | "claim">, versionId: Hash): boolean {
   return repository.get(versionId) !== undefined || repository.claim(versionId) !== undefined;
 }
 
-/** What a receipt names of a claim, which has no number. */
+/** Returns the members of a claim that a receipt states; a claim has no number. */
 export function asReported({
   versionId,
   record,

@@ -45,10 +45,10 @@ interface SharedStream {
   readonly versionId: Hash;
   readonly stream: Promise<CodedStream | undefined>;
   users: number;
-  /** When it was last used, by the monotonic clock. */
+  /** The time of its last use, by the monotonic clock. */
   usedMs: number;
   remove(): Promise<void>;
-  /** Its length; while it is being coded, an upper bound. */
+  /** The stream's length; while it is being coded, an upper bound. */
   reservedBytes: number;
 }
 
@@ -59,7 +59,7 @@ interface CodingWork {
   readonly tensors: readonly Hash[];
   /** Upper bound of the coded stream's length. */
   readonly maxBytes: number;
-  /** Whether the device asked for the format with low-rank predictions: where its link is slow. */
+  /** The format that the device asked for, with low-rank predictions if its link is slow. */
   readonly format: number;
 }
 
@@ -224,7 +224,7 @@ export class CodedDownloads {
     });
   }
 
-  /** What was not used for long goes, and what was retired: erased, it must not stay here. */
+  /** Removes what was not used for long, and what was retired: erased objects must not stay here. */
   async #sweep(): Promise<void> {
     const { clock, repository, log } = this.parts;
     const sinceMs = clock.monotonic() - keptMs;

@@ -9,7 +9,7 @@ import type { HeldVersion } from "../../shared/wire/coding/references.js";
 export interface CodingChoice {
   /** Versions whose tensors take the place of the model's, as its bases do. */
   readonly bases: readonly Hash[];
-  /** These, and what each was trained from where the device has that too. */
+  /** The held versions, and what each was trained from where the device has that too. */
   readonly held: readonly Hash[];
 }
 

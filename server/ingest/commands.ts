@@ -54,7 +54,7 @@ export class CommandRelay {
     const answer = new Promise<CommandReply>((resolve, reject) =>
       this.#waiting.set(correlation, { device, settle: resolve, fail: reject }),
     );
-    answer.catch(() => undefined); // It may fail before it is awaited below.
+    answer.catch(() => undefined); // The journal's write may fail before it is awaited below.
     const startedMs = this.clock.monotonic();
     const cancel = this.clock.after(timeoutMs, () =>
       this.#waiting
@@ -85,7 +85,7 @@ export class CommandRelay {
     }
   }
 
-  /** What the server sends by itself is logged at level debug alone. */
+  /** Commands that the server sends by itself are logged at level debug alone. */
   #logEnd(
     device: string,
     { name, request }: Pick<CommandToSend, "name" | "request">,

@@ -22,15 +22,15 @@ export interface UploadContent {
 }
 
 /**
- * Of uploads with much to hash or to decode: each takes some tens of MB, those of the thread that decodes included,
- * and a whole fleet may report at the same moment. More of them than cores are not done earlier. One that takes
- * long, as a device could make them all, gives up its turn.
+ * Turns of uploads with much to hash or to decode: each takes some tens of MB, those of the thread that
+ * decodes included, and a whole fleet may report at the same moment. More of them than cores are not done
+ * earlier. One that takes long, as a device could make them all, gives up its turn.
  */
 const largeUploads = new Turns({ count: Math.min(4, Math.max(2, availableParallelism())), turnMs: 10_000 });
 const largeBytes = 2 * 1024 * 1024;
 
 /**
- * When this resolves, everything is on disk; when it rejects, nothing is.
+ * Writes an upload's objects: when this resolves, everything is on disk; when it rejects, nothing is.
  * @throws OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH and the other errors of putReceivedTensors; STORE_FAILED
  */
 export async function writeUpload(store: ObjectWriter, content: UploadContent): Promise<void> {

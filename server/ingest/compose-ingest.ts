@@ -56,7 +56,7 @@ export interface FleetIngestParts {
   readonly claimReplays?: ClaimReplays | undefined;
   /** Judges devices' certificates; undefined: no device has one. */
   readonly certificates?: AdmissionParts["certificates"];
-  /** Whether the disk has space for new models. */
+  /** True if the disk has space for new models. */
   hasDiskSpace(): Promise<boolean>;
   /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
   onFatal(error: StemmaError): void;

@@ -1,7 +1,7 @@
 /**
- * Confirms recorded versions in the background, a few at a time: reads each one back from disk and compares
- * its root (`stored`), then releases it when the policy's conditions hold (`released`). Each step is a fact
- * before it is reported.
+ * Confirms recorded versions in the background, a few at a time. It reads each one back from disk and
+ * compares its root (`stored`), then releases it when the policy's conditions hold (`released`). Each step is
+ * a fact before it is reported.
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -10,7 +10,8 @@ import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
- * When a device may delete a model: once the server has verified its own copy, or once a backup holds it too.
+ * The time from which a device may delete a model: once the server has verified its own copy, or once a
+ * backup holds it too.
  */
 export type ReleasePolicy = "stored" | "backed-up";
 

@@ -56,7 +56,7 @@ function remember<Value>(map: Map<string, Value>, key: string, value: Value): Va
   return value;
 }
 
-/** What was sent of a version to a device so far. */
+/** The part of a version that was sent to a device so far. */
 interface Sent {
   readonly ids: Set<Hash>;
   bytes: number;

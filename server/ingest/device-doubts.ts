@@ -6,13 +6,13 @@ import { serverBelieved, serverDoubted } from "../../shared/wire/device-events.j
 import type { BodyType } from "../../shared/wire/messages.js";
 
 export interface DeviceDoubt {
-  /** When the device reported it first, by this server's clock. */
+  /** The time of the device's first report, by this server's clock. */
   readonly sinceMs: number;
-  /** What the device found, and what can be done. */
+  /** The device's finding, and what can be done about it. */
   readonly text: string;
 }
 
-/** What a device sends also to a server that it does not believe. */
+/** Messages that a device sends also to a server that it does not believe. */
 const sentInDoubt: ReadonlySet<BodyType> = new Set(["birth", "event", "commandResult", "refusal", "state"]);
 
 export class DeviceDoubts {

@@ -1,6 +1,6 @@
 /**
- * What the server tells a device that connects: who it is and what it has of the device, the owner's releases, what is
- * assigned to it, its settings and recipes. And again what of that changes while devices are connected.
+ * Greets a connecting device: its identity and what the server has of it, the owner's releases, its
+ * assignments, settings and recipes. And again what of that changes while devices are connected.
  */
 import { messageOf } from "../../shared/error-text.js";
 import { partsOf } from "../../shared/trust/releases/release-set.js";
@@ -90,14 +90,14 @@ export class DeviceGreeting {
       if (online.birth !== undefined) this.#bringRecipes(device);
   }
 
-  /** Not awaited: the answer comes behind other messages of the device. */
+  /** Brings the settings without waiting: the answer comes behind other messages of the device. */
   bringSettings(device: string): void {
     this.services.settings.bring(device).catch((error: unknown) => {
       this.parts.log.error("settings-failed", { device, message: messageOf(error) });
     });
   }
 
-  /** Not awaited, as settings. */
+  /** Brings the recipes without waiting, as settings. */
   #bringRecipes(device: string): void {
     this.services.recipes.bring(device).catch((error: unknown) => {
       this.parts.log.error("recipes-failed", { device, message: messageOf(error) });

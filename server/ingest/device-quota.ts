@@ -1,6 +1,6 @@
 /**
- * Bounds how often one device causes something that costs the server: facts (sessions, versions, activations), which
- * make the journal grow, and fetches, for which models are read and coded. Each takes from an allowance of the
+ * Bounds how often one device causes something that costs the server. Such are facts (sessions, versions, activations),
+ * which make the journal grow, and fetches, for which models are read and coded. Each takes from an allowance of the
  * device, which refills with time. A device over its allowance is asked to wait; what it wants stays with it.
  */
 import type { Clock } from "../../shared/ports.js";
@@ -17,7 +17,7 @@ interface Allowance {
 }
 
 export interface DeviceQuotaParts {
-  /** What refills. */
+  /** The allowance that comes back in an hour. */
   readonly perHour: number;
   /** Size of an allowance. */
   readonly atOnce: number;
@@ -27,7 +27,7 @@ export interface DeviceQuotaParts {
 }
 
 export class DeviceQuota {
-  /** Of devices that reported lately. */
+  /** The allowances of devices that reported lately. */
   readonly #allowances = new Map<string, Allowance>();
   constructor(private readonly parts: DeviceQuotaParts) {}
 

@@ -38,7 +38,7 @@ export interface DeviceSender {
     device: string,
     body: Exclude<Body, Block>,
     correlation?: string,
-    /** After so many milliseconds the device does not act on an order any more; default: an hour. */
+    /** The milliseconds after which the device does not act on an order any more; default: an hour. */
     expiresMs?: number,
   ): Promise<boolean>;
   /** @param unused see PublishOptions */

@@ -5,16 +5,16 @@
 import type { Birth } from "../../shared/wire/messages.js";
 import type { DeviceSession } from "./device-sender.js";
 
-/** What this process knows of a device that is connected. */
+/** A connected device, as far as this process knows it. */
 export interface OnlineDevice extends DeviceSession {
   birth: Birth | undefined;
-  /** This server could not prove that its journal continues what the device has seen. */
+  /** True if this server could not prove that its journal continues what the device has seen. */
   isUnproven?: boolean;
 }
 
 export class DeviceSessions {
   readonly #online = new Map<string, OnlineDevice>();
-  /** When the connection of each device that is offline ended, milliseconds since 1970. */
+  /** The time when each offline device's connection ended, milliseconds since 1970. */
   readonly #leftAtMs = new Map<string, number>();
   /** Sessions that were admitted and whose connection is not up yet. */
   readonly #admitted = new Map<string, number>();
@@ -67,7 +67,7 @@ export class DeviceSessions {
     return this.#online.delete(device);
   }
 
-  /** Until when a device was connected since this process started; undefined: it was not. */
+  /** Returns until when a device was connected since this process started; undefined if it was not. */
   seenAtMs(device: string, nowMs: number): number | undefined {
     return this.#online.has(device) ? nowMs : this.#leftAtMs.get(device);
   }

@@ -45,9 +45,9 @@ interface Download {
   readonly ids: readonly Hash[];
   readonly sent: SentStream;
   readonly coded: CodedDownload | undefined;
-  /** When it was asked for, by the monotonic clock. */
+  /** The time when it was asked for, by the monotonic clock. */
   readonly startedMs: number;
-  /** When its device last asked for some of it, or was sent some of it. */
+  /** The time when its device last asked for some of it, or was sent some of it. */
   activeMs: number;
 }
 /** A stream that is being prepared, with the newest block request that came meanwhile. */

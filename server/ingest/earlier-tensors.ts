@@ -12,9 +12,9 @@ import { maxOwnDepth } from "../../shared/wire/coding/references.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { listEncodingReferences } from "../../shared/wire/encoding-links.js";
 
-/** Where a coded tensor stands: how many have to be decoded before it in all, and of this stream. */
+/** The depth of a coded tensor: how many have to be decoded before it in all, and of this stream. */
 interface Depth {
-  /** In the store, if it is stored as received. */
+  /** The depth in the store, if it is stored as received. */
   readonly depth: number;
   readonly ownDepth: number;
 }

@@ -1,8 +1,8 @@
 /**
- * What a device fetches of a version, as the objects of a stream. Only objects of the version are served, each
- * once: of a version that was given to the device the model, its input pipeline, and the optimizer's state for a
- * training that goes on from it; of one that the device sent also everything else that its training used. An engine is
- * served to nobody; devices run the one they are installed with.
+ * Turns what a device fetches of a version into the objects of a stream. Only objects of the version are
+ * served, each once: of a version that was given to the device the model, its input pipeline, and the
+ * optimizer's state for a training that goes on from it; of one that the device sent also everything else
+ * that its training used. An engine is served to nobody; devices run the one they are installed with.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
@@ -21,7 +21,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { offeredExtras } from "./offered-pipeline.js";
 import type { SharedTensors } from "./shared-tensors.js";
 
-/** What a fetch asks for, as objects of a stream. */
+/** The content of a fetch, as objects of a stream. */
 export interface FetchedStream {
   readonly objects: readonly StreamObject[];
   readonly encodings: readonly Encoding[];
@@ -72,7 +72,7 @@ export async function fetchedStream(
         { id },
       );
   }
-  // Both sides know the sizes of tensors. Sizes of other objects are sent as encodings (code 0: raw).
+  // The sizes of tensors are known to both sides. Sizes of other objects are sent as encodings (code 0: raw).
   const isAllTensors = refs.every(({ kind }) => kind === "tensor");
   return {
     objects,
@@ -95,7 +95,7 @@ async function leavesOf(
   return byTensor([...model, ...decodeTree(await objects.read("tree", uses.optimizer)).leaves]);
 }
 
-/** It is not stored: it follows from the record. */
+/** Makes the pipeline, which is not stored: it follows from the record. */
 async function pipelineOf(
   repository: Repository,
   versionId: Hash,

@@ -28,9 +28,9 @@ export interface IngestFigures {
   readonly spoolBytes: number;
   /** Length of the journal. */
   readonly facts: number;
-  /** How many, by state; states that no device has are absent. Looks at every device. */
+  /** Counts devices by state; states that no device has are absent. Looks at every device. */
   devices(): Readonly<Record<string, number>>;
-  /** How many, by phase; phases that no rollout is in are absent. */
+  /** Counts rollouts by phase; phases that no rollout is in are absent. */
   rollouts(): Readonly<Record<string, number>>;
 }
 
@@ -68,7 +68,7 @@ export class FleetIngest {
   isOnline(device: string): boolean {
     return this.services.sessions.get(device) !== undefined;
   }
-  /** Why a device does not believe this server; undefined: it has not reported that. */
+  /** Returns why a device does not believe this server; undefined if it has not reported that. */
   doubtOf(device: string): DeviceDoubt | undefined {
     return this.services.doubts.get(device);
   }

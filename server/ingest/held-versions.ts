@@ -30,7 +30,7 @@ export async function heldVersion(repository: Known, versionId: Hash): Promise<H
     : undefined;
 }
 
-/** Those of the versions that may be coded against, in the same order. */
+/** Returns those of the versions that may be coded against, in the same order. */
 export async function heldVersions(repository: Known, ids: readonly Hash[]): Promise<readonly HeldVersion[]> {
   const held: HeldVersion[] = [];
   for (const id of ids) {
@@ -40,7 +40,7 @@ export async function heldVersions(repository: Known, ids: readonly Hash[]): Pro
   return held;
 }
 
-/** What the device need not send of an announced version, and what the transfer may be coded against. */
+/** The objects that the device need not send of an announced version, and versions to code the transfer against. */
 export interface Proven {
   /** Objects and tensors that the device provably had; the store may lack some of them. */
   readonly objects: ReadonlySet<Hash>;
@@ -50,7 +50,7 @@ export interface Proven {
   readonly optimizer: HeldVersion | undefined;
 }
 
-/** Of the record: where it was saved, and what it builds on. */
+/** Members of a record that say where it was saved, and what it builds on. */
 type Announced = Pick<SaveRecord, "device" | "line" | "bases" | "successorOf">;
 
 /**
@@ -108,7 +108,7 @@ export async function heldOptimizer(repository: Known, versionId: Hash): Promise
   return leaves.every(({ tensor }) => objects.has(tensor)) ? { versionId, bases: [], leaves } : undefined;
 }
 
-/** Everything that a device sent with a version beside the model. An unreadable tree proves nothing. */
+/** Returns everything that a device sent with a version beside the model. An unreadable tree proves nothing. */
 async function usedBy({ objects }: Known, record: SaveRecord): Promise<readonly Hash[]> {
   const ids = sentObjectsOf(record).map(({ id }) => id);
   if (record.uses === undefined) return ids;
@@ -124,7 +124,7 @@ async function usedBy({ objects }: Known, record: SaveRecord): Promise<readonly 
 interface ReadVersion {
   readonly record: SaveRecord;
   readonly leaves: LeafTable;
-  /** Not retired, and every tensor is stored. */
+  /** True if it is not retired, and every tensor is stored. */
   readonly isComplete: boolean;
 }
 

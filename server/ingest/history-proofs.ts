@@ -29,7 +29,7 @@ export class HistoryProofs {
     const { restoresFrom } = seen;
     const page = this.#pageOf(this.#restoresFor(seen));
     await this.#readRestores(page);
-    // No await from here on: head and proofs are of the same journal.
+    // From here on there is no await: head and proofs are of the same journal.
     const head = this.repository.journal.signedHead();
     const start = this.#startFor(seen, head.length);
     const restores = page.flatMap((restore) => this.#provenRestore(restore, head.length));
@@ -57,7 +57,7 @@ export class HistoryProofs {
     };
   }
 
-  /** Whether the journal's first `to` entries begin with the head that a device names. */
+  /** True if the journal's first `to` entries begin with the head that a device names. */
   #beginsWith({ seenJournalLength: length, seenJournalRoot: root }: SeenHistory, to: number): boolean {
     return length === 0 || (length <= to && root === this.repository.journal.rootAt(length));
   }
@@ -77,7 +77,7 @@ export class HistoryProofs {
     return this.repository.restores().filter(({ factPosition }) => factPosition >= from);
   }
 
-  /** As many as fit into a message, the oldest first. */
+  /** Returns as many restores as fit into a message, the oldest first. */
   #pageOf(restores: readonly Readonly<RestoreState>[]): readonly Readonly<RestoreState>[] {
     let bytes = 0;
     const first = restores.slice(0, maxProvenRestores);

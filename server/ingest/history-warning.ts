@@ -1,4 +1,4 @@
-/** What the log says of a device for whose history this server has no proof. Pure. */
+/** Writes to the log about a device for whose history this server has no proof. Pure. */
 import type { Birth } from "../../shared/wire/messages.js";
 
 export interface HistoryWarning {
@@ -22,7 +22,7 @@ export function historyWarning(
         'take models that this release trained. Upgrade its agent (docs/operating.md, "Upgrade")',
     };
   return {
-    // Whether the device accepts the restore is known to it alone: it accepts each once.
+    // The device alone knows whether it accepts the restore: it accepts each once.
     level: restores.some(({ position }) => position < seenJournalLength) ? "warn" : "error",
     name: "history-differs",
     text:

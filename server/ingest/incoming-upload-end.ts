@@ -1,13 +1,13 @@
-/** How an incoming upload ends, and after which ends another attempt may succeed. Pure. */
+/** Defines how an incoming upload ends, and after which ends another attempt may succeed. Pure. */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 
-/** How an incoming upload ends. `interrupted`: it is resumed when the device announces again. */
+/** The end of an incoming upload. `interrupted`: it is resumed when the device announces again. */
 export type IncomingUploadEnd =
   | { readonly end: "recorded"; readonly summary: VersionSummary }
-  /** Everything but the tensors is stored; a replay is to give them. */
+  /** The end where everything but the tensors is stored; a replay is to give them. */
   | { readonly end: "claimed"; readonly claim: ClaimSummary }
   | { readonly end: "bases"; readonly bases: readonly Hash[] }
   | {

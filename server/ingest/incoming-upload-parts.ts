@@ -1,4 +1,4 @@
-/** What the incoming upload of one version works with. Types only. */
+/** The parts that the incoming upload of one version works with. Types only. */
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { WantReason } from "../../shared/wire/messages.js";
@@ -18,9 +18,9 @@ export interface IncomingUploadParts {
   >;
   readonly claims: Pick<Claims, "isTaken">;
   readonly spools: SpoolFolder;
-  /** Of all uploads to this server. */
+  /** The window that all uploads to this server share. */
   readonly budget: WindowBudget;
-  /** Of the uploads of this device while its link is slow. */
+  /** The window that the uploads of this device share while its link is slow. */
   readonly slowBudget: WindowBudget;
   readonly sender: DeviceSender;
   readonly clock: Clock;
@@ -29,7 +29,7 @@ export interface IncomingUploadParts {
   readonly limits: IngestLimits;
   /** Objects were requested: their number, and their bytes before encoding. */
   onWanted(want: { readonly reason: WantReason; readonly objects: number; readonly bytes: number }): void;
-  /** Blocks have arrived. */
+  /** Called when blocks have arrived. */
   onProgress(progress: TransferProgress): void;
 }
 

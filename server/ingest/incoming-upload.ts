@@ -42,16 +42,16 @@ export class IncomingUpload {
   /** Small objects that were received and are not in the store yet. */
   readonly #objects: AnnouncedObjects;
   readonly #predecessor: Hash | undefined;
-  /** What the device provably had when the upload began. */
+  /** The versions and objects that the device provably had when the upload began. */
   #proven: Proven = { objects: new Set(), held: [], optimizer: undefined };
   #lease: Lease | undefined;
   #transfer: UploadTransfer | undefined;
   #interrupt: (() => void) | undefined;
   #interrupted = false;
   #restarts = 0;
-  /** Whether the last complete transfer was coded. */
+  /** True if the last complete transfer was coded. */
   #isCoded = false;
-  /** Whether a replay is to give the tensors; undefined until that is decided. */
+  /** True if a replay is to give the tensors; undefined until that is decided. */
   #isClaim: boolean | undefined;
 
   constructor(
@@ -309,7 +309,7 @@ export class IncomingUpload {
     return transfer;
   }
 
-  /** What a new transfer may be coded against; without `held`: raw only. */
+  /** Returns what a new transfer may be coded against; without `held`: raw only. */
   #heldFor(reason: TransferRequest["reason"]): Pick<TransferRequest, "held" | "optimizer"> {
     if (reason !== "tensors" || !this.parts.limits.coding) return { held: undefined, optimizer: undefined };
     const { held, optimizer } = this.#proven;

@@ -20,11 +20,11 @@ type ReportedVersion = Pick<VersionSummary, "versionId" | "record" | "position" 
 
 interface IndexedLine {
   readonly versions: Map<number, IndexedVersion>;
-  /** By generation of the device, the version with the highest number. */
+  /** The version with the highest number, by generation of the device. */
   readonly heads: Map<number | undefined, IndexedVersion>;
 }
 
-/** Whether `version` counts instead of `known`: it has a higher number, or the same and was recorded later. */
+/** True if `version` counts instead of `known`: it has a higher number, or the same and was recorded later. */
 function succeeds(version: IndexedVersion, known: IndexedVersion | undefined): boolean {
   if (known === undefined || version.sequence > known.sequence) return true;
   return version.sequence === known.sequence && version.position >= known.position;

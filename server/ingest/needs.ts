@@ -52,7 +52,7 @@ export type Needs =
 
 type SizeLimits = Pick<IngestLimits, "maxModelBytes" | "maxTensors">;
 
-/** Everything a version relies on: leased from the first answer to the receipt. */
+/** Returns everything a version relies on: leased from the first answer to the receipt. */
 export function reliedOn(record: SaveRecord, trees: readonly LeafTable[] | undefined): readonly Hash[] {
   return [
     ...objectsOf(record).map(({ id }) => id),
@@ -90,7 +90,7 @@ function bytesOf(leaves: LeafTable): number {
   return leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
 }
 
-/** Why a version may not have so many tensors in its trees; undefined: it may. */
+/** Returns why a version may not have so many tensors in its trees; undefined if it may. */
 export function tooManyTensors(
   tensors: number,
   { maxTensors }: Pick<IngestLimits, "maxTensors">,

@@ -1,4 +1,6 @@
-/** What goes to devices beside a version: its release, and its input pipeline where the release has it. */
+/**
+ * Adds to an offered version what devices need beside it: its release, and its input pipeline where the release has it.
+ */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { isRecipeManifest, releasesOf, unsignedManifest } from "../../shared/trust/releases/manifest.js";
 import type { RecordedPipeline } from "../../shared/provenance/recorded-pipeline.js";
@@ -9,16 +11,15 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 type Repository = Pick<FleetRepository, "objects" | "isRedacted" | "get" | "releases">;
 
 export interface OfferedExtras {
-  /** As the director names it to a device; undefined: it was not released. */
+  /** The release as the director names it to a device; undefined: it was not released. */
   readonly release: OfferedRelease | undefined;
   readonly pipeline: RecordedPipeline | undefined;
-  /** Its owner signed a pipeline that the version's record does not give any more. */
+  /** True if its owner signed a pipeline that the version's record does not give any more. */
   readonly isPipelineLost: boolean;
 }
 
 /**
- * Of a released version the pipeline goes out only as its owner signed it; of several releases one that has it is
- * meant.
+ * A released version's pipeline goes out only as its owner signed it; of several releases, one that has it is meant.
  */
 export async function offeredExtras(repository: Repository, versionId: Hash): Promise<OfferedExtras> {
   const pipeline = await pipelineOfVersion(repository, versionId);

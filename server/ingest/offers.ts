@@ -1,6 +1,6 @@
 /**
- * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device runs it;
- * one that a rollout stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
+ * Offers server models to devices, signed, until a device runs its assigned version. A version that a rollout
+ * stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
  */
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -90,7 +90,7 @@ export class Offers {
       const assigned = repository.assignment(device, line);
       if (assigned === undefined) continue;
       const named = this.#reported.get(device)?.get(line);
-      // What the device names is newer than what the journal holds: its report may still be on the way.
+      // A version that the device names is newer than the journal's: its report may still be on the way.
       const active = named ?? known.active[line]?.versionId;
       if (active === assigned) continue;
       if (repository.isAssignmentAnswered(device, line)) {

@@ -89,7 +89,7 @@ export class Receipts {
     for (const kind of kinds) {
       const online = this.parts.sessionOf(device);
       if (online?.provenLength === undefined) return;
-      // No await before it is sent: each head is proven from the one that was sent before.
+      // The receipt is sent without an await before: each head is proven from the one that was sent before.
       const receipt = this.#sign(summary, kind, {
         session: online.session,
         from: online.provenLength,

@@ -98,7 +98,7 @@ export class RecipeSync {
     await this.#ask(device, "recipe", { name, recipe: null, because: because.slice(0, 1000) });
   }
 
-  /** Undefined where the device refuses, which is logged. @throws what CommandRelay.send throws */
+  /** Asks the device; undefined where it refuses, which is logged. @throws what CommandRelay.send throws */
   async #ask(
     device: string,
     name: "recipes" | "recipe",
@@ -119,8 +119,8 @@ export class RecipeSync {
 }
 
 /**
- * Why a version that a device announces may not be taken: a recipe of the fleet's own is code, and a device names only
- * those that it was given. Its bundle is never wanted of a device.
+ * Returns why an announced version may not be taken: a recipe of the fleet's own is code, and a device names
+ * only those that it was given. Its bundle is never wanted of a device.
  */
 export function refusalOfRecipe(
   repository: Pick<FleetRepository, "knownRecipes" | "wasGivenRecipe">,

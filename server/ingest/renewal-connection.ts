@@ -1,8 +1,8 @@
 /**
- * A connection whose only purpose is a renewal: the CONNECT has the device's request as its password, and the client
- * gets the answer and is disconnected. A certificate that has expired opens no other connection. The request proves
- * itself, as over HTTPS; here the connection must show the certificate too, so that a request which somebody read does
- * nothing.
+ * Answers a connection whose only purpose is a renewal. The CONNECT has the device's request as its password,
+ * and the client gets the answer and is disconnected. A certificate that has expired opens no other
+ * connection. The request proves itself, as over HTTPS; here the connection must show the certificate too, so
+ * that a request which somebody read does nothing.
  */
 import { messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";

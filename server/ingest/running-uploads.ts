@@ -39,7 +39,7 @@ export class RunningUploads {
     return undefined;
   }
 
-  /** What all uploads of the device have in flight together while its link is slow. */
+  /** Returns the window that all uploads of the device share while its link is slow. */
   slowBudgetOf(device: string): WindowBudget {
     return this.#ofDevice(device).slowBudget;
   }

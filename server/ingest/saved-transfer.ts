@@ -49,7 +49,7 @@ export interface ResumeOptions {
   readonly missing: readonly ObjectRef[];
   /** Generation of the device: it must have sent everything itself. */
   readonly generation: number;
-  /** Whether only a raw transfer may be resumed. */
+  /** True if only a raw transfer may be resumed. */
   readonly rawOnly: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * How fast models are sent: to a device at most as its setting says, for a rollout at most as its policy says, and to
- * all devices of the fleet as server.json says. Devices share what they have in common alike.
+ * Limits how fast models are sent: to a device by its setting, for a rollout by its policy, to the whole
+ * fleet by server.json. Devices share what they have in common alike.
  */
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -10,14 +10,14 @@ import { SharedRate } from "./shared-rate.js";
 export interface SendRatesParts {
   readonly repository: Pick<FleetRepository, "device" | "stagedFor">;
   readonly clock: Pick<Clock, "monotonic" | "after">;
-  /** To all devices of the fleet together; null: no limit. */
+  /** The limit for all devices of the fleet together; null: no limit. */
   readonly fleetBytesPerSecond: number | null;
 }
 
 /** The setting of a device that limits what the server sends to it. */
 export const fetchRateSetting = "fetch.bytesPerSecond";
 
-/** What a device is set to be sent a second at most; null: no limit. */
+/** Returns the most bytes a second that a device is set to be sent; null: no limit. */
 export function fetchRateOf(repository: Pick<FleetRepository, "device">, device: string): number | null {
   const rate = repository.device(device)?.settings?.desired[fetchRateSetting];
   return typeof rate === "number" ? rate : null;
@@ -56,7 +56,7 @@ export class SendRates {
     };
   }
 
-  /** Nothing is sent to the device any more: what waits for its turn resolves. */
+  /** Ends the sending to the device: what waits for its turn resolves. */
   end(device: string): void {
     this.#devices.get(device)?.end(device);
     this.#devices.delete(device);

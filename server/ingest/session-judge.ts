@@ -39,7 +39,7 @@ export type SessionVerdict =
 export const emptySessionHistory: SessionHistory = { lastSeen: 0, returnsAtMs: [] };
 const rememberedMs = 10 * 60_000;
 const returnsOfAClone = 2;
-/** How long a CONNECT may be under way: longer than a device waits for its answer. */
+/** The longest time of a CONNECT on its way: longer than a device waits for its answer. */
 const lateMs = 2 * 60_000;
 const maxTakeOvers = 16;
 

@@ -29,7 +29,7 @@ export class SettingsSync {
     const running = this.#running.get(device);
     if (running !== undefined) {
       await running;
-      // What was set meanwhile; whoever waited too has brought it by now, or brings it.
+      // Settings that were set meanwhile are brought by now, or are being brought, by whoever waited too.
       if (this.#running.has(device)) return this.#running.get(device);
     }
     const bringing = this.#bring(device).finally(() => this.#running.delete(device));
@@ -37,7 +37,7 @@ export class SettingsSync {
     await bringing;
   }
 
-  /** Whether the device has to be told. */
+  /** Returns the settings that the device has to be told; undefined if there are none. */
   #wanted(device: string): DeviceSettings | undefined {
     const { settings } = this.parts.repository.device(device) ?? {};
     if (settings === undefined) return undefined;

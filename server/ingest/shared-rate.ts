@@ -1,10 +1,11 @@
 /**
- * A limit of bytes a second that several flows share fairly, whatever the size of what each sends at a time: start-time
- * fair queueing (Goyal, Vin and Cheng, 1996). Whoever waits is served in the order in which its flow's share is due.
+ * Shares a limit of bytes a second fairly among several flows, whatever the size of what each sends. The
+ * method is start-time fair queueing (Goyal, Vin and Cheng, 1996). Whoever waits is served in the order in
+ * which its flow's share is due.
  */
 import type { Clock } from "../../shared/ports.js";
 
-/** What was not used is kept for so long, so that a timer that is late costs nothing. */
+/** The time that unused rate is kept, so that a timer that is late costs nothing. */
 const keptMs = 250;
 
 interface Waiting {
@@ -16,7 +17,7 @@ interface Waiting {
 
 export class SharedRate {
   readonly #waiting: Waiting[] = [];
-  /** By flow, the tag up to which it has had its share. */
+  /** The tag of each flow up to which it has had its share. */
   readonly #finishTags = new Map<string, number>();
   #virtual = 0;
   /** Bytes that may be sent now; below 0 after a block that was larger than what was left. */
@@ -50,7 +51,7 @@ export class SharedRate {
       if (this.#waiting[at]?.flow === flow) this.#waiting.splice(at, 1)[0]?.resolve();
   }
 
-  /** No flow has a share that counts. */
+  /** True if no flow has a share that counts. */
   get isIdle(): boolean {
     return this.#finishTags.size === 0;
   }

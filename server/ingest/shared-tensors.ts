@@ -10,7 +10,7 @@ import { readStoredTensor } from "../../shared/objects/tensor-stream.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 
-/** Of a tensor at once, where it is read as a stream. */
+/** The bytes of a tensor that are read at once, where it is read as a stream. */
 const pieceBytes = 512 * 1024;
 
 interface Decoded {

@@ -1,7 +1,7 @@
 /**
- * Who gets how much of the space for unfinished uploads. The last quarter of it only goes to devices that have no
- * more there than they leave to others. So devices with large uploads, also several together, do not stop the
- * transfers of the others. Pure.
+ * Shares out the space for unfinished uploads among devices. The last quarter of it only goes to devices that
+ * have no more there than they leave to others. So devices with large uploads, also several together, do not
+ * stop the transfers of the others. Pure.
  */
 import type { IngestLimits } from "./limits.js";
 
@@ -11,11 +11,11 @@ const reserve = 1 / 4;
 export interface SpoolUse {
   /** Bytes of all spools that are in use. */
   readonly total: number;
-  /** Those of the device. */
+  /** The bytes of the device itself. */
   readonly own: number;
 }
 
-/** Whether a device may have so many bytes more, where all spools that nobody uses give way. */
+/** True if a device may have so many bytes more, where all spools that nobody uses give way. */
 export function maySpool(
   byteLength: number,
   { total, own }: SpoolUse,
@@ -30,7 +30,7 @@ export function maySpool(
 /** A spool that nobody uses now. */
 export interface UnusedSpool {
   readonly versionId: string;
-  /** Undefined where this process does not know it: from before a restart. */
+  /** The device; undefined where this process does not know it: from before a restart. */
   readonly device: string | undefined;
   readonly byteLength: number;
   readonly usedMs: number;
@@ -44,9 +44,9 @@ export function spoolsToEvict(unused: readonly UnusedSpool[], bytes: number): re
   const leftOf = new Map<string, number>();
   const newestFirst = [...unused].sort((a, b) => b.usedMs - a.usedMs);
   const candidates = newestFirst.map((spool) => {
-    // Of a spool of an unknown device nothing is known but its own size.
+    // The owner of a spool without a device is the spool itself: only its own size is known.
     const owner = spool.device ?? `\0${spool.versionId}`;
-    /** What the owner has when this one is its oldest: it decides when this one goes. */
+    /** The space that the owner has when this one is its oldest: it decides when this one goes. */
     const left = (leftOf.get(owner) ?? 0) + spool.byteLength;
     leftOf.set(owner, left);
     return { ...spool, left };

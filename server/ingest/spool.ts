@@ -1,8 +1,8 @@
 /**
- * Stores the blocks of unfinished transfers until the stream is complete: a data file and a small state
- * file per version, in one folder, bounded and expiring; small streams stay in memory. Nothing in it is
- * trusted after a restart: the code that resumes a transfer checks each block against its hash again, so
- * no fsync is needed here. Knows no protocol.
+ * Stores the blocks of unfinished transfers until the stream is complete, bounded and expiring. There is a
+ * data file and a small state file per version, in one folder; small streams stay in memory. Nothing in it is
+ * trusted after a restart: the code that resumes a transfer checks each block against its hash again, so no
+ * fsync is needed here. Knows no protocol.
  */
 import { join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
@@ -39,7 +39,7 @@ export interface SpoolFolder {
    * of the space that is in use does not allow it.
    */
   create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined>;
-  /** What an earlier run of the server left of this version's transfer, which this device goes on with. */
+  /** Resumes this version's transfer that an earlier run of the server left, if this device goes on with it. */
   resume(versionId: Hash, maxBytes: number, device: string): Promise<Resumed | undefined>;
   /**
    * Removes the spools of a device that nobody uses now, and those of which a restart has forgotten the device: that

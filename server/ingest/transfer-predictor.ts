@@ -1,7 +1,7 @@
 /**
- * Predicts how many bytes a version takes to each device: the tensors that the device provably lacks, coded against
- * what it provably has, as its agent would ask for them. Devices that have the same share one prediction. A device
- * may have deleted a version, or have it from elsewhere: then it fetches more, or less.
+ * Predicts how many bytes a version takes to each device. That is the tensors that the device provably lacks,
+ * coded against what it provably has, as its agent would ask for them. Devices that have the same share one
+ * prediction. A device may have deleted a version, or have it from elsewhere: then it fetches more, or less.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -27,7 +27,7 @@ export interface TransferPredictorParts {
   readonly repository: FleetRepository;
   readonly codedDownloads: Pick<CodedDownloads, "codedLength">;
   readonly files: Pick<Files, "stat" | "read">;
-  /** Whether this server codes models for devices. */
+  /** True if this server codes models for devices. */
   readonly coding: boolean;
   /** Folder of the profiles that come with Stemma; absent: that of this release. */
   readonly profilesFolder?: string;
@@ -59,7 +59,7 @@ export class TransferPredictor {
   readonly #classes = new Map<string, Promise<DeviceClass>>();
   constructor(private readonly parts: TransferPredictorParts) {}
 
-  /** By device, in the order in which they are named. @throws OBJECT_MISSING */
+  /** Predicts bytes by device, in the order in which they are named. @throws OBJECT_MISSING */
   async predict(
     summary: VersionSummary,
     line: string,
@@ -76,7 +76,7 @@ export class TransferPredictor {
     }
     const found = new Map<string, PredictedBytes>();
     const shares: number[] = [];
-    // What most devices fetch first, so that estimates follow from what is usual.
+    // The versions that most devices fetch come first, so that estimates follow from what is usual.
     for (const { wanted, devices: alike } of [...groups.values()].sort(
       (a, b) => b.devices.length - a.devices.length,
     )) {
@@ -102,7 +102,7 @@ export class TransferPredictor {
     return await this.parts.codedDownloads.codedLength(summary, { tensors, against, format });
   }
 
-  /** As agent/offers asks for it. */
+  /** Returns what a device wants, as agent/offers asks for it. */
   async #wanted(
     summary: VersionSummary,
     { device, line }: { readonly device: string; readonly line: string },

@@ -1,6 +1,6 @@
 /**
- * Schedules the incoming uploads of one fleet: bounds how many run, parks children whose base is missing,
- * starts them when the base is recorded, routes manifests and blocks. Knows uploads, not envelopes.
+ * Schedules the incoming uploads of one fleet and bounds how many run. It parks children whose base is missing, starts
+ * them when the base is recorded, and routes manifests and blocks. Knows uploads, not envelopes.
  */
 import { stackOf } from "../../shared/error-text.js";
 import type { SaveRecord } from "../../shared/model/model.js";

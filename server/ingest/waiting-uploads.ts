@@ -29,7 +29,7 @@ export class WaitingUploads {
     return (this.#ofDevice.get(device) ?? []).some(({ accepted }) => matches(accepted));
   }
 
-  /** Why a further announcement of a device is not queued; undefined: it may be. */
+  /** Returns why a further announcement of a device is not queued; undefined if it may be. */
   refusalOf(device: string, accepted: Accepted): RefusalDetails | undefined {
     const { waitingPerDevice, waitingBytes } = this.limits;
     const count = this.#ofDevice.get(device)?.length ?? 0;

@@ -11,7 +11,7 @@ export interface TransferRequest {
   /** Transfer id: 32 hexadecimal digits. */
   readonly id: string;
   readonly reason: "objects" | "tensors" | "raw";
-  /** What the stream holds, in this order: tensors before objects that stream. */
+  /** The objects of the stream, in this order: tensors before objects that stream. */
   readonly objects: readonly ObjectRef[];
   /** Positions of the tensors among the leaves of all trees of the version; empty for small objects. */
   readonly indices: readonly number[];
@@ -19,7 +19,7 @@ export interface TransferRequest {
   readonly held: readonly HeldVersion[] | undefined;
   /** The optimizer's state that the version's own may be coded against, as the leaves of its version. */
   readonly optimizer: HeldVersion | undefined;
-  /** Whether it may also be coded against tensors that come before in the stream: checkpoints are. */
+  /** True if it may also be coded against tensors that come before in the stream: checkpoints are. */
   readonly ownReferences: boolean;
 }
 

@@ -40,9 +40,9 @@ interface Group<Candidate extends PrefixCandidate> {
 
 interface Level<Candidate extends PrefixCandidate> {
   readonly groups: Map<string, Group<Candidate>>;
-  /** By identity number: how many groups have it. */
+  /** The number of groups that have each identity. */
   readonly counts: number[];
-  /** By identity number: these groups; undefined for common identities. */
+  /** The groups that have each identity; undefined for common identities. */
   readonly lists: (Set<Group<Candidate>> | undefined)[];
 }
 
@@ -62,7 +62,7 @@ export class PrefixIndex<Candidate extends PrefixCandidate> {
   readonly #models = new Map<Hash, { readonly group: Group<Candidate>; readonly model: Candidate }>();
   /** Identities that may have become common, or stopped being so: level and number. */
   #unsettled: (readonly [level: number, identity: number])[] = [];
-  /** By identity number: the last query that has it. */
+  /** The last query that has each identity. */
   #marks = new Int32Array(1024);
   #query = 0;
   #steps = 0;
@@ -132,7 +132,7 @@ export class PrefixIndex<Candidate extends PrefixCandidate> {
     return found === undefined ? undefined : this.#match(found);
   }
 
-  /** As `longest`, as if there were no model `except`. The index is as before afterwards. */
+  /** Finds the longest match as `longest`, as if there were no model `except`. The index is as before afterwards. */
   longestExcept(except: Hash, identities: readonly Hash[]): PrefixMatch<Candidate> | undefined {
     const known = this.#models.get(except);
     if (known === undefined) return this.longest(identities);

@@ -1,6 +1,6 @@
 /**
- * A candidate of a search: its network before the training, with the tensors that it takes over from another model
- * (EvoStore, EV1), and what came of the training. Pure.
+ * Makes a candidate of a search: its network before the training, and what came of the training. Its tensors
+ * can be taken over from another model (EvoStore, EV1). Pure.
  */
 import { Streams } from "../../shared/random/streams.js";
 import type { Architecture, Names } from "../../shared/model/model.js";
@@ -29,14 +29,14 @@ export interface CandidateStart {
   readonly architecture: Architecture;
   readonly names: Names;
   readonly modelJson: ExportedModelJson;
-  /** In canonical order. */
+  /** The tensors in canonical order. */
   readonly tensors: readonly Tensor[];
   /** Indices of the layers that are not trained. */
   readonly frozenLayers: readonly number[];
 }
 
 export interface MadeCandidate extends Omit<CandidateStart, "frozenLayers"> {
-  /** Of the held-out samples, in per cent. */
+  /** The accuracy on the held-out samples, in per cent. */
   readonly accuracy: number;
   /** Layers that were not trained. */
   readonly frozen: number;
@@ -107,7 +107,7 @@ function frozenOf(architecture: Architecture, names: Names, inherited: readonly 
   );
 }
 
-/** Its tensors as a safetensors file, by the names in its model.json. */
+/** Encodes its tensors as a safetensors file, by the names in its model.json. */
 export async function fileOf({ tensors, names }: Pick<CandidateStart, "tensors" | "names">): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   const parts = tensors.map((tensor, leaf) => ({

@@ -3,7 +3,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 
-/** After the stream of events broke off, milliseconds until it is opened again. */
+/** The milliseconds until the stream of events is opened again after it broke off. */
 const reopenMs = 5_000;
 
 export class DeviceEvents {

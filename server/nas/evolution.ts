@@ -1,8 +1,8 @@
 /**
- * Aged evolution (Real et al. 2019, as in EvoStore's search, EV6): the best of a random sample of the population is
- * changed in one stage; when the population is full, its oldest or its worst member leaves. Random search is the
- * baseline. Pure: every draw comes from the stream of the candidate's number, so that a run can be continued and
- * repeated.
+ * Searches by aged evolution, as EvoStore does (EV6). It follows Real and others (2019): the best of a random
+ * sample of the population is changed in one stage; when the population is full, its oldest or its worst
+ * member leaves. Random search is the baseline. Pure: every draw comes from the stream of the candidate's
+ * number, so that a run can be continued and repeated.
  */
 import { Streams } from "../../shared/random/streams.js";
 import type { SearchSpace } from "./search-space.js";
@@ -13,7 +13,7 @@ export interface SearchSettings {
   readonly population: number;
   /** Members of which the best is changed. */
   readonly sample: number;
-  /** Which member leaves a full population. */
+  /** The member that leaves a full population. */
   readonly drop: "oldest" | "worst";
   readonly seed: string;
 }

@@ -6,7 +6,7 @@ type Option = SearchSpace["stages"][number]["options"][number];
 const convolutions = (filters: readonly number[]): Option[] =>
   filters.flatMap((count) => [3, 5].map((kernel): Option => [{ convolution: count, kernel }]));
 
-/** 5,184 candidates. */
+/** An example of a search space, with 5,184 candidates. */
 export const exampleSpace: SearchSpace = {
   format: 1,
   input: [28, 28, 1],

@@ -1,8 +1,8 @@
 /**
- * Runs a search: proposes candidates, has them trained (processes of the engine on this machine, devices of a fleet),
- * saves what each changed, and retires what leaves the population. Killed at any moment, the same call goes on: a
- * candidate is noted before it is trained, and again when its model is stored; one that was not noted as stored is made
- * again.
+ * Runs a search: proposes candidates, has them trained, saves what each changed, and retires what leaves the
+ * population. Processes of the engine on this machine, or devices of a fleet, train them. Killed at any
+ * moment, the same call goes on: a candidate is noted before it is trained, and again when its model is
+ * stored; one that was not noted as stored is made again.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { defined } from "../../shared/defined.js";
@@ -17,14 +17,14 @@ import { candidateStart, fileOf, type CandidateJob, type CandidateTrainer } from
 
 export interface SearchRequest extends SearchSettings {
   readonly space: SearchSpace;
-  /** How many candidates are made in total. */
+  /** The number of candidates that are made in total. */
   readonly candidates: number;
   readonly epochs: number;
   readonly batchSize: number;
   readonly learningRate: number;
-  /** Whether candidates take over layers of earlier ones; without, each is trained from scratch. */
+  /** True if candidates take over layers of earlier ones; without, each is trained from scratch. */
   readonly transfer: boolean;
-  /** Whether candidates stay when they leave the population. */
+  /** True if candidates stay when they leave the population. */
   readonly keepAll: boolean;
 }
 
@@ -43,13 +43,13 @@ export interface SearchPorts {
   onLost?(error: StemmaError): void;
 }
 
-/** What is known of a search from its log. */
+/** The state of a search, as its log tells it. */
 export interface SearchState {
   readonly proposed: ReadonlyMap<number, Extract<SearchEvent, { readonly event: "proposed" }>>;
   readonly done: ReadonlyMap<number, DoneEvent>;
   readonly failed: ReadonlyMap<number, string>;
   readonly retired: ReadonlySet<number>;
-  /** In the order in which they were finished. */
+  /** The candidates in the order in which they were finished. */
   readonly trained: readonly Trained[];
 }
 
@@ -175,7 +175,7 @@ class Search {
     this.#ports.onLost?.(error);
   }
 
-  /** Whether candidates are to be made, while nobody makes any. */
+  /** True if fewer candidates were trained than the search asks for. */
   hasMore(): boolean {
     const { trained } = searchState(this.#ports.log.events);
     return trained.length < this.#request.candidates;

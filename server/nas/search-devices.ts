@@ -12,7 +12,7 @@ export const maxSearchDevices = 48;
 
 export interface SearchDevicesOptions {
   readonly fleet: string;
-  /** Of the candidates' models. */
+  /** The name of the candidates' models. */
   readonly name: string;
   /** Registered data, on whose held-out samples candidates are measured. */
   readonly data: string;
@@ -25,7 +25,7 @@ export interface SearchDevicesOptions {
 
 export interface SearchDevices {
   readonly trainers: readonly CandidateTrainer[];
-  /** Of the selection, those that take no part, and why. */
+  /** The selected devices that take no part, and why. */
   readonly others: readonly { readonly device: string; readonly why: string }[];
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /**
- * What happened in a search, in a folder of its own: `search.json` (what was asked) and `log.jsonl`, one line for each
- * event, written with fsync before anything depends on it. A line is 16 hexadecimal digits of the SHA-256 of its JSON,
- * a space and the JSON. A line that is cut short at the end was never relied on and is removed.
+ * Stores a search's request and events in a folder of its own: `search.json` and `log.jsonl`. The log has one line for
+ * each event, written with fsync before anything depends on it. A line is 16 hexadecimal digits of the SHA-256 of its
+ * JSON, a space and the JSON. A line that is cut short at the end was never relied on and is removed.
  */
 import { join } from "node:path";
 import * as z from "zod";
@@ -14,7 +14,10 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 const hash = z.custom<Hash>(isHash, "not a hash");
 const count = z.number().int().nonnegative();
 
-/** How a candidate was made and what came of it; everything that is needed to make it again. */
+/**
+ * The event of a candidate's end: how it was made and with what result, with everything that is needed to
+ * make it again.
+ */
 const doneEvent = z.strictObject({
   event: z.literal("done"),
   candidate: count,
@@ -140,7 +143,7 @@ export async function keepSettings(files: Files, folder: string, settings: objec
   );
 }
 
-/** What the search in this folder was asked to do. @throws FILE_MISSING, SEARCH_DAMAGED */
+/** Reads the request of the search in this folder. @throws FILE_MISSING, SEARCH_DAMAGED */
 export async function readSettings(files: Files, folder: string): Promise<unknown> {
   const path = settingsPath(folder);
   if ((await files.stat(path)) === undefined)

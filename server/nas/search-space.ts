@@ -101,7 +101,7 @@ class Unfit extends Error {}
 
 interface Place {
   readonly node: NodeId;
-  /** Without the batch dimension. */
+  /** The shape without the batch dimension. */
   readonly shape: readonly number[];
 }
 

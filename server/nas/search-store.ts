@@ -1,4 +1,4 @@
-/** Where a search keeps its candidates, and a fleet of a server as such a place. */
+/** Defines where a search keeps its candidates, and implements that by a server's fleet. */
 import { defined } from "../../shared/defined.js";
 import { qualityKey } from "../../shared/model/metadata.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -6,12 +6,12 @@ import type { ExportedModelJson } from "../../shared/model/model-json-export.js"
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 
-/** What a candidate takes over from another model. */
+/** The layers that a candidate takes over from another model. */
 export interface Inherited {
   readonly versionId: Hash;
   /** Layers of the common prefix. */
   readonly layers: number;
-  /** By the candidate's names. */
+  /** The tensors by the candidate's names. */
   readonly tensors: ReadonlyMap<string, Tensor>;
   /** Names of the candidate's layers that get these tensors. */
   readonly frozen: readonly string[];
@@ -25,9 +25,9 @@ export interface SavedCandidate {
   /** Accuracy of held-out samples, in per cent. */
   readonly quality: number;
   readonly modelJson: ExportedModelJson;
-  /** Its tensors as a safetensors file, by the names of its model.json. */
+  /** The tensors as a safetensors file, by the names of its model.json. */
   readonly file: Buffer;
-  /** Of what it inherited. */
+  /** The lease on the model that it inherits from. */
   readonly lease?: string | undefined;
   /** The device that trained it; undefined: this machine. */
   readonly device?: string | undefined;
@@ -36,7 +36,7 @@ export interface SavedCandidate {
 export interface StoredCandidate {
   readonly versionId: Hash;
   readonly root: Hash;
-  /** Of its tensors: all, and those that were not stored before. */
+  /** The bytes of its tensors: all, and those that were not stored before. */
   readonly bytes: number;
   readonly newBytes: number;
 }
@@ -56,7 +56,7 @@ export interface SearchStore {
   modelsOf(candidate: number): Promise<readonly Hash[]>;
 }
 
-/** What a search uses of a server. */
+/** The operations of a server that a search uses. */
 export type SearchOperations = Pick<
   ServerOperations,
   "transfer" | "endTransfer" | "recover" | "import" | "retire" | "listModels"
@@ -66,7 +66,7 @@ export interface FleetStoreOptions {
   readonly fleet: string;
   /** Candidates are versions of the model of this name. */
   readonly name: string;
-  /** How long a candidate's training may take, at most; its lease lasts so long. Absent: an hour. */
+  /** The longest training of a candidate in minutes; its lease lasts so long. Absent: an hour. */
   readonly minutes?: number | undefined;
 }
 
@@ -93,7 +93,7 @@ export function storeInFleet(
         },
       );
       const { versionId, record, tensorBytes, ownBytes } = summary!;
-      // What a device trained was stored when it reported it.
+      // Tensors that a device trained were stored when it reported them.
       const newBytes = device === undefined ? newTensorBytes : ownBytes;
       return { versionId, root: record.root, bytes: tensorBytes, newBytes };
     },

@@ -1,4 +1,4 @@
-/** What a search was asked to do, as `search.json` in its folder keeps it. */
+/** Defines the request of a search, as `search.json` in its folder keeps it. */
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { spaceSchema } from "./search-space.js";
@@ -8,7 +8,7 @@ const count = z.number().int().min(1);
 const settingsSchema = z.strictObject({
   format: z.literal(1),
   fleet: z.string(),
-  /** Of the models. */
+  /** The name of the models. */
   name: z.string(),
   /** Name of registered data. */
   data: z.string(),

@@ -14,7 +14,7 @@ import { candidateStart, recipeParameters, type CandidateStart, type CandidateTr
 export interface HereOptions {
   readonly files: Files;
   readonly dataset: DatasetReference;
-  /** Of the engine. */
+  /** The number of the engine's threads. */
   readonly threads: number;
 }
 

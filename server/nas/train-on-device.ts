@@ -26,7 +26,7 @@ import {
 import type { DeviceEvents } from "./device-events.js";
 import { inChunks, readRecovered, type Inherited } from "./search-store.js";
 
-/** What a search uses of a server to train on its devices. */
+/** The operations of a server that a search uses to train on its devices. */
 export type DeviceOperations = Pick<
   ServerOperations,
   | "import"
@@ -48,23 +48,23 @@ export interface DeviceTrainerOptions {
   readonly evaluations: SerialQueue;
   readonly clock: Clock;
   readonly fleet: string;
-  /** Of the candidates' models; what they start from is named after it. */
+  /** The name of the candidates' models; what they start from is named after it. */
   readonly name: string;
   readonly device: string;
   readonly line: string;
   /** Registered data, on whose held-out samples candidates are measured. */
   readonly data: string;
-  /** How long the device may take to run what it was given, and then to train it; milliseconds. */
+  /** The longest time for the device to run the new model, and then to train it; milliseconds. */
   readonly patienceMs: number;
 }
 
 /** Milliseconds between two looks, where no event comes: at what the server knows, and at the device itself. */
 const lookMs = { server: 2_000, device: 15_000 };
-/** Between two looks at the device, where events come; milliseconds. */
+/** The least time between two looks at the device, where events come; milliseconds. */
 const minLookMs = 1_000;
 /** A request to train that a device has neither begun nor refused after this time is sent again; milliseconds. */
 const askAgainMs = 30_000;
-/** Between two tries of an evaluation while the server runs others; milliseconds. */
+/** The time between two tries of an evaluation while the server runs others; milliseconds. */
 const evaluationPauseMs = 2_000;
 
 export const startNameOf = (name: string): string => `${name}-start`;
@@ -137,7 +137,7 @@ export class DeviceTrainer implements CandidateTrainer {
         fleet,
         name: startNameOf(name),
         architecture: JSON.stringify(start.modelJson),
-        // Its weights are random ones where they are not inherited: no other candidate may take them over.
+        // The weights are random ones where they are not inherited: no other candidate may take them over.
         metadata: { "search.candidate": job.candidate, [inheritableKey]: false },
       },
     );
@@ -193,7 +193,10 @@ export class DeviceTrainer implements CandidateTrainer {
     return readRecovered(operations, { fleet, model: versionId });
   }
 
-  /** In canonical order. @throws SEARCH_WORKER_LOST where the device changed what it was not to train */
+  /**
+   * Returns the tensors in canonical order. @throws SEARCH_WORKER_LOST where the device changed what it was
+   * not to train
+   */
   #tensorsOf(
     trained: ReadonlyMap<string, Tensor>,
     { architecture, names, tensors }: Pick<CandidateStart, "architecture" | "names" | "tensors">,
@@ -260,7 +263,7 @@ class TrainingOfDevice {
   readonly #parameters: Readonly<Record<string, string | number>>;
   #lookedMs = -Infinity;
   #moment: number | undefined;
-  /** How the line stood when the training was asked for. */
+  /** The state of the line when the training was asked for. */
   #asked:
     | { readonly atMs: number; readonly trainings: number; readonly failedAtMs: number | undefined }
     | undefined;

@@ -1,6 +1,6 @@
 /**
- * What a running server does about the authorities of fleets' owners by itself: it ends connections whose certificate
- * has ended since, and says each day what an owner has to see to.
+ * Looks after the authorities of fleets' owners in a running server. It ends connections whose certificate
+ * has ended, and says each day what an owner has to see to.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageWithCode } from "../../shared/error-text.js";

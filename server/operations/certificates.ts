@@ -198,7 +198,7 @@ async function renew(
   const authority = await authorityOf(context);
   const repeated = certificateOf(known, renewal, asked);
   if (repeated !== undefined) return authority.issueForDevice(renewal, asked.connectionKey, repeated);
-  // Of the authority before: the device has to follow the change of the server's key now.
+  // A certificate of the authority before: the device has to follow the change of the server's key now.
   if (isIssuedBy(chain, authority, atMs)) refuseOftenRenewed(known, atMs);
   const issued = await authority.issueForDevice(renewal, asked.connectionKey, { atMs });
   const { serial, notAfterMs } = issued;

@@ -1,6 +1,6 @@
 /**
- * Operations on named data: list, add (which keeps its hash), check and show (which read it again), push and fetch
- * (its samples into and out of the store), remove.
+ * Operations on named data: list, add, check, show, push, fetch, remove. Add keeps the data's hash, check and
+ * show read the data again, push and fetch copy samples into and out of the store.
  */
 import { join } from "node:path";
 import { readData } from "../../shared/data/stored-data.js";
@@ -125,7 +125,7 @@ async function detailsOf(
   };
 }
 
-/** What the reader finds at the location now. */
+/** Reads what the reader finds at the location now. */
 async function readSource(
   home: OperationsContext["home"],
   dataset: DatasetSummary,

@@ -1,4 +1,4 @@
-/** What a device answered to the command `evaluate`, checked as everything that a device says. */
+/** Checks a device's answer to the command `evaluate`, as everything that a device says. */
 import { StemmaError } from "../../shared/errors.js";
 import { deviceEvaluation } from "../api/device-schemas.js";
 import type { CallOutput } from "../api/server-operations.js";

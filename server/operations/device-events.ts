@@ -10,7 +10,7 @@ import { withoutTokenHash } from "../context/without-secrets.js";
 /** Facts that one call looks at: a page of a quiet device in a busy fleet may be short or empty. */
 const maxLookedAt = 20_000;
 
-/** Whether a fact names the device, or a version that it made. */
+/** True if a fact names the device, or a version that it made. */
 export function isAbout(
   device: string,
   fact: Fact,

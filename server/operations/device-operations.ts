@@ -14,9 +14,9 @@ import { claimsOf, refuseOpenClaims } from "./open-claims.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
 import { messageOfResult, refusedBy, requireDevice } from "./required-device.js";
 
-/** How long a device may take to renew its certificate. */
+/** The time that a device may take to renew its certificate. */
 const renewalTimeoutMs = 60_000;
-/** How long a device may measure its models. */
+/** The time that a device may take to measure its models. */
 const evaluationTimeoutMs = 300_000;
 
 type DeviceOperations = Pick<
@@ -66,7 +66,7 @@ function headsOf(
   });
 }
 
-/** What only a running server knows of a device. */
+/** The state of a device that only a running server knows. */
 type LiveState = Pick<CallOutput<"device">, "online" | "doubt"> & { readonly seenAtMs?: number };
 
 export function deviceOperations(context: OperationsContext): DeviceOperations {

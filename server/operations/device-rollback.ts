@@ -1,4 +1,4 @@
-/** Which earlier model a line of a device returns to. */
+/** Decides which earlier model a line of a device returns to. */
 import { StemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";

@@ -99,7 +99,7 @@ function onlyAbout(about: string | undefined, page: CallOutput<"deviceLogs">): C
   return { ...page, events: page.events.filter(({ fields }) => Object.values(fields).includes(about)) };
 }
 
-/** Who erases by a selection says how many devices that means: it may mean others than when it was looked at. */
+/** Requires the number of devices from whoever erases by a selection: it may mean others than when it was looked at. */
 function requireCount(named: readonly string[], count: number | undefined): void {
   if (named.length === count) return;
   throw new StemmaError(
@@ -109,7 +109,7 @@ function requireCount(named: readonly string[], count: number | undefined): void
   );
 }
 
-/** What a device answered, checked as everything that a device says. @throws ENVELOPE_MALFORMED */
+/** Checks a device's log, as everything that a device says. @throws ENVELOPE_MALFORMED */
 function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
   const read = logPage.safeParse(answer);
   if (read.success) return read.data;

@@ -46,7 +46,7 @@ export function assignable(
   return summary;
 }
 
-/** What the device pins: the root that is published now. */
+/** Returns the release policy that the device pins: with the root that is published now. */
 export async function enrolledReleases(
   repository: FleetRepository,
   policy: OperationInput<"enroll">["releases"],
@@ -104,7 +104,7 @@ export async function checkEnrolment(
   return repository;
 }
 
-/** Without a running server nobody knows how it will be started. */
+/** The note of an enrolment without a running server: nobody knows how it will be started. */
 const fileDecides =
   " No server runs on this home now, so server.json alone decides: what a server is told on its command line only (--tls, --device-tokens, --host, --public-url) is not known here. Put it into server.json, or start the server first.";
 

@@ -55,7 +55,7 @@ export async function enrolWithCertificate(
   return issued;
 }
 
-/** Why an invitation that this key signed is not taken; undefined: it is one of this server that is good. */
+/** Returns why an invitation that this key signed is not taken; undefined if it is a good one of this server. */
 export function whyNotOfServer(
   { signer, keyChanges, ports }: OperationsContext["home"],
   serverPublicKey: string,

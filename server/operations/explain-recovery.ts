@@ -1,4 +1,6 @@
-/** From what a version would be recovered, how long that takes, and whether it could be trained again instead. */
+/**
+ * Explains from what a version would be recovered, how long that takes, and whether it could be trained again instead.
+ */
 import { usedDataOf } from "../../shared/data/stored-data.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
@@ -129,7 +131,7 @@ async function lackingPart(
     : undefined;
 }
 
-/** Whether the chunks of the data are all here: other versions may need them too. */
+/** True if the chunks of the data are all here: other versions may need them too. */
 async function areDataHere(
   { objects }: Pick<FleetRepository, "objects">,
   data: readonly Hash[] = [],

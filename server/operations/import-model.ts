@@ -66,7 +66,7 @@ export async function importModel(
   }
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
   const parent = parentOf(repository, options);
-  if (parent !== undefined) repository.resolve(parent); // Before the file is received.
+  if (parent !== undefined) repository.resolve(parent); // The folder exists before the file is received.
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
@@ -84,7 +84,7 @@ export async function importModel(
   }
 }
 
-/** What messages call the imported file. */
+/** Returns the name of the imported file for messages. */
 function nameIn({ fileName, name }: ImportOptions): string {
   return fileName === undefined ? `The file given for ${JSON.stringify(name)}` : `The file ${fileName}`;
 }
@@ -160,7 +160,7 @@ async function importFile(
   }
 }
 
-/** What an import saves. */
+/** The parts that an import saves. */
 interface ImportedModel<Model extends ModelSource | UnhashedModel> {
   readonly model: Model;
   readonly base: VersionSummary | undefined;

@@ -57,7 +57,7 @@ export class StreamCutter {
     }
   }
 
-  /** Everything that is left. */
+  /** Yields everything that is left of the stream. */
   rest(): AsyncIterable<Uint8Array> {
     return this.take(Number.MAX_SAFE_INTEGER);
   }
@@ -105,7 +105,7 @@ async function receivePart(files: Files, part: ReceivedPart, stream: StreamCutte
   }
 }
 
-/** What the save uses of the parts. The files stay open until `close`. */
+/** The opened parts of an import, as the save uses them. The files stay open until `close`. */
 export interface OpenedParts {
   readonly uses: SaveUses | undefined;
   close(): Promise<void>;

@@ -1,6 +1,7 @@
 /**
- * The story in a file that Stemma exported: an import checks that it is of these very tensors and keeps it, so that
- * the model can be replayed on another server. What the story tells is not proved by that: only a replay does.
+ * Takes over the story in a file that Stemma exported, so that the model can be replayed on another server.
+ * An import checks that it is of these very tensors, and keeps it. What the story tells is not proved by
+ * that: only a replay does.
  */
 import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -125,7 +126,7 @@ export async function baseOfStory(
   );
 }
 
-/** What the save of an imported model takes over from its story. */
+/** Returns what the save of an imported model takes over from its story. */
 export async function savedStory(
   repository: FleetRepository,
   { versionId, record, opened, objects }: ExportedStory,

@@ -136,8 +136,8 @@ function namedIn(repository: FleetRepository, versionId: Hash): NamedState {
 }
 
 /**
- * From the owner map alone (EvoStore, EV8), and from the bases: an ancestor of which no tensor is left is not in the
- * map.
+ * Finds owners from the owner map alone (EvoStore, EV8), and from the bases: an ancestor of which no tensor
+ * is left is not in the map.
  */
 async function ownersOf(
   repository: FleetRepository,

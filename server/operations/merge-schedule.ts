@@ -15,7 +15,7 @@ export interface MergedFleet {
 
 export interface MergeScheduleParts {
   readonly fleets: () => readonly MergedFleet[];
-  /** Whether devices are sending models. */
+  /** True if devices are sending models. */
   readonly isBusy: (fleet: string) => Promise<boolean>;
   readonly clock: Pick<Clock, "after" | "monotonic">;
   readonly log: Log;
@@ -29,7 +29,7 @@ export interface MergeSchedule {
 }
 
 const idleMs = 60_000;
-/** After a failure: damage or a failing disk is not mended within a minute. */
+/** The pause after a failure: damage or a failing disk is not mended within a minute. */
 const failedMs = 60 * 60_000;
 const minPauseMs = 1000;
 const pausePerRound = 4;

@@ -233,8 +233,8 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
   const derived = repository
     .versions({ base: versionId, includeRetired: true })
     .map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
-  // Of a retired version only name, parents and times are shown, even if its objects are still stored. The
-  // same is shown of a version whose objects are missing.
+  // A retired version shows only name, parents and times, even if its objects are still stored. The same is
+  // shown of a version whose objects are missing.
   const hasContent =
     summary.state !== "retired" &&
     repository.objects.has(record.objects.tree) &&

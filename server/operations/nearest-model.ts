@@ -1,4 +1,6 @@
-/** Which stored model an architecture shares the most layers with, and what it can take over (EvoStore, EV1). */
+/**
+ * Finds the stored model that an architecture shares the most layers with, and what it can take over (EvoStore, EV1).
+ */
 import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture, weightSlots } from "../../shared/model/architecture.js";
 import { commonPrefix } from "../../shared/model/common-prefix.js";

@@ -1,9 +1,9 @@
-/** Claims of a device that is about to be revoked or replaced: nobody else has what the server lacks of them. */
+/** Finds claims of a device that is about to be revoked or replaced. Nobody else has what the server lacks of them. */
 import { StemmaError } from "../../shared/errors.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
-/** How many claims of a device wait for a replay, for its parameters, or for nothing any more. */
+/** Counts the claims of a device that wait for a replay, for its parameters, or for nothing any more. */
 export function claimsOf(
   repository: Pick<FleetRepository, "claims">,
   device: string,

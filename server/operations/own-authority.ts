@@ -1,4 +1,4 @@
-/** The server's own authority, of the running server or opened for one command. */
+/** Opens the server's own authority, of the running server or for one command. */
 import type { OperationsContext } from "../context/operations-context.js";
 import { openAuthority, type Authority } from "../identity/authority.js";
 

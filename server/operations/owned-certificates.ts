@@ -1,5 +1,5 @@
 /**
- * Where the certificate of an enrolment comes from: the server's own authority issues it, or the device has one of an
+ * Provides the certificate of an enrolment: the server's own authority issues it, or the device has one of an
  * authority of the fleet's owner. Which of both is said by who invited the device, and never by the device.
  */
 import { X509Certificate } from "node:crypto";
@@ -25,7 +25,7 @@ export interface CertificateWanted {
   readonly asked: RequestedIdentity;
   /** PEM of the certificate that the device has, with those between. */
   readonly owned: string | undefined;
-  /** Of which authority it has to be; undefined: the server's own issues it. */
+  /** The authority that has to have issued it; undefined: the server's own issues it. */
   readonly authority: string | undefined;
 }
 

@@ -19,7 +19,7 @@ export async function provenanceJson(
     : jsonOf(await repository.objects.read("provenance", own.provenance));
 }
 
-/** Undefined where one of the versions has no provenance of format 1. @throws OPENINGS_MISMATCH */
+/** Compares two provenances; undefined where one of the versions has none of format 1. @throws OPENINGS_MISMATCH */
 export async function provenanceDiffJson(
   repository: ProvenanceStore,
   a: VersionSummary,

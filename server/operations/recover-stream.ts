@@ -1,6 +1,6 @@
 /**
- * A recovery as one safetensors stream that is verified once it has ended: the report resolves when every
- * tensor was read and found to be the recorded one.
+ * Recovers a model as one safetensors stream that is verified once it has ended. The report resolves when
+ * every tensor was read and found to be the recorded one.
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -62,11 +62,11 @@ export interface RecoverOptions {
   readonly part?: "model" | "optimizer" | undefined;
   /** Iteration of a checkpoint. */
   readonly checkpoint?: number | undefined;
-  /** Only the tensors of these layers. */
+  /** The layers to recover: only their tensors. */
   readonly layers?: readonly string[] | undefined;
-  /** Whether the file also carries how the model was made; default: it does. */
+  /** The choice whether the file also carries how the model was made; default: it does. */
   readonly story?: "include" | "omit" | undefined;
-  /** Of a transfer: only the tensors that the child takes over, by its names. */
+  /** The lease of a transfer: only the tensors that the child takes over, by its names. */
   readonly lease?: string | undefined;
 }
 

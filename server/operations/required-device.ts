@@ -17,13 +17,13 @@ export function requireDevice(repository: FleetRepository, device: string): Devi
   return found;
 }
 
-/** What the device answered instead of a result, with its code where this server knows it. */
+/** Makes the error for a device's refusal, with its code where this server knows it. */
 export function refusedBy(device: string, code: string, result: unknown): StemmaError {
   const message = `The device ${device} did not do it: ${messageOfResult(result) ?? code}`;
   return new StemmaError(isErrorCode(code) ? code : "NOT_ALLOWED", message, { device });
 }
 
-/** What a device's answer to a command says; undefined where it contains no message. */
+/** Returns the message in a device's answer to a command; undefined where it contains none. */
 export function messageOfResult(result: unknown): string | undefined {
   if (typeof result === "string") return result;
   if (typeof result === "object" && result !== null && "message" in result) return String(result.message);

@@ -1,7 +1,7 @@
 /**
- * Applies retention rules, and policies that drop tensors of proved models, to every fleet that has some, an hour after
- * the start and once a day from then on. It does not interpret them. A failure is logged, and the fleet is tried again
- * the next day.
+ * Applies retention rules and policies that drop tensors of proved models, by themselves. Every fleet that
+ * has some is looked at an hour after the start and once a day from then on. It does not interpret them. A
+ * failure is logged, and the fleet is tried again the next day.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";

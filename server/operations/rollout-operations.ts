@@ -220,7 +220,7 @@ async function setRollout(
 ): Promise<RolloutAnswer> {
   const repository = await context.fleets.get(fleet);
   const { phase: before, approvedBy } = repository.rollout(rollout);
-  // It may have been created before server.json asked for approvals.
+  // A rollout may have been created before server.json asked for approvals.
   const isStart = before === "created" && phase === "running";
   if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
   await setPhase(repository, { rollout, phase, because }, nowOf(context));

@@ -1,4 +1,4 @@
-/** Which devices of a fleet a selection means, and labels for them. */
+/** Finds which devices of a fleet a selection means, and sets their labels. */
 import { StemmaError } from "../../shared/errors.js";
 import type { CallOutput, OperationInput } from "../api/server-operations.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";

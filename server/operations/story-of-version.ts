@@ -12,8 +12,8 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 export type StoryStore = Pick<FleetRepository, "objects" | "isRedacted" | "leaves">;
 
 /**
- * Undefined where no engine of Stemma trained it: then there is nothing that could be played again. Redacted openings
- * are left out.
+ * Makes a version's story; undefined where no engine of Stemma trained it: then there is nothing that could
+ * be played again. Redacted openings are left out.
  */
 export async function storyOfVersion(
   store: StoryStore,

@@ -43,7 +43,7 @@ export function tierOperations(context: OperationsContext): TierOperations {
   };
 }
 
-/** Of a tier that no fleet has anything in, nothing is read: it may be gone for good. */
+/** A tier that no fleet has anything in is not read: it may be gone for good. */
 async function fleetsWithLowBytes({ home, fleets }: OperationsContext): Promise<readonly FleetRepository[]> {
   const found: FleetRepository[] = [];
   for (const fleet of await home.fleets()) {

@@ -1,6 +1,7 @@
 /**
- * What the journal and the server's newest log lines say about one version, rollout or request. Ids are labels here,
- * never permissions: a version id is what it names, and whoever chooses the id of a request marks only what they did.
+ * Collects what the journal and the server's newest log lines say about one version, rollout or request. Ids
+ * are labels here, never permissions: a version id is what it names, and whoever chooses the id of a request
+ * marks only what they did.
  */
 import type { LoggedEvent } from "../../shared/adapters/recent-log.js";
 import { defined } from "../../shared/defined.js";
@@ -44,7 +45,7 @@ export async function trace(
 }
 
 /**
- * What an id names: the first of a version, a rollout, a request.
+ * Finds the subject that an id names: the first of a version, a rollout, a request.
  * @throws MODEL_NOT_FOUND where it can be none of them, MODEL_AMBIGUOUS
  */
 export function subjectOf(
@@ -53,7 +54,7 @@ export function subjectOf(
 ): TraceSubject {
   const [, kind, name = ""] = /^(request|rollout):(.+)$/.exec(id) ?? [];
   if (kind === "request" || kind === "rollout") return { kind, id: name };
-  // Also one that this server refused, and so knows from its log alone.
+  // A version may also be one that this server refused, and so knows from its log alone.
   if (isHash(id)) return versionSubject(repository, id);
   try {
     return versionSubject(repository, repository.resolve(id).versionId);

@@ -11,7 +11,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { askedArchitecture, nearestTo } from "./nearest-model.js";
 
 const defaultMinutes = 60;
-/** Of the nearest models that a collection removes between question and lease. */
+/** The tries to lease one of the nearest models, which a collection may remove between question and lease. */
 const maxTries = 4;
 
 /** @throws as nearestModel; NOT_ALLOWED where too many leases are held */
@@ -60,7 +60,7 @@ export async function startTransfer(
   }
 }
 
-/** What a recovery of these leaves, and a save with the version as base, read. */
+/** Returns the objects that a recovery of these leaves reads, and a save with the version as base. */
 async function objectsFor(
   repository: FleetRepository,
   versionId: Hash,

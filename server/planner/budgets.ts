@@ -12,7 +12,7 @@ import { sumRoundingShare } from "./rounding.js";
 import { rowsOf, type Rows, type StorageGraph } from "./storage-graph.js";
 import type { StorageTree } from "./storage-tree.js";
 
-/** Whether a cost is at most its budget. A plan that really breaks a budget exceeds it by more than rounding. */
+/** True if a cost is at most its budget. A plan that really breaks a budget exceeds it by more than rounding. */
 export function isWithin(cost: number, budget: number): boolean {
   return cost <= budget * (1 + sumRoundingShare);
 }
@@ -110,7 +110,7 @@ export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: Pla
 export class LimitMeter {
   /** Recreation cost of each group: the sum over its members. */
   readonly cost: Float64Array;
-  /** How many groups are over their limit. */
+  /** The number of groups over their limit. */
   exceeded = 0;
   /** Work arrays of `admits`: by how much a move would raise each group, and the groups that it raises. */
   readonly #rise: Float64Array;
@@ -148,7 +148,7 @@ export class LimitMeter {
   }
 
   /**
-   * Whether v may move to `edge`: no group whose cost rises may end over its limit. A move that raises no
+   * True if v may move to `edge`: no group whose cost rises may end over its limit. A move that raises no
    * cost is admitted even while groups are over their limits.
    */
   admits(v: number, edge: number): boolean {

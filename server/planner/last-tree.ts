@@ -1,8 +1,8 @@
 /**
- * LAST (Khuller, Raghavachari and Young 1995), the paper's baseline. Walks the minimum-storage tree depth
- * first. Wherever the recreation cost of a vertex exceeds `ratio` times its minimum, the vertex's shortest
- * path is added to the tree. LAST bounds each vertex separately. So it cannot use the part of a snapshot's
- * budget that one member leaves unused for another member.
+ * Finds a tree by LAST (Khuller, Raghavachari and Young 1995), the paper's baseline. Walks the
+ * minimum-storage tree depth first. Wherever the recreation cost of a vertex exceeds `ratio` times its
+ * minimum, the vertex's shortest path is added to the tree. LAST bounds each vertex separately. So it cannot
+ * use the part of a snapshot's budget that one member leaves unused for another member.
  */
 import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
@@ -63,8 +63,8 @@ function childrenOf(tree: StorageTree): number[][] {
 }
 
 /**
- * For each vertex, the edge from it to its parent with the lowest recreation cost. −1 where there is none:
- * the vertex is materialised, or the graph has only the edge from the parent.
+ * Returns for each vertex the edge from it to its parent with the lowest recreation cost. −1 where there is
+ * none: the vertex is materialised, or the graph has only the edge from the parent.
  */
 function cheapestReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
   const reverse = new Int32Array(graph.vertexCount).fill(-1);

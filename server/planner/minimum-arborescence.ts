@@ -70,7 +70,7 @@ class EdgeHeaps {
     this.#push(heap);
     return this.merge(this.#left[heap]!, this.#right[heap]!);
   }
-  /** As `pop`, and subtracts the removed edge's weights from all remaining edges. */
+  /** Removes an edge as `pop`, and subtracts its weights from all remaining edges. */
   popAndSubtract(heap: number): number {
     const rest = this.pop(heap);
     if (rest >= 0) this.#add(rest, -this.#first[heap]!, -this.#second[heap]!);
@@ -124,7 +124,7 @@ interface Contraction {
 export interface EdgeWeights {
   readonly first: Float64Array;
   readonly second: Float64Array;
-  /** Which edges may be used; all when absent. */
+  /** True for edges that may be used; all when absent. */
   readonly isUsable?: (edge: number) => boolean;
 }
 

@@ -1,8 +1,8 @@
 /**
- * PAS-MT (MH §IV-C). Starts from the minimum-storage tree and swaps one vertex's parent at a time until every
- * snapshot is within its recreation budget. Each step makes the swap with the best ratio of recreation cost
- * saved in snapshots over budget to storage cost added. The same step repairs any tree, so PAS-PT and the
- * archive's plan (make-plan.ts) use it too.
+ * Finds a storage plan by the paper's algorithm PAS-MT (MH §IV-C). Starts from the minimum-storage tree and
+ * swaps one vertex's parent at a time until every snapshot is within its recreation budget. Each step makes
+ * the swap with the best ratio of recreation cost saved in snapshots over budget to storage cost added. The
+ * same step repairs any tree, so PAS-PT and the archive's plan (make-plan.ts) use it too.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
 import { moveRoundingShare } from "./rounding.js";
@@ -181,8 +181,8 @@ class SwapTable {
 }
 
 /**
- * In larger graphs equation 2 is approximated: to count snapshots again after every swap takes a time that grows
- * with the square of their number.
+ * The largest number of vertices for exact counts; in larger graphs equation 2 is approximated: to count
+ * snapshots again after every swap takes a time that grows with the square of their number.
  */
 const maxCountedVertices = 2000;
 

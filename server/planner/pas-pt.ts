@@ -1,8 +1,8 @@
 /**
- * PAS-PT (MH §IV-C). Grows a tree from the empty vertex v0 along the edges with the lowest storage cost (as
- * Prim's algorithm does). A vertex is attached only where every snapshot that it belongs to can still be
- * within its budget. The vertices that remain are attached by their shortest paths, and the swaps of PAS-MT
- * bring the snapshots that are over budget back within it.
+ * Finds a storage plan by the paper's algorithm PAS-PT (MH §IV-C). Grows a tree from the empty vertex v0
+ * along the edges with the lowest storage cost (as Prim's algorithm does). A vertex is attached only where
+ * every snapshot that it belongs to can still be within its budget. The vertices that remain are attached by
+ * their shortest paths, and the swaps of PAS-MT bring the snapshots that are over budget back within it.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
 import { IndexHeap } from "./index-heap.js";
@@ -74,7 +74,7 @@ class Growth {
     }
   }
 
-  /** Whether all groups of v stay within their limits where v costs `rise` more than its minimum. */
+  /** True if all groups of v stay within their limits where v costs `rise` more than its minimum. */
   #fitsLimits(v: number, rise: number): boolean {
     const { groupsOf, limit } = this.limits;
     for (let index = groupsOf.start[v]!; index < groupsOf.start[v + 1]!; index++) {

@@ -65,7 +65,7 @@ export interface ReferenceTree {
 /** The default effort: per edge of the graph, and its maximum. */
 const effortPerEdge = 2e4;
 const maxEffort = 6e7;
-/** How many of the improved trees are searched by exchanges, and the share of the effort for each. */
+/** The number of improved trees that are searched by exchanges, and the share of the effort for each. */
 const maxExchanged = 3;
 const exchangeShare = 0.5;
 

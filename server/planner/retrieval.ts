@@ -1,6 +1,6 @@
 /**
- * The recreation cost of a snapshot in a planned tree under the paper's three retrieval schemes (MH5, MH
- * Table III):
+ * Computes the recreation cost of a snapshot in a planned tree under the paper's three retrieval schemes
+ * (MH5, MH Table III):
  * - independent: one matrix after the other, so the costs of all paths are added up
  * - parallel: all matrices concurrently, so the most expensive path counts
  * - reusable: the parts that paths share are done once, within a memory bound if one is given

@@ -22,7 +22,7 @@ export interface EdgeInput {
   /** The vertex that the target is recreated from; absent where the target is materialised (from v0). */
   readonly from?: string | undefined;
   readonly to: string;
-  /** How the target is stored: `raw`, `delta`, `planes`, `remote`, `replay`, or any other text. */
+  /** The way the target is stored: `raw`, `delta`, `planes`, `remote`, `replay`, or any other text. */
   readonly kind: string;
   /** Cost to store the target by this edge, usually in bytes; finite and not negative. */
   readonly storageCost: number;

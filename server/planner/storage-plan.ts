@@ -13,14 +13,14 @@ import { StorageTree } from "./storage-tree.js";
 export const storagePlanFormat = 1;
 
 /**
- * Where a plan's tree came from. `mst`, `spt` and `last` are the paper's baselines. `search` is the local
+ * The origins of a plan's tree. `mst`, `spt` and `last` are the paper's baselines. `search` is the local
  * search of exchange.ts, started from the best tree of the others. `current` is the current storage with few
  * changes (archive/make-plan.ts).
  */
 export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"] as const;
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
-/** How one vertex will be stored. */
+/** The planned storage of one vertex. */
 export interface PlannedVertex {
   readonly vertex: string;
   /** The vertex that it is recreated from; null where it is materialised. */
@@ -50,9 +50,9 @@ export interface StoragePlan {
   readonly scheme: PlanningScheme;
   /** The algorithm that found the plan's tree. */
   readonly algorithm: PlanAlgorithm;
-  /** Whether the tree was improved afterwards by swaps within the budgets. */
+  /** True if the tree was improved afterwards by swaps within the budgets. */
   readonly isRefined: boolean;
-  /** Whether the time bound ended the search early. */
+  /** True if the time bound ended the search early. */
   readonly isCutShort: boolean;
   readonly storageCost: number;
   /** Storage cost of the minimum-storage tree, which ignores budgets: no plan has a smaller one. */
@@ -106,12 +106,12 @@ export function describePlan(
   };
 }
 
-/** Whether two sums of the same costs agree, whatever the order of their additions. */
+/** True if two sums of the same costs agree, whatever the order of their additions. */
 function isAbout(a: number, b: number): boolean {
   return Math.abs(a - b) <= sumRoundingShare * Math.max(Math.abs(a), Math.abs(b));
 }
 
-/** What is wrong with a plan; `details.problem` of PLAN_INVALID. */
+/** The fault of a plan; `details.problem` of PLAN_INVALID. */
 type PlanProblem =
   | "format"
   | "vertex-unknown"

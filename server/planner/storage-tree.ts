@@ -41,7 +41,7 @@ export class StorageTree {
     const edge = this.parentEdge[v]!;
     return edge < 0 ? -1 : this.graph.from[edge]!;
   }
-  /** By how much the recreation costs of v and of all vertices below it change if v is stored by `edge`. */
+  /** Returns by how much the recreation costs of v and of all vertices below it change if v is stored by `edge`. */
   recreationChange(v: number, edge: number): number {
     return this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]! - this.recreation[v]!;
   }
@@ -55,7 +55,7 @@ export class StorageTree {
     return sum;
   }
 
-  /** Whether x is v or is recreated through v. */
+  /** True if x is v or is recreated through v. */
   isBelow(x: number, v: number): boolean {
     while (x > 0) {
       if (x === v) return true;

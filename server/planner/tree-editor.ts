@@ -14,7 +14,7 @@ export interface Effort {
   left: number;
 }
 
-/** Where a move breaks more limits than this, no repair is tried: too many vertices would have to move. */
+/** The largest number of broken limits that a move may repair: beyond, too many vertices would have to move. */
 const maxBrokenLimits = 24;
 /** Swaps of one repair, at most. */
 const maxRepairs = 24;

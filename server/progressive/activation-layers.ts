@@ -9,12 +9,12 @@ import { functionError, unit } from "./rounding.js";
 /** A monotone function of one number. */
 export interface Activation {
   readonly value: (x: number) => number;
-  /** Whether float32 computes exactly this value; otherwise it may err by `error`. */
+  /** True if float32 computes exactly this value; otherwise it may err by `error`. */
   readonly isExact: boolean;
   readonly error?: (y: number) => number;
   /**
-   * Where the function minus a line of this slope may have an extreme: its kinks, and the points where it has
-   * this slope itself.
+   * Returns where the function minus a line of this slope may have an extreme: its kinks, and the points
+   * where it has this slope itself.
    */
   readonly turningPoints?: (slope: number) => readonly number[];
   /** The lines below and above; when absent, two parallels to the chord serve. */
@@ -174,8 +174,8 @@ export class ActivationLayer implements BoundedLayer {
   }
 
   /**
-   * For each element: slope and offset of the line below, slope and offset of the line above. Cached by
-   * input, because many backward passes read the same one.
+   * Returns for each element the slope and offset of the line below, slope and offset of the line above.
+   * Cached by input, because many backward passes read the same one.
    */
   #linesOf(input: Bounds): Float64Array {
     const known = this.#knownLines.get(input);
@@ -216,8 +216,8 @@ export class ActivationLayer implements BoundedLayer {
 const pad = 1 + 2 ** -20;
 
 /**
- * How far a float32 softmax of n logits may be from its exact value y: exponentials of differences up to 88,
- * a sum of n terms, a division; results below 2⁻¹²⁰ are flushed to zero.
+ * Bounds how far a float32 softmax of n logits may be from its exact value y: exponentials of differences up
+ * to 88, a sum of n terms, a division; results below 2⁻¹²⁰ are flushed to zero.
  */
 function softmaxError(y: number, n: number): number {
   return y * (2 ** -16 + n * unit) + 2 ** -120;

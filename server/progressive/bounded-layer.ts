@@ -1,7 +1,6 @@
 /**
- * What a layer does with bounds. Forward, it computes bounds of its output from bounds of its inputs.
- * Backward, it replaces a linear function of its output by a linear function of its inputs that is nowhere
- * larger. Types only.
+ * Defines what a layer does with bounds. Forward, it computes bounds of its output from bounds of its inputs. Backward,
+ * it replaces a linear function of its output by a linear function of its inputs that is nowhere larger. Types only.
  */
 import type { Bounds } from "./bounds.js";
 
@@ -9,7 +8,7 @@ import type { Bounds } from "./bounds.js";
 export interface LayerOutput {
   readonly out: Bounds;
   /**
-   * For layers with a linear part: an upper bound of |output − linear part| for each element, from uncertain
+   * An upper bound of |output − linear part| for each element of layers with a linear part, from uncertain
    * weights and rounding together.
    */
   readonly slack?: Float64Array;

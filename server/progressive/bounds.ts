@@ -60,12 +60,12 @@ export function midRadiusOf({ low, high }: Bounds): MidRadius {
   return { mid, radius, magnitude };
 }
 
-/** Whether every element is a single number. */
+/** True if every element is a single number. */
 export function isExact({ low, high }: Bounds): boolean {
   return low === high;
 }
 
-/** Whether any element is unknown. */
+/** True if any element is unknown. */
 export function hasUnknown({ low }: Bounds): boolean {
   return low.some(Number.isNaN);
 }

@@ -11,7 +11,7 @@ import {
 import type { CompileLayer, Shape } from "./layer-compiler.js";
 import { axisOf, marginsOf, numberOf, pairOf, requireChannelsLast, unsupported } from "./layer-settings.js";
 
-/** For layers that do nothing in inference, such as Dropout. */
+/** Compiles layers that do nothing in inference, such as Dropout. */
 export const compileIdentity: CompileLayer = ({ shape }) => [new RoutingLayer(shape)];
 
 export const compileSum: CompileLayer = ({ shape, inputs }) => {

@@ -94,7 +94,7 @@ function inputShapeOf({ config }: LeafLayer): Shape {
   return shape;
 }
 
-/** Which step gives the model's output, and which step its classes are ranked by. */
+/** Returns the step that gives the model's output, and the step that its classes are ranked by. */
 function endOf(
   { layers, outputs }: Architecture,
   steps: readonly Step[],

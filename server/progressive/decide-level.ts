@@ -19,7 +19,7 @@ export interface OpenQuestion {
 
 export interface LevelJob {
   readonly architecture: Architecture;
-  /** In canonical leaf order. */
+  /** The weights in canonical leaf order. */
   readonly weights: readonly WeightBounds[];
   /** `count` samples, one after the other. */
   readonly inputs: Float32Array;
@@ -27,7 +27,7 @@ export interface LevelJob {
   readonly questions: readonly OpenQuestion[];
 }
 
-/** For each question the answers in the order of its samples; undefined where the level leaves one open. */
+/** The answers to each question in the order of its samples; undefined where the level leaves one open. */
 export type LevelAnswers = readonly (readonly (TopK | undefined)[])[];
 
 /** Runs a level; `onSample` is called after every sample. */
@@ -36,7 +36,7 @@ export type DecideLevel = (
   onSample?: (done: number, of: number) => void | Promise<void>,
 ) => Promise<LevelAnswers>;
 
-/** After this many tries, a level stops tightening when it helped fewer than one in this many samples. */
+/** The number of tries after which a level stops tightening if fewer than one in this many helped. */
 const triesPerSuccess = 12;
 
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH */

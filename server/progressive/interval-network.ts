@@ -26,7 +26,7 @@ export interface IntervalNetwork {
   readonly output: number;
   /** The step whose outputs rank the classes: the model's output, or the logits of a softmax at the end. */
   readonly ranking: number;
-  /** Whether a softmax follows the ranking step. */
+  /** True if a softmax follows the ranking step. */
   readonly endsInSoftmax: boolean;
 }
 
@@ -90,7 +90,7 @@ export function minMargin(
 /** A linear function Σ coefficients·output of a step whose bounds are all known. */
 export interface LinearFunction {
   readonly step: number;
-  /** Overwritten. */
+  /** The coefficients, which are overwritten. */
   readonly coefficients: Float64Array;
   /** The search stops at a lower bound above this. */
   readonly sufficient: number;

@@ -3,7 +3,7 @@ import type { LeafLayer } from "../../shared/model/model.js";
 import type { BoundedLayer } from "./bounded-layer.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** Without the batch dimension. */
+/** A shape without the batch dimension. */
 export type Shape = readonly number[];
 
 /** A layer to compile. */
@@ -13,7 +13,7 @@ export interface LayerToCompile {
   readonly inputs: readonly Shape[];
   /** Shape of the first input. */
   readonly shape: Shape;
-  /** Its weights in canonical order. */
+  /** The layer's weights in canonical order. */
   readonly weights: readonly WeightBounds[];
 }
 

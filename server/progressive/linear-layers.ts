@@ -1,6 +1,6 @@
 /**
- * Dense layers and convolutions over bounds, in midpoint–radius form: with weights w ± r and inputs x ± s
- * (|x| + s ≤ a) the exact sum is within Σ|w|·s + Σ r·a of Σ w·x, and the computed sum is within
+ * Computes dense layers and convolutions over bounds, in midpoint–radius form. With weights w ± r and inputs
+ * x ± s (|x| + s ≤ a) the exact sum is within Σ|w|·s + Σ r·a of Σ w·x, and the computed sum is within
  * γ(n)·Σ(|w| + r)·a of the exact one (rounding.ts). This takes three products for each element instead of the
  * four corners of an interval product, and the last two are one factor: (r + γ(|w| + r))·a. Rump, Fast and
  * parallel interval arithmetic, BIT 39 (1999).
@@ -40,7 +40,7 @@ function boundsOfSums(
   return { out, slack: error };
 }
 
-/** Where each output's sum of this many terms starts (at its bias), and the error of that start. */
+/** Returns the start of each output's sum of this many terms (its bias), and the error of that start. */
 function initialSums(
   bias: WeightBounds | undefined,
   outputs: number,

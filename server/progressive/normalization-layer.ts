@@ -1,6 +1,6 @@
 /**
- * Batch normalization in inference over bounds: y = (x − mean)·s + beta with s = gamma / √(variance + ε), for
- * each channel of the last axis. Kernels may also compute it as x·s + (beta − mean·s). Either way at most a
+ * Computes batch normalization in inference over bounds. It is y = (x − mean)·s + beta with s = gamma / √(variance +
+ * ε), for each channel of the last axis. Kernels may also compute it as x·s + (beta − mean·s). Either way at most a
  * dozen roundings apply to (|x| + |mean|)·|s| and |beta|, so 16u times both is an upper bound of the error.
  */
 import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
@@ -18,7 +18,7 @@ export interface NormalizationWeights {
 const rounding = 16 * unit;
 
 export class NormalizationLayer implements BoundedLayer {
-  /** For each channel: s, mean and beta as midpoint ± radius. */
+  /** The values s, mean and beta of each channel as midpoint ± radius. */
   readonly #slope: Float64Array;
   readonly #slopeRadius: Float64Array;
   readonly #mean: Float64Array;

@@ -23,31 +23,31 @@ export interface ProgressiveRequest {
   readonly count: number;
   /** The k of each top-k answer, such as 1 and 5; each is a separate question. */
   readonly tops: readonly number[];
-  /** Whether the real forward pass is run for every sample and all answers are compared with it. */
+  /** True if the real forward pass is run for every sample and all answers are compared with it. */
   readonly compare?: boolean;
-  /** Where a level's work runs; in this thread when absent. */
+  /** The place where a level's work runs; in this thread when absent. */
   readonly decide?: DecideLevel;
   readonly onProgress?: (level: number, done: number, of: number) => void | Promise<void>;
 }
 
 export interface LevelReport {
-  /** How many of the highest bytes of each element were known; 4: all, by the real forward pass. */
+  /** The number of known highest bytes of each element; 4: all, by the real forward pass. */
   readonly level: number;
   /** Share of the tensors' stored bytes that was read up to this level. */
   readonly dataShare: number;
   /** The stored bytes that were read up to this level. */
   readonly readBytes: number;
-  /** For each question: samples answered at this level, and samples still open after it. */
+  /** The samples answered at this level, and those still open after it, for each question. */
   readonly tops: readonly { readonly top: number; readonly decided: number; readonly open: number }[];
 }
 
 export interface TopReport {
   readonly top: number;
-  /** Undefined where there is no answer because an output is NaN. */
+  /** The answers; undefined where there is none because an output is NaN. */
   readonly answers: readonly (TopK | undefined)[];
-  /** For each sample the level that answered it. */
+  /** The level that answered each sample. */
   readonly levels: Uint8Array;
-  /** Whether every answer is the full-precision one; null where that was not compared. */
+  /** True if every answer is the full-precision one; null where that was not compared. */
   readonly equal: boolean | null;
 }
 

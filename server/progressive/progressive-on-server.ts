@@ -1,5 +1,5 @@
 /**
- * Progressive evaluation of a stored model on named data: byte planes come from the store, a worker thread
+ * Evaluates a stored model progressively on named data. Byte planes come from the store, a worker thread
  * computes bounds, and the training engine runs the real forward pass in a child process. Nothing is saved.
  * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes. The
  * full-precision answers, which the others are compared with, come from verified tensors.
@@ -38,7 +38,7 @@ import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js
 
 type ProgressiveEvaluationRequest = OperationInput<"evaluateProgressively">;
 
-/** How many top-k answers one request may ask for. */
+/** The largest number of top-k answers that one request may ask for. */
 const maxTops = 10;
 /**
  * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH,
@@ -180,7 +180,7 @@ interface ForwardParts {
   readonly repository: FleetRepository;
   readonly version: VersionSummary;
   readonly dataset: DatasetReference;
-  /** How many samples are evaluated. */
+  /** The number of samples that are evaluated. */
   readonly limit: number;
   readonly workFolder: string;
   readonly signal: AbortSignal | undefined;

@@ -1,6 +1,6 @@
 /**
- * How far float32 arithmetic may differ from exact arithmetic: upper bounds, computed in float64 and rounded
- * outward. Does not know layers or models.
+ * Bounds how far float32 arithmetic may differ from exact arithmetic: upper bounds, computed in float64 and
+ * rounded outward. Does not know layers or models.
  *
  * A sum of n products in float32, in any order, with or without fused operations: every product goes through
  * one rounding of its own and at most n − 1 roundings of additions, each a factor 1 + δ with |δ| ≤ u = 2⁻²⁴:
@@ -41,9 +41,9 @@ export function underflow(n: number): number {
 }
 
 /**
- * How far an elementary function in float32 (sigmoid, tanh, elu …) may be from its exact value y. Libraries
- * promise a few units in the last place, and flush results below their range to zero. The tests require the
- * real kernels to stay within half of it.
+ * Bounds how far an elementary function in float32 (sigmoid, tanh, elu …) may be from its exact value y.
+ * Libraries promise a few units in the last place, and flush results below their range to zero. The tests
+ * require the real kernels to stay within half of it.
  */
 export function functionError(y: number): number {
   return 16 * unit * Math.abs(y) + 8 * unit;

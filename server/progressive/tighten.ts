@@ -1,6 +1,6 @@
 /**
- * Tightens the bounds of narrow layers: each neuron of a dense layer is bounded by backward passes to the
- * input, like the margins between outputs, and not only by the bounds of its own inputs. This costs two
+ * Tightens the bounds of narrow layers by backward passes to the input. Each neuron of a dense layer is
+ * bounded so, like the margins between outputs, and not only by the bounds of its own inputs. This costs two
  * backward passes for every neuron, so it is done only where it may lead to an answer. Does not know levels.
  */
 import { isExact, newBounds, type Bounds } from "./bounds.js";
@@ -12,7 +12,7 @@ import { ConvolutionLayer } from "./linear-layers.js";
 const maxProducts = 1e8;
 
 /**
- * Whether tightening a step is affordable and may help. It may help where the chain of single-input steps
+ * True if tightening a step is affordable and may help. It may help where the chain of single-input steps
  * before it contains at least one linear layer whose own input is not exact.
  */
 function isWorthTightening({ steps }: IntervalNetwork, propagation: Propagation, step: number): boolean {

@@ -27,7 +27,7 @@ export function topKOf(outputs: ArrayLike<number>, k: number): TopK | undefined 
 }
 
 /**
- * Whether a decided answer agrees with the full-precision one: the same set, and the same order where the
+ * True if a decided answer agrees with the full-precision one: the same set, and the same order where the
  * decided answer is ordered.
  */
 export function agreesWithFull(decided: TopK, full: TopK | undefined): boolean {
@@ -45,7 +45,7 @@ export function agreesWithFull(decided: TopK, full: TopK | undefined): boolean {
  */
 const softmaxMargin = 2 ** -14;
 const softmaxRange = 70;
-/** With more undecided pairs of classes than this, backward passes are not worth their time. */
+/** The largest number of undecided pairs of classes for which backward passes are worth their time. */
 const maxOpenPairs = 100;
 /** Backward passes also decide the order of the k classes where k is at most this. */
 const maxOrderedByMargin = 5;
@@ -75,7 +75,7 @@ export function decideTopK(
  */
 const maxMissFactor = 6;
 
-/** Whether tighter bounds may decide the hardest pair: the last class inside against the first outside. */
+/** True if tighter bounds may decide the hardest pair: the last class inside against the first outside. */
 function isPromising(network: IntervalNetwork, propagation: Propagation, k: number): boolean {
   const { out } = propagation[network.ranking]!;
   const { low, high } = out;

@@ -16,7 +16,7 @@ export interface WeightBounds {
   readonly shape: readonly number[];
   readonly mid: Float64Array;
   readonly radius: Float64Array;
-  /** Whether no element is unknown. */
+  /** True if no element is unknown. */
   readonly allFinite: boolean;
 }
 

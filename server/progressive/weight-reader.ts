@@ -1,7 +1,6 @@
 /**
- * Reads the weights level by level, either from the byte planes or fixed planes of a store, or from fixed
- * planes that are encoded for one evaluation. The bytes of a level include those of the levels before. Uses
- * the store only through a port.
+ * Reads the weights level by level, from a store's byte planes or fixed planes. Fixed planes can also be encoded for
+ * one evaluation. The bytes of a level include those of the levels before. Uses the store only through a port.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
@@ -10,7 +9,7 @@ import type { Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import { fixedBounds } from "./fixed-bounds.js";
 import { floatPlaneCount, weightBounds, type WeightBounds } from "./weight-bounds.js";
 
-/** What is known of a tensor at a level. */
+/** The bounds of a tensor at a level, and the bytes that were read for them. */
 export interface KnownTensor {
   readonly bounds: WeightBounds;
   /** Stored bytes that were read for it, those of the levels before included. */
@@ -35,7 +34,7 @@ export interface WeightReader {
  */
 const maxRankReadInFull = 1;
 
-/** How many bytes of an element are known at a level. */
+/** Returns the number of an element's bytes that are known at a level. */
 export function knownPlanesAt(shape: readonly number[], level: number): number {
   return shape.length <= maxRankReadInFull ? floatPlaneCount : level;
 }

@@ -1,7 +1,7 @@
 /**
- * Which claims a replay here can and may prove, judged before anything is queued: the engine must be this build's or
- * an approved one, the data must come with the version or from a generator, and the training may cost no more than
- * the limits allow. What was predicted of its cost also ends its replay.
+ * Judges before anything is queued which claims a replay here can and may prove. The engine must be this
+ * build's or an approved one, the data must come with the version or from a generator, and the training may
+ * cost no more than the limits allow. What was predicted of its cost also ends its replay.
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -31,7 +31,7 @@ const slackFactor = 4;
 const slackMs = 30_000;
 
 export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
-  /** By fleet and device: milliseconds of replays that it has left, and when that was. */
+  /** The milliseconds of replays that each device has left, and when that was, by fleet and device. */
   readonly #left = new Map<string, { ms: number; atMs: number }>();
 
   constructor(
@@ -87,7 +87,7 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
       : undefined;
   }
 
-  /** How long the replay of a claim may take, in ms: what its device states is a hint, and only raises it. */
+  /** Returns the longest replay of the claim, in ms: the time that its device states is a hint, and only raises it. */
   maxMs(opened: OpenedProvenance, cost: Pick<PredictedCost, "ms">): number {
     const expected = Math.max(statedMs(opened) ?? 0, cost.ms ?? 0);
     return Math.min(this.limits.claimMs, slackFactor * expected + slackMs);
@@ -113,7 +113,7 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
   }
 }
 
-/** Why a claim by a recipe of the fleet's own is not replayed; undefined: it may be. */
+/** Returns why a claim by a recipe of the fleet's own is not replayed; undefined if it may be. */
 function whyNotOwn(
   repository: Pick<FleetRepository, "recipes" | "wasGivenRecipe">,
   { device, record }: Pick<ClaimOffer, "device" | "record">,

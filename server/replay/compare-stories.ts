@@ -1,11 +1,11 @@
 /**
- * Which members of a provenance a replay should have repeated and did not: numbers drawn from the random streams,
- * the course, the samples. What a replay need not repeat is left out: times, machine, caller, notes, and where the
- * data and parameters came from. Pure.
+ * Compares a replay's story with the recorded one: numbers drawn from the random streams, the course, the
+ * samples. What a replay need not repeat is left out: times, machine, caller, notes, and where the data and
+ * parameters came from. Pure.
  */
 import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
 
-/** At most this many are named. */
+/** The largest number of members that are named. */
 const maxNamed = 20;
 
 /**

@@ -6,15 +6,15 @@ import { hasSameHeader } from "../../shared/tensor/same-header.js";
 
 export interface ComparedTensor {
   readonly path: string;
-  /** What people call it. */
+  /** The tensor's name for people. */
   readonly name: string;
   readonly id: Hash;
-  /** Undefined where only its id is known. */
+  /** The tensor's bytes; undefined where only its id is known. */
   readonly source: TensorSource | undefined;
 }
 
 export interface TensorDifference {
-  /** How many of the tensors have other bytes. */
+  /** The number of tensors with other bytes. */
   readonly tensors: number;
   /** The first of them, in the model's order. */
   readonly first: string;
@@ -23,7 +23,8 @@ export interface TensorDifference {
 }
 
 /**
- * Undefined where all are equal, bit for bit. A tensor that only one side has counts as different.
+ * Compares the tensors; undefined where all are equal, bit for bit. A tensor that only one side has counts as
+ * different.
  * @param replayed by path
  */
 export async function compareTensors(
@@ -59,7 +60,10 @@ export async function compareTensors(
   return { tensors, first, ...defined({ largest }) };
 }
 
-/** Of float32 numbers; the largest of all where one side is not a finite number and the other is. */
+/**
+ * Returns the largest difference of float32 numbers; the largest of all where one side is not a finite number
+ * and the other is.
+ */
 function largestDifference(a: Uint8Array, b: Uint8Array): number {
   const [viewA, viewB] = [viewOf(a), viewOf(b)];
   let largest = 0;

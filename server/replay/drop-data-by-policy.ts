@@ -14,7 +14,7 @@ import type { ReplayJobs } from "./replay-jobs.js";
 
 const dayMs = 86_400_000;
 const isQueued = "a replay of it is queued (stemma replay list)";
-/** After these its data stay, and the others go on. */
+/** Errors after which a version's data stay, and the others go on. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
   "DROP_REFUSED",
   "REFERENCE_MISSING",

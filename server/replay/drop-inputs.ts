@@ -1,4 +1,4 @@
-/** What the replay of a version would need if its tensors were dropped, and whether all of it is here. */
+/** Finds what the replay of a version would need if its tensors were dropped, and whether all of it is here. */
 import { readManifest } from "../../shared/data/stored-data.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { isGenerator } from "../../shared/train/datasets/registry.js";

@@ -60,7 +60,7 @@ export async function dropByReplay(
 
 interface DropWish {
   readonly fleet: string;
-  /** Of training, for any recovery. */
+  /** The largest number of minutes that any recovery may spend on training. */
   readonly maxMinutes: number;
   /** Kept with the facts. */
   readonly because: string;
@@ -100,7 +100,7 @@ export async function runDrops(
 
 type Result = Pick<DropReport, "dropped" | "kept">;
 
-/** What would be dropped; trainings that were never measured here take what is predicted. */
+/** Predicts what would be dropped; trainings that were never measured here take what is predicted. */
 async function forecast(task: DropTask, isAsked: (version: DropCandidate) => boolean): Promise<Result> {
   const { repository, busy, maxMs } = task;
   const candidates: DropCandidate[] = [];
@@ -147,7 +147,7 @@ async function dropOne(task: DropTask, candidate: DropCandidate): Promise<Outcom
   if (candidate.stays !== undefined) return candidate.stays;
   const unproved = candidate.replayMs === undefined ? await prove(task, candidate) : undefined;
   if (unproved !== undefined) return unproved;
-  // Only a proof tells which engine gives its tensors, and how long that takes.
+  // A proof alone tells which engine gives its tensors, and how long that takes.
   const candidates = repository.dropCandidates(busy);
   const { drop, keep } = planDrops(candidates, (each) => each.versionId === versionId, maxMs);
   const [planned] = drop;

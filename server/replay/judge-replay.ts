@@ -1,4 +1,4 @@
-/** What a replay proves: its tensors, its numbers and its measures against those that were recorded. */
+/** Judges what a replay proves: its tensors, its numbers and its measures against those that were recorded. */
 import { readFile } from "node:fs/promises";
 import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -74,7 +74,7 @@ export async function judgeReplay(
   };
 }
 
-/** What a replay is compared with. */
+/** The recorded model that a replay is compared with. */
 export interface RecordedModel {
   /** @param replayed tensors by path */
   compare(replayed: ReplayedModel): Promise<Comparison>;
@@ -89,7 +89,7 @@ export interface ReplayedModel {
 
 export interface Comparison {
   readonly isEqual: boolean;
-  /** Undefined where all are equal, and where only the root of the recorded model is known. */
+  /** The difference; undefined where all are equal, and where only the root of the recorded model is known. */
   readonly difference: TensorDifference | undefined;
 }
 
@@ -123,7 +123,7 @@ function recordedVersion({ objects }: FleetRepository, { record }: Replay["summa
           path,
           name: names.leaves[i] ?? path,
           id: tensor,
-          // Those of a claim are not here.
+          // The tensors of a claim are not here.
           source: objects.has(tensor) ? objects.openTensor(tensor) : undefined,
         })),
         tensors,

@@ -41,7 +41,7 @@ async function whyNotProved(
   fleet: string,
   { versionId, dropped }: VersionSummary,
 ): Promise<string | undefined> {
-  // It was proved in this time on this machine, or on the one that it was restored from.
+  // The time in which it was proved is of this machine, or of the one that it was restored from.
   const maxMinutes = Math.min(Math.ceil(((dropped?.replayMs ?? 0) * 10) / 60_000) + 10, maxMaxMinutes);
   try {
     const { verdict, text } = await replayVersion(context, { fleet, model: versionId, maxMinutes });

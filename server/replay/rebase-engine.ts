@@ -26,7 +26,7 @@ export async function rebaseEngine(
   return await replayVersion(context, { fleet, model, maxMinutes }, { signal, engineId });
 }
 
-/** This build's engine, which is stored for it, or an approved one. */
+/** Finds this build's engine, which is stored for it, or an approved one. */
 async function wantedEngine(repository: FleetRepository, reference: string | undefined): Promise<Hash> {
   if (reference === undefined) {
     const own = await ownEngine();

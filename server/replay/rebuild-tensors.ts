@@ -1,7 +1,7 @@
 /**
- * Makes the tensors of a dropped version again: its ancestors first, as far as they have none either, then the version
- * itself by the engine, data and base that the fact `dropped` pins. Every generation must have exactly the recorded
- * tensors, else nothing of it is stored and the error names it.
+ * Makes the tensors of a dropped version again. Its ancestors come first, as far as they have none either,
+ * then the version itself by the engine, data and base that the fact `dropped` pins. Every generation must
+ * have exactly the recorded tensors, else nothing of it is stored and the error names it.
  */
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -102,7 +102,7 @@ async function withTensorsOf(
     leaseMs,
   );
   try {
-    // Of a version with tensors one may be missing: the recovery of the base then names it.
+    // A version with tensors may lack one of them: the recovery of the base then names it.
     const isGone = leaves.some(({ tensor }) => !repository.objects.has(tensor));
     if (isGone && base !== null && repository.get(base)?.dropped !== undefined) return false;
     await work();

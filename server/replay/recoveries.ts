@@ -1,6 +1,6 @@
 /**
- * The trainings that recoveries of dropped versions wait for, of one home: those that run, and those that wait for a
- * base or for their turn. In memory, as a recovery ends with the process that asked for it.
+ * Keeps the trainings that recoveries of dropped versions wait for, of one home. Some run, and others wait
+ * for a base or for their turn. In memory, as a recovery ends with the process that asked for it.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -10,14 +10,14 @@ import type { Home } from "../repository/home.js";
 export interface Recovery {
   readonly fleet: string;
   readonly versionId: Hash;
-  /** `name:version`, for errors. */
+  /** The text `name:version`, for errors. */
   readonly title: string;
   readonly askedAtMs: number;
   /** Milliseconds that its own training took when it was proved. */
   readonly measuredMs: number;
   /** The version that its training begins from. */
   readonly base: Hash | null;
-  /** Undefined while it waits for its base, or for its turn. */
+  /** The start; undefined while it waits for its base, or for its turn. */
   startedAtMs?: number;
   progress?: TrainingProgress;
 }
@@ -31,7 +31,7 @@ export interface RecoveryUnderWay {
 export class Recoveries {
   readonly #underWay = new Map<string, RecoveryUnderWay & { readonly abort: AbortController }>();
 
-  /** In the order in which they were asked for. */
+  /** Lists recoveries in the order in which they were asked for. */
   list(fleet: string): readonly Recovery[] {
     return [...this.#underWay.values()]
       .map(({ recovery }) => recovery)

@@ -1,6 +1,6 @@
 /**
- * Replays a changed story: the same engine, base, data and random numbers with other parameters give a new model,
- * which is saved with a record of its own (ME2). Pure but for the training and the save.
+ * Replays a changed story and saves the new model with a record of its own (ME2). It has the same engine,
+ * base, data and random numbers, and other parameters. Pure but for the training and the save.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";

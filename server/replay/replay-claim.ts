@@ -71,7 +71,7 @@ interface ClaimTask {
 
 interface Judged {
   readonly judgement: Judgement;
-  /** What was trained; absent where nothing was. */
+  /** The training's outcome; absent where nothing was trained. */
   readonly outcome?: TrainingOutcome;
 }
 

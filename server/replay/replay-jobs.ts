@@ -44,15 +44,15 @@ const fileSchema = z.object({
 
 /** More may not wait at a time in one fleet. */
 export const maxWaitingReplays = 1000;
-/** Of those that ended, the latest are kept. */
+/** The number of ended replays that are kept, the latest ones. */
 const keptEnded = 200;
 
 interface QueuedOptions {
   readonly priority?: number;
   readonly by?: Caller;
-  /** It may take so long. */
+  /** The longest time that it may take. */
   readonly maxMinutes?: number;
-  /** As it was predicted. */
+  /** The predicted time. */
   readonly predictedMs?: number;
 }
 
@@ -74,7 +74,7 @@ export class ReplayJobs {
     if (known === undefined) ofHome.set(fleet, this.#queue);
   }
 
-  /** Those that wait in the order in which they run, then the others, the latest first. */
+  /** Lists the waiting replays in the order in which they run, then the others, the latest first. */
   list(): Promise<readonly StoredReplay[]> {
     return this.#queue.run(() => this.#read());
   }

@@ -28,7 +28,7 @@ export interface ReplayRunnerParts extends Pick<
   readonly log: Log;
   readonly events: Pick<EventHub, "emit">;
   readonly rules: ClaimRules;
-  /** Who tells devices how their claims ended. */
+  /** Returns the part that tells devices how their claims ended. */
   fleetOf(fleet: string): Promise<Pick<LiveFleet, "claimEnded">>;
 }
 
@@ -78,7 +78,7 @@ export class ReplayRunner {
     await this.idle();
   }
 
-  /** Never rejects: where the disk fails, the next wake tries again. */
+  /** Runs everything that waits, and never rejects: where the disk fails, the next wake tries again. */
   async #runAll(): Promise<void> {
     try {
       await this.#removeOthers();

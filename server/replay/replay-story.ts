@@ -65,7 +65,7 @@ export async function replayStory(
   return { ...named, ...(ended === tooLong ? unreplayable(tookTooLong(limits.maxMinutes)) : ended) };
 }
 
-/** Of a record alone, only the root and the architecture can be compared. */
+/** Returns the recorded model of a story; for a record alone, only the root and the architecture can be compared. */
 function recordedInStory(told: ExportedStory, tensors: FileTensors | undefined): RecordedModel {
   const { record, objects } = told;
   return {

@@ -1,7 +1,7 @@
 /**
- * Makes a version once more from its story: the engine that its provenance names trains in a child process, from
- * the same base, data, parameters and random numbers, and the result is compared bit for bit (MERIT's reproduction,
- * ME1). Saves nothing but the fact of how it ended.
+ * Makes a version once more from its story and compares the result bit for bit (MERIT's reproduction, ME1).
+ * The engine that its provenance names trains in a child process, from the same base, data, parameters and
+ * random numbers. Saves nothing but the fact of how it ended.
  */
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -115,7 +115,7 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
     : await judgeReplay(task, { ...trained, opened: read.opened, story });
 }
 
-/** What a fact tells of the replay beside its verdict. */
+/** Returns what a fact states of the replay beside its verdict. */
 export function measuredBy({ workMs, dataFrom }: Judgement): MeasuredReplay {
   return defined({ workMs, dataFrom });
 }

@@ -1,5 +1,5 @@
 /**
- * What has to run again so that a version is made once more: read from its record and its provenance. Where the
+ * Reads from a version's record and provenance what has to run again to make it once more. Where the
  * provenance lacks something, the version cannot be replayed, and the reason is typed. Pure.
  */
 import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
@@ -9,14 +9,14 @@ import type { TrainingJob } from "../../shared/train/training.js";
 
 /** The making of a version. */
 export interface Story {
-  /** What trainings by the engine report; the engine's archive has another id. */
+  /** The id that trainings by the engine report; the engine's archive has another id. */
   readonly engineId: Hash;
   readonly recipe: RecipeReference;
   readonly parameters: TrainingJob["parameters"];
   readonly seed: string;
   readonly invocation: number;
   readonly base: Hash | undefined;
-  /** Whether the optimizer continued from the state that came with the base. */
+  /** True if the optimizer continued from the state that came with the base. */
   readonly continuesOptimizer: boolean;
   readonly data: { readonly hash: Hash; readonly description: DataDescription | undefined };
   readonly exactness: "wasm" | "native";
@@ -48,7 +48,7 @@ export type UnreplayableReason =
 
 export interface Unreplayable {
   readonly reason: UnreplayableReason;
-  /** What is missing, and what to do. */
+  /** The missing part, and what to do. */
   readonly text: string;
 }
 
@@ -98,7 +98,7 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
   };
 }
 
-/** Without the recipe's defaults: the engine that the record names has the same ones. */
+/** Returns the passed parameters without the recipe's defaults: the engine that the record names has the same ones. */
 function passedParameters(parameters: Members): TrainingJob["parameters"] {
   return Object.fromEntries(
     Object.entries(parameters).flatMap(([name, parameter]) => {

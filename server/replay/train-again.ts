@@ -26,11 +26,11 @@ export interface Replay {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
   readonly summary: Pick<VersionSummary, "versionId" | "record" | "provedBy" | "dataDropped">;
-  /** What trainings with the engine report that has to run; absent: the one that the story names. */
+  /** The id that trainings with the engine to run report; absent: the one that the story names. */
   readonly engineId?: Hash | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
-  /** Only data that came with the version, or that a generator makes. */
+  /** True to use only data that came with the version, or that a generator makes. */
   readonly isOwnDataOnly?: boolean | undefined;
   /** Manifests of stored data that may be used beside those that the record names. */
   readonly storedData?: readonly Hash[] | undefined;
@@ -130,7 +130,7 @@ async function recipeFor(
 
 interface EngineForReplay {
   readonly engineId: Hash;
-  /** Absent: this build's. */
+  /** The engine's folder; absent: this build's. */
   readonly engineFolder?: string;
 }
 

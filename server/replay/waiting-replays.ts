@@ -1,4 +1,4 @@
-/** What a server has to replay next: replays that people queued, and claims of devices, of all fleets. */
+/** Chooses what a server replays next: replays that people queued, and claims of devices, of all fleets. */
 import { messageOf } from "../../shared/error-text.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -19,7 +19,10 @@ export interface WaitingParts extends Pick<OperationsContext, "home" | "fleets">
   readonly log: Log;
 }
 
-/** Those that can run now, in the order in which they run. A fleet that cannot be read is reported and left out. */
+/**
+ * Lists the replays that can run now, in the order in which they run. A fleet that cannot be read is reported
+ * and left out.
+ */
 export async function waitingReplays({ home, fleets, log }: WaitingParts): Promise<readonly WaitingReplay[]> {
   const waiting: WaitingReplay[] = [];
   for (const fleet of await fleets.names())

@@ -1,7 +1,7 @@
 /**
- * Checks a fleet on disk: the journal's chain, the header, trailer and index of every pack, every version's
- * record, tree and small objects, the presence of every tensor, and the bytes of all objects or of a sample.
- * Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
+ * Checks a fleet on disk. It reads the journal's chain, the header, trailer and index of every pack, every
+ * version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or of
+ * a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -41,7 +41,7 @@ export function objectProblem(pack: string, error: StemmaError): Problem {
   return problemOf("object", typeof id === "string" ? id : pack, error);
 }
 
-/** What is needed to look for missing objects: a fleet's store, or that of a backup. */
+/** The parts in which missing objects are looked for: a fleet's store, or that of a backup. */
 export type CheckedStore = Pick<RepositoryContext, "objects" | "state">;
 
 export interface CheckOptions {
@@ -55,7 +55,8 @@ export async function checkFleet(
   context: RepositoryContext,
   { sample, repair = false }: CheckOptions = {},
 ): Promise<CheckReport> {
-  // On the maintenance queue, because a concurrent collection would remove objects that were listed.
+  // The check waits its turn on the maintenance queue, because a concurrent collection would remove objects
+  // that were listed.
   return await context.maintenanceQueue.run(async () => {
     const report = await checkNow(context, sample);
     if (!repair || context.objects.problems().length === 0) return report;
@@ -104,10 +105,7 @@ async function packProblems({ objects }: Pick<CheckedStore, "objects">): Promise
     .map(({ pack, error }) => problemOf("pack", pack, error));
 }
 
-/**
- * What a backup of everything needs to know: damaged packs, and what versions need and the store lacks. Reads
- * no tensor.
- */
+/** Finds damaged packs, and what versions need and the store lacks, for a backup of everything. Reads no tensor. */
 export async function findMissing(context: CheckedStore): Promise<readonly Problem[]> {
   const problems: Problem[] = [...(await packProblems(context))];
   const reported = new Set<Hash>();
@@ -206,7 +204,7 @@ async function checkOne(
   }
 }
 
-/** What the replay of a dropped version needs and the store lacks; all others are read for their bytes. */
+/** Finds what the replay of a dropped version needs and the store lacks; all others are read for their bytes. */
 async function replayProblems(
   { objects, state }: CheckedStore,
   versionId: Hash,
@@ -266,7 +264,7 @@ const decodedKinds: ReadonlySet<ObjectKind> = new Set([
   "metadata",
 ]);
 
-/** What a version needs and the store lacks, except tensors, absent engines and redacted openings. */
+/** Returns what a version needs and the store lacks, except tensors, absent engines and redacted openings. */
 function absentObjects({ objects, state }: CheckedStore, record: SaveRecord): readonly RecordObject[] {
   const isOptional = mayBeAbsent(state.redacted);
   return objectsOf(record).filter((object) => objects.stat(object.id) === undefined && !isOptional(object));
@@ -290,7 +288,7 @@ function absentEngines(
   return [...counts].map(([engine, count]) => ({ engine, versions: count }));
 }
 
-/** Why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
+/** Returns why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
 function unreadableError(objects: Pick<PackStore, "openTensor" | "damageOf">, tensor: Hash): StemmaError {
   const known = objects.damageOf(tensor);
   if (known !== undefined) return known;
@@ -337,7 +335,7 @@ async function checkObjects(
   return { objects: chosen.length - skipped, bytes, notLookedAt };
 }
 
-/** Of a tensor whose low-order bytes cannot be reached now, what its pack has of it is still compared. */
+/** Compares what a pack has of a tensor whose low-order bytes cannot be reached now. */
 async function damageInPack({ lowBytes }: Pick<PackStore, "lowBytes">, id: Hash): Promise<unknown> {
   try {
     await lowBytes.verifyInPack(id);

@@ -12,9 +12,10 @@ import { provingEngines } from "./engine-needs.js";
 import type { Collected } from "./tiers/tier-port.js";
 
 /**
- * What versions need, recipes that are approved or that devices were given, engines that a person approved, until they
- * are removed, and engines of a build that no version has named yet: they were stored because one will. Once a version
- * has named an engine of a build, it goes with the last version that needs it, as recipes and data do.
+ * Returns the objects that stay: what versions need, recipes that are approved or that devices were given,
+ * engines that a person approved, until they are removed, and engines of a build that no version has named
+ * yet: they were stored because one will. Once a version has named an engine of a build, it goes with the
+ * last version that needs it, as recipes and data do.
  */
 function liveNow(
   context: RepositoryContext,

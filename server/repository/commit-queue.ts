@@ -15,7 +15,7 @@ import { applyFact } from "./state/apply-fact.js";
 import { nextVersionNumber } from "./state/apply-version.js";
 import type { FleetState } from "./state/state.js";
 
-/** What a submission can read and reserve while its facts are decided. */
+/** The state that a submission can read and reserve in while its facts are decided. */
 export interface Draft {
   readonly state: FleetState;
   /** Reserves the next version number of a name, after the numbers reserved earlier in the batch. */
@@ -129,7 +129,7 @@ export class CommitQueue implements FactQueue {
     }
   }
 
-  /** Whether the store has all that a submission requires. Rejects the submission where it does not. */
+  /** True if the store has all that a submission requires. Rejects the submission where it does not. */
   #hasRequiredObjects(one: PendingSubmission): boolean {
     const absent = [...one.requiredObjects].filter((id) => !this.objects.has(id));
     if (absent.length === 0) return true;

@@ -28,7 +28,7 @@ export interface RepositoryContext {
   readonly objects: PackStore;
   readonly journal: FileJournal;
   readonly state: FleetState;
-  /** Records of claims. */
+  /** The records of claims. */
   readonly claimRecords: Map<Hash, SaveRecord>;
   /** `records` to `damaged`: see VersionTable. */
   readonly records: Map<Hash, SaveRecord>;

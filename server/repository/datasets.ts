@@ -48,7 +48,7 @@ export async function findDataObject(
   return isGone ? undefined : { object, manifest };
 }
 
-/** Whether chunks of these data may be absent without damage: they were dropped of a version. */
+/** True if chunks of these data may be absent without damage, because they were dropped of a version. */
 function wereDropped(context: RepositoryContext, content: Hash): boolean {
   return versionsWithData(context, content).some(({ dataDropped }) => dataDropped !== undefined);
 }

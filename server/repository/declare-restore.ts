@@ -1,7 +1,7 @@
 /**
- * Declares that a home was put back to an older copy by other means than `stemma storage restore`: a snapshot of
- * the disk or of the virtual machine, a copy of the folder. Devices that have seen what is missing do not believe
- * the server otherwise.
+ * Declares that a home was put back to an older copy by other means than `stemma storage restore`. Such is a
+ * snapshot of the disk or of the virtual machine, or a copy of the folder. Devices that have seen what is
+ * missing do not believe the server otherwise.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Caller } from "../../shared/journal/caller.js";
@@ -16,7 +16,7 @@ export interface DeclaredRestore {
   readonly position: number;
   /** Facts in the journal, without the declaration. */
   readonly length: number;
-  /** When the last fact before `position` was recorded, and the first one after; null where there is none. */
+  /** The times of the last fact before `position`, and of the first one after; null where there is none. */
   readonly beforeMs: number | null;
   readonly afterMs: number | null;
   /** Devices enrolled after `position`, whose generations a lost enrolment may have had too. */
@@ -30,10 +30,10 @@ export interface DeclaredRestore {
 export interface DeclareOptions {
   /** Facts that the copy certainly had. */
   readonly position?: number | undefined;
-  /** When the copy was made, milliseconds since 1970. */
+  /** The time when the copy was made, milliseconds since 1970. */
   readonly copiedAtMs?: number | undefined;
   readonly dryRun?: boolean | undefined;
-  /** Who declares it. */
+  /** The caller who declares it. */
   readonly caller?: Caller | undefined;
 }
 

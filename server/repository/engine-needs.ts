@@ -1,6 +1,6 @@
 /**
- * Which engines can replay a version: the one that its record names, and those that proved it since. Its last one here
- * is needed; of several, each may go.
+ * Finds the engines that can replay a version: the one that its record names, and those that proved it since.
+ * Its last one here is needed; of several, each may go.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
@@ -29,7 +29,7 @@ export function usesOfEngines(context: EngineContext): ReadonlyMap<Hash, number>
       continue;
     }
     if (named === undefined || version.retired !== undefined) continue;
-    // Only versions that another engine proved can have more than one, so the others need no search.
+    // A version has more than one engine only where another engine proved it, so the others need no search.
     const [engine = named, ...others] =
       version.provedBy === undefined ? [named] : enginesFor(context, version);
     if (others.length === 0) uses.set(engine, (uses.get(engine) ?? 0) + 1);
@@ -49,7 +49,7 @@ export function provingEngines({ objects, state }: EngineContext): ReadonlySet<H
   );
 }
 
-/** Whether none of the engines that can replay it is here. */
+/** True if none of the engines that can replay it is here. */
 export function lacksEngine(context: EngineContext, version: VersionState): boolean {
   return (
     context.records.get(version.versionId)?.uses?.engine !== undefined &&

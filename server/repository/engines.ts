@@ -10,7 +10,7 @@ import { usesOfEngines } from "./engine-needs.js";
 import type { EngineSummary } from "./answers/code-answers.js";
 import type { EngineState } from "./state/state.js";
 
-/** Why an engine is stored. */
+/** The reason why an engine is stored. */
 export interface EngineApproval {
   readonly source: EngineState["source"];
   readonly because: string;

@@ -17,7 +17,7 @@ import { requireKept } from "./versions/diff-versions.js";
 
 /** Long enough for a fact to be written. */
 const leaseMs = 10 * 60_000;
-/** Of the predictions that are stored with an evaluation; they are read whole. */
+/** The largest predictions that are stored with an evaluation; they are read whole. */
 export const maxPredictionsBytes = 16 * 1024 * 1024;
 
 /**
@@ -78,7 +78,8 @@ export function evaluationsOf(
   { state }: Pick<RepositoryContext, "state">,
   versionIds: Iterable<Hash>,
 ): ReadonlyMap<Hash, readonly EvaluationState[]> {
-  // Which retired versions are in use takes a look at all versions and devices: once, and only where one is asked for.
+  // Finding the retired versions in use takes a look at all versions and devices: once, and only where one is
+  // asked for.
   let inUse: ReadonlyMap<Hash, string> | undefined;
   const isKept = (version: VersionState): boolean =>
     version.retired === undefined ||

@@ -113,7 +113,7 @@ export interface FleetRepository {
     sentBy: { readonly generation: number },
   ): Promise<ClaimSummary | VersionSummary>;
   claim(versionId: Hash): ClaimSummary | undefined;
-  /** In journal order. */
+  /** Lists claims in journal order. */
   claims(): readonly ClaimSummary[];
   /**
    * Records a claimed version whose tensors, of the recorded root, a replay has written into the store.
@@ -138,7 +138,7 @@ export interface FleetRepository {
     options?: {
       /** Default: the model. */
       readonly part?: RecoveredPart;
-      /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
+      /** The layers to recover: only their tensors; see shared/recover/selected-leaves.ts. */
       readonly layers?: readonly string[] | undefined;
       /** A lease on the version: it may be retired meanwhile. */
       readonly lease?: string | undefined;
@@ -167,7 +167,7 @@ export interface FleetRepository {
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE where the version is assigned to, or active on, a device */
   retire(versionId: Hash, because: string): Promise<void>;
-  /** What an erasure of these devices would do (erasure/erase-devices.ts). */
+  /** Plans the erasure of these devices (erasure/erase-devices.ts). */
   planErasure(devices: readonly string[]): Promise<ErasurePlan>;
   /** Erases what revoked devices gave; again, for any device or none, to go on after a kill. */
   eraseDevices(devices: readonly string[], because: string): Promise<Erased>;
@@ -205,51 +205,51 @@ export interface FleetRepository {
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */
   restores(): readonly Readonly<RestoreState>[];
-  /** Without those that were removed. */
+  /** Lists devices without those that were removed. */
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   /** Batches of devices that enrol with one invitation, oldest first. */
   batches(): readonly BatchState[];
   /** Authorities of the fleet's owner, without those that were removed. */
   authorities(): readonly AuthorityState[];
-  /** Whether there was ever one. */
+  /** True if the fleet ever had an owner's authority. */
   hasHadAuthority(): boolean;
-  /** Undefined where there is none of this name, or it was removed. */
+  /** Returns an authority; undefined where there is none of this name, or it was removed. */
   authority(name: string): AuthorityState | undefined;
-  /** Whether the certificate was of a device that was revoked. */
+  /** True if the certificate was of a device that was revoked. */
   isEndedCertificate(certificate: CertificateNumber): boolean;
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
-  /** What the line ran, as devices of this name reported it, oldest first. */
+  /** Returns the versions that the line ran, as devices of this name reported it, oldest first. */
   ran(device: string, line: string): readonly Hash[];
   /** Oldest first. */
   rollouts(): readonly RolloutState[];
   /** @throws ROLLOUT_UNKNOWN */
   rollout(name: string): RolloutState;
-  /** What rollouts give the device to keep, beside what its lines run. */
+  /** Returns the versions that rollouts give the device to keep, beside what its lines run. */
   stagedFor(device: string): readonly StagedVersion[];
   assignment(device: string, line: string): Hash | undefined;
-  /** Whether the line activated its assigned version since the assignment; or an enrolment assigned it. */
+  /** True if the line activated its assigned version since the assignment; or an enrolment assigned it. */
   isAssignmentAnswered(device: string, line: string): boolean;
   /**
-   * Whether this generation of the device sent the version, with everything that its record uses (but for an
+   * True if this generation of the device sent the version, with everything that its record uses (but for an
    * engine) or after it had provably had that.
    */
   hasSent(device: string, versionId: Hash): boolean;
   /**
-   * Whether the device provably had every byte of the model: this generation of the device sent it, or the
+   * True if the device provably had every byte of the model: this generation of the device sent it, or the
    * server sent it to this generation completely. What a device claims to have does not count. A device that
    * was given a model was not given what the training used.
    */
   hasHad(device: string, versionId: Hash): boolean;
-  /** What it took to send versions to this generation of the device, oldest first. */
+  /** Returns the bytes and time of each version's transfer to this generation of the device, oldest first. */
   deliveries(device: string): readonly Delivery[];
-  /** Whether this generation of the device reported this lately (among the last activations of the line). */
+  /** True if this generation of the device reported this lately (among the last activations of the line). */
   hasActivation(
     device: string,
     activation: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
   ): boolean;
-  /** Whether a fact states that an object is redacted: it must not be shown, even while it is still stored. */
+  /** True if a fact states that an object is redacted: it must not be shown, even while it is still stored. */
   isRedacted(object: Hash): boolean;
   datasets(): readonly DatasetState[];
   /** The stored data set with this content; undefined where the store does not have it. @throws OBJECT_HASH_MISMATCH */
@@ -302,7 +302,10 @@ export interface FleetRepository {
   /** Ids of all objects that a collection must keep. */
   liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
-  /** Also removes low files that nothing needs from the tiers; those that could not be looked at are named. */
+  /**
+   * Collects by a plan, and removes low files that nothing needs from the tiers; those that could not be
+   * looked at are named.
+   */
   collect(plan: CollectionPlan): Promise<Collected>;
   /** One round of merging small packs; undefined where there is nothing to merge now. @throws as PackMerging */
   mergePacks(options?: MergeOptions): Promise<MergedPacks | undefined>;

@@ -1,4 +1,4 @@
-/** Where a home is. Apart from the home itself, so that a command that needs only its path loads no more. */
+/** Finds the folder of a home. Apart from the home itself, so that a command that needs only its path loads no more. */
 import { join } from "node:path";
 
 /** The home's path: `--home`, else STEMMA_HOME, else ~/.stemma. */

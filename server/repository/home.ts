@@ -57,7 +57,7 @@ export interface Home {
   readonly ports: HomePorts;
   /** The server's key: journal heads, receipts and offers are signed with it. */
   readonly signer: PrivateKey;
-  /** How that key changed, oldest first. */
+  /** The changes of that key, oldest first. */
   readonly keyChanges: readonly KeptKeyChange[];
   /** Short folder for sockets, private to this user; recorded in run.json. */
   readonly runFolder: string;
@@ -143,7 +143,7 @@ export async function findForeignName(files: Files, home: string): Promise<strin
 
 const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() });
 
-/** Whether the home has no format yet. @throws HOME_FORMAT_UNKNOWN */
+/** True if the home has no format yet. @throws HOME_FORMAT_UNKNOWN */
 async function checkFormat(files: Files, home: string): Promise<boolean> {
   if ((await files.stat(formatPath(home))) === undefined) {
     const stray = await findForeignName(files, home);

@@ -1,7 +1,7 @@
 /**
- * Keeps the identities of layers by which models with a common prefix are found (server/lineage) in one file, so that
- * the first question after a start does not compute them again. The cache may be deleted, and an entry whose checksum
- * is wrong is not used.
+ * Keeps the identities of layers by which models with a common prefix are found in one file (server/lineage).
+ * So the first question after a start does not compute them again. The cache may be deleted, and an entry
+ * whose checksum is wrong is not used.
  *
  * Format 1: "STEMLAYR", format u32, form of the identities u32, then for each architecture: its id (32 bytes), number
  * of identities u32, the identities (32 bytes each), the first 16 bytes of the SHA-256 of all these.

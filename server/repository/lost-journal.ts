@@ -1,7 +1,7 @@
 /**
- * Whether a fleet's journal lost its end, and the exchange of a journal for a salvaged one. The head file states
- * how long the journal was; it is made durable with the journal, before anything is recorded. So a journal
- * without it, beside save records that no fact names, was cut or removed.
+ * Detects that a fleet's journal lost its end, and exchanges a journal for a salvaged one. The head file
+ * states how long the journal was; it is made durable with the journal, before anything is recorded. So a
+ * journal without it, beside save records that no fact names, was cut or removed.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";

@@ -1,8 +1,8 @@
 /**
- * Leases on ancestors, from the question for the nearest one to the save of the child (EvoStore, EV2): while one
- * lasts, no collection removes what the child takes over, even if the ancestor is retired meanwhile. The store holds
- * the pins; a file beside the packs gives them back to it after a restart, for the time that is left. So an unused
- * lease ends by itself.
+ * Leases ancestors from the question for the nearest one to the save of the child (EvoStore, EV2). While a
+ * lease lasts, no collection removes what the child takes over, even if the ancestor is retired meanwhile.
+ * The store holds the pins; a file beside the packs gives them back to it after a restart, for the time that
+ * is left. So an unused lease ends by itself.
  */
 import { join } from "node:path";
 import * as z from "zod";
@@ -14,7 +14,7 @@ import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** Of one fleet at a time: each may pin a model. */
+/** The largest number of leases of one fleet at a time: each may pin a model. */
 const maxModelLeases = 64;
 const maxLeaseMs = 24 * 60 * 60 * 1000;
 const maxFileBytes = 64 * 1024 * 1024;
@@ -38,7 +38,7 @@ export interface ModelLease {
   readonly id: string;
   readonly versionId: Hash;
   readonly expiresAtMs: number;
-  /** What the store must keep. */
+  /** The objects that the store must keep. */
   readonly objects: readonly Hash[];
   readonly tensors: readonly { readonly path: string; readonly name: string }[];
 }
@@ -56,7 +56,7 @@ export class ModelLeases {
   readonly #parts: LeaseParts;
   readonly #path: string;
   readonly #writes = new SerialQueue();
-  /** With the lease of the store that pins the objects. */
+  /** The leases, each with the lease of the store that pins the objects. */
   readonly #held = new Map<string, { readonly lease: ModelLease; readonly pin: string }>();
 
   private constructor(parts: LeaseParts) {
@@ -124,7 +124,7 @@ export class ModelLeases {
     );
   }
 
-  /** Whether a lease that has not expired is on this version. */
+  /** True if a lease that has not expired is on this version. */
   covers(id: string | undefined, versionId: Hash): boolean {
     const held = id === undefined ? undefined : this.#held.get(id)?.lease;
     return held?.versionId === versionId && held.expiresAtMs > this.#parts.clock.now();

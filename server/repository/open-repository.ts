@@ -106,7 +106,9 @@ export async function openRepository(
   return await openRepositoryIn(home, fleet, home.fleetFolder(fleet), rebuild);
 }
 
-/** Like openRepository, for a fleet that is in another folder of the home while it is being restored. */
+/**
+ * Opens a repository like openRepository, for a fleet that is in another folder of the home while it is being restored.
+ */
 export async function openRepositoryIn(
   home: Home,
   fleet: string,
@@ -320,7 +322,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => freeing(() => collect(context, plan)),
-    // Not beside a backup or a check, which read the packs that it would remove.
+    // Packs are not merged beside a backup or a check, which read the packs that it would remove.
     mergePacks: (options) => context.maintenanceQueue.run(() => objects.merging.merge(options)),
     check: (options) => checkFleet(context, options),
     reindex: async () => ({

@@ -145,7 +145,10 @@ export class PrefixKeeper {
     return this.#source.table.records.get(versionId)?.objects.architecture;
   }
 
-  /** Undefined where the architecture cannot be read: the query must not fail, and cannot find this version. */
+  /**
+   * Reads an architecture's identities; undefined where it cannot be read: the query must not fail, and
+   * cannot find this version.
+   */
   async #identitiesOf(architecture: Hash): Promise<readonly Hash[] | undefined> {
     const known = this.#identities.get(architecture);
     if (known !== undefined) return known;

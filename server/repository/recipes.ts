@@ -9,7 +9,7 @@ import { bundleId } from "../../shared/train/own-recipes/bundle.js";
 import type { RepositoryContext } from "./context.js";
 import type { KnownRecipe, RecipeSummary } from "./answers/code-answers.js";
 
-/** What an approval states beside the bundle. */
+/** The members of an approval beside the bundle. */
 export interface RecipeApproval {
   readonly name: string;
   /** The recipe's own number. */
@@ -78,7 +78,7 @@ export function knownRecipes({
   return [...state.recipes.values()].map((recipe) => ({ ...recipe, isStored: objects.has(recipe.recipe) }));
 }
 
-/** As `knownRecipes`, with the versions and devices that have each. Looks at every version. */
+/** Lists recipes as `knownRecipes`, with the versions and devices that have each. Looks at every version. */
 export function recipeSummaries(context: RepositoryContext): readonly RecipeSummary[] {
   const { state, records } = context;
   if (state.recipes.size === 0) return [];

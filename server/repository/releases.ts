@@ -50,7 +50,7 @@ export interface StoredReleases {
   readonly published: PublishedReleases;
 }
 
-/** What was read last, per fleet: each device that connects asks for it. */
+/** The releases that were read last, per fleet: each device that connects asks for them. */
 const read = new WeakMap<RepositoryContext["objects"], StoredReleases>();
 
 /** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, RELEASE_METADATA_INVALID */
@@ -160,7 +160,7 @@ function checkedRelease(
   return { set, manifests, published };
 }
 
-/** What is released must be here. @throws MODEL_NOT_FOUND, RECIPE_NOT_APPROVED, RELEASE_MISMATCH */
+/** Requires that what is released is here. @throws MODEL_NOT_FOUND, RECIPE_NOT_APPROVED, RELEASE_MISMATCH */
 function requireSubject({ records, state }: RepositoryContext, name: string, manifest: AnyManifest): void {
   if (isRecipeManifest(manifest)) {
     const known = state.recipes.get(manifest.recipe);

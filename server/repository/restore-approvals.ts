@@ -1,6 +1,6 @@
 /**
- * The owner's signature of a restore: what there is to sign, and the check of what was signed, as a device checks
- * it, before it becomes a fact.
+ * Checks the owner's signature of a restore as a device does, before it becomes a fact. It also says what
+ * there is to sign.
  */
 import { StemmaError } from "../../shared/errors.js";
 import {

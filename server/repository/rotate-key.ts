@@ -14,7 +14,7 @@ import type { Home } from "./home.js";
 import { keyPath, saveServerKey } from "./server-key.js";
 
 export interface RotateOptions {
-  /** How long the key before is good for connections and invitations. */
+  /** The time that the key before stays good for connections and invitations. */
   readonly overlapMs: number;
   /** The key before may be in other hands: it is good for nothing from now on. */
   readonly revokeOld?: boolean;
@@ -24,7 +24,7 @@ export interface RotateOptions {
 export interface ChangedKey {
   readonly publicKey: string;
   readonly before: string;
-  /** Undefined: the key before was withdrawn. */
+  /** The end of the key before; undefined: it was withdrawn. */
   readonly goodUntilMs: number | undefined;
 }
 

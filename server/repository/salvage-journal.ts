@@ -44,11 +44,11 @@ export interface SalvageReport {
   readonly later: number;
   /** Places where facts are lost; how many facts is not known. */
   readonly gaps: number;
-  /** Whether the facts agree with the signed head; null where there is none to compare with. */
+  /** True if the facts agree with the signed head; null where there is none to compare with. */
   readonly agreesWithHead: boolean | null;
   /** Versions in the store that no fact named; recorded again, unless `dryRun`. */
   readonly recordedAgain: readonly { readonly versionId: Hash; readonly name: string }[];
-  /** Such versions that are not complete, and why. */
+  /** The refused versions, which are not complete, and why. */
   readonly refused: readonly { readonly versionId: Hash; readonly message: string }[];
   /** The folder with the journal as it was; null where nothing had to be changed. */
   readonly setAside: string | null;
@@ -76,7 +76,7 @@ export async function salvageJournal(
   return await salvageFolder(home, { fleet, folder: home.fleetFolder(fleet) }, { dryRun, caller });
 }
 
-/** Like salvageJournal, for a fleet that is in another folder of the home while it is being restored. */
+/** Salvages like salvageJournal, for a fleet that is in another folder of the home while it is being restored. */
 export async function salvageFolder(
   home: Home,
   { fleet, folder }: { readonly fleet: string; readonly folder: string },
@@ -110,7 +110,7 @@ export async function salvageFolder(
   const lostFrom = found.verified.length;
   const restored = restoredFact({ clock, random }, { position: lostFrom, lostFrom, by: caller });
   const setAside = await replaceJournal(home, folder, found, isLossy ? restored : undefined);
-  // This verifies the new journal.
+  // Opening the repository verifies the new journal.
   const repository = await openRepositoryIn(home, fleet, folder);
   return {
     ...report,
@@ -119,7 +119,7 @@ export async function salvageFolder(
   };
 }
 
-/** Whether the journal opens as it is. */
+/** True if the journal opens as it is. */
 async function verifies(files: Files, folder: string, head: KeptHead): Promise<boolean> {
   try {
     await loadSegments(files, journalFolderOf(folder), head);

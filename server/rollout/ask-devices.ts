@@ -11,7 +11,7 @@ import type { LiveFleet } from "../context/operations-context.js";
 const plannedAsks = { most: 200, atOnce: 16 };
 const answerMs = 5_000;
 
-/** Undefined: the rollout asks for nothing. */
+/** Returns the conditions that the rollout asks for; undefined: none. */
 export function needsOf({
   onlyOnPower = false,
   links = [],
@@ -19,7 +19,10 @@ export function needsOf({
   return onlyOnPower || links.length > 0 ? { power: onlyOnPower, links: [...links] } : undefined;
 }
 
-/** Why a connected device has to wait, in its own words; undefined: it need not. What it does not tell counts as no. */
+/**
+ * Returns why a connected device has to wait, in its own words; undefined if it need not. What it does not
+ * tell counts as no.
+ */
 export async function whyDeferred(
   live: Pick<LiveFleet, "command">,
   device: string,
@@ -37,7 +40,7 @@ export async function whyDeferred(
   }
 }
 
-/** Which of these devices would wait now, and why; of many only the first are asked. */
+/** Returns which of these devices would wait now, and why; of many only the first are asked. */
 export async function deferredNow(
   live: Pick<LiveFleet, "command" | "isOnline">,
   devices: readonly string[],
@@ -48,7 +51,7 @@ export async function deferredNow(
   return answers.flatMap(({ device, answer }) => (answer === undefined ? [] : [{ device, because: answer }]));
 }
 
-/** Which gates these devices can answer for a line; of many only the first are asked. */
+/** Returns the gates that these devices can answer for a line; of many only the first are asked. */
 export async function gatesNow(
   live: Pick<LiveFleet, "command" | "isOnline">,
   devices: readonly string[],

@@ -48,7 +48,7 @@ export async function beginWave(
   return devices.length === 0;
 }
 
-/** For the report; a rollout goes on without it. */
+/** Plans transfers for the report; a rollout goes on without it. */
 async function plannedTransfers(
   parts: Pick<WaveParts, "fleetOf" | "log">,
   repository: FleetRepository,

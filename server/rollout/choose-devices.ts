@@ -1,11 +1,11 @@
-/** Which of the selected devices can take part in a rollout, and why others cannot. Pure. */
+/** Finds which of the selected devices can take part in a rollout, and why others cannot. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import { isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { rolloutOrder } from "./policy.js";
 
 export interface ChosenDevices {
-  /** In the order in which they join. */
+  /** The devices in the order in which they join. */
   readonly candidates: readonly string[];
   readonly excluded: readonly { readonly device: string; readonly because: string }[];
   /** Candidates that an open rollout of lower priority has, too. */
@@ -13,7 +13,7 @@ export interface ChosenDevices {
 }
 
 type Choosing = Pick<RolloutState, "name" | "line" | "supersedes" | "policy"> & {
-  /** Undefined: it is planned only. */
+  /** The time of creation; undefined: it is planned only. */
   readonly createdAtMs?: number;
 };
 type Selected = Pick<DeviceSummary, "device" | "state" | "lines" | "active" | "assigned">;
@@ -60,7 +60,7 @@ export function chooseDevices(
   return { candidates: rolloutOrder(rollout.name, candidates), excluded, takes };
 }
 
-/** Why another rollout of the line keeps the device. */
+/** Returns why another rollout of the line keeps the device. */
 function rivalOf(
   { policy, line, createdAtMs }: Choosing,
   rivals: readonly RolloutState[],
@@ -75,7 +75,7 @@ function rivalOf(
     if (other === own) continue;
     if (isOpen(rival) && member.judged === undefined)
       return `is in the rollout ${rival.name} of this line, which goes first`;
-    // Both were open at the same time: the one that went first has decided what the device runs.
+    // Two rollouts were open at the same time: the one that went first has decided what the device runs.
     const ours = assigned?.[line];
     const isDecided = ours?.rollout === rival.name && ours.versionId === rival.versionId;
     const wasOpen = isOpen(rival) || (rival.phase === "done" && (createdAtMs ?? Infinity) < rival.phaseAtMs);

@@ -13,10 +13,10 @@ import type { RolloutState, StagedVersion } from "../repository/state/rollout-st
 const answerMs = 30_000;
 /** Devices that are told at the same time. */
 const atOnce = 16;
-/** Until a device that is connected is told again. */
+/** The time until a device that is connected is told again. */
 const retryMs = 5_000;
 
-/** Whether a device may still have the version of a rollout on trial, which nobody wants any more. Pure. */
+/** True if a device may still have the version of a rollout on trial, which nobody wants any more. Pure. */
 export function isTrialOver(
   { policy, phase, members, versionId, line }: RolloutState,
   device: string,
@@ -38,9 +38,9 @@ export interface TrialEnderParts {
 }
 type TrialRepository = Pick<FleetRepository, "rollouts" | "rollout" | "stagedFor">;
 
-/** Its methods begin to tell devices, and do not wait for them. */
+/** Ends trials: its methods begin to tell devices, and do not wait for them. */
 export class TrialEnder {
-  /** What a device has confirmed since this process started, or is being told. */
+  /** The ends that a device has confirmed since this process started, or is being told. */
   readonly #told = new Set<string>();
   /** Rollouts that ended, and whose devices were told. */
   readonly #ended = new Set<string>();
@@ -118,7 +118,7 @@ export class TrialEnder {
     if (failed === undefined || this.#isClosed) return;
     this.#told.delete(key);
     this.parts.log.debug("trial-not-ended", { fleet, rollout: name, device, text: failed });
-    // Such as a session that has only begun.
+    // The failure may be a session that has only begun.
     const cancel = this.parts.clock.after(retryMs, () => {
       this.#retries.delete(cancel);
       this.#tell(fleet, name, [device]);

@@ -16,7 +16,7 @@ const lambdas = Array.from({ length: 9 }, (_, index) => 8 / 2 ** index);
 /** Most that one comparison counts in the evidence of several, so that who lies cannot outweigh the others. */
 const maxShared = 5;
 
-/** At most the root of the number of samples; 0 where no sample tells. */
+/** Returns the standardized mean: at most the root of the number of samples; 0 where no sample tells. */
 function standardized({ samples, meanDifference, standardError }: ComparedLosses, margin: number): number {
   const mean = meanDifference - margin;
   if (mean === 0) return 0;

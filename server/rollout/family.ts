@@ -1,3 +1,4 @@
+/** Finds a version's family: the version and everything that was trained from it. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 

@@ -7,7 +7,7 @@ type GatePolicy = Pick<RolloutPolicy, "maxSlowdown" | "maxMoreMemoryMb" | "maxCh
 
 const mib = 2 ** 20;
 
-/** What a device measured of both versions; what it did not measure is absent. */
+/** Returns a device's measurements of both versions; those that it did not make are absent. */
 export function trialOf(
   { versions, change }: Pick<CallOutput<"evaluateOnDevice">, "versions" | "change">,
   versionId: Hash,

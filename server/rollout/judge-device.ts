@@ -1,6 +1,6 @@
 /**
- * Finds what comes of a device in a rollout: has it measure the version beside what it runs, on its own held-out
- * samples, before it runs it. What the device says is its word.
+ * Finds what comes of a device in a rollout. The device measures the version beside what it runs, on its own
+ * held-out samples, before it runs it. What the device says is its word.
  */
 import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -24,21 +24,22 @@ export interface Judgement extends DeviceJudgement {
 }
 
 /**
- * Why a device cannot be judged now: it is asked again later, where there is an `otherwise` at most a few times.
+ * The reason why a device cannot be judged now: it is asked again later, where there is an `otherwise` at
+ * most a few times.
  */
 export interface Waits {
   readonly waits: string;
   readonly otherwise?: Judgement;
-  /** It does not have the version yet. */
+  /** True if it does not have the version yet. */
   readonly isFetching?: true;
 }
 
-/** What a device measured, or why it cannot be judged. */
+/** The measurement of a device, or why it cannot be judged. */
 export type Measured = Judgement | Waits | { readonly compared: Compared };
 
 interface Compared {
   readonly before: Hash;
-  /** Whether the device trained what it runs. */
+  /** True if the device trained what it runs. */
   readonly isOwn: boolean;
   readonly losses: ComparedLosses;
   readonly trial: RolloutTrial;
@@ -67,7 +68,10 @@ const passing = new Set([
   "DISK_FULL",
 ]);
 
-/** What the device runs, with which the version is compared; else what that alone decides. */
+/**
+ * Returns the version that the device runs, with which the new one is compared; else the judgement that
+ * follows from it alone.
+ */
 export function comparedWith(
   repository: Pick<FleetRepository, "device" | "get">,
   { line, versionId, members }: Pick<RolloutState, "line" | "versionId" | "members">,
@@ -102,7 +106,7 @@ export async function measureOnDevice(
   const { runs } = standing;
   const before = runs.versionId;
   const unmeasured = (because: string): Judgement => ({
-    // What it cannot tell by samples it may tell by its live inputs.
+    // A difference that its samples cannot show may show on its live inputs.
     verdict: policy.live !== undefined || policy.unmeasured === "switch" ? "passed" : "failed",
     before,
     because,
@@ -140,13 +144,14 @@ export async function measureOnDevice(
   }
 }
 
-/** What an error of a device says of the version. @throws any other than a StemmaError */
+/** Judges the version by an error of a device. @throws any other than a StemmaError */
 export function afterError(error: unknown, before: Hash): Judgement | Waits {
   if (!isStemmaError(error)) throw error;
   if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version", isFetching: true };
   if (passing.has(error.code)) return { waits: messageOf(error) };
   const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
-  // Such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of the version.
+  // A failure such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of
+  // the version.
   return lasting.has(error.code) ? failed : { waits: failed.because, otherwise: failed };
 }
 

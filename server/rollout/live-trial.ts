@@ -21,26 +21,26 @@ const answerMs = 300_000;
 /** All inputs that were asked for, as the device told of them. */
 export interface LiveTold {
   readonly before: Hash;
-  /** Whether the device trained what it runs. */
+  /** True if the device trained what it runs. */
   readonly isOwn: boolean;
   readonly answer: TrialAnswer;
 }
 
 export type LiveAnswer = Judgement | (Waits & { readonly isOnTrial?: true }) | { readonly told: LiveTold };
 
-/** Whether a device has measured by its samples, and its live inputs come next. */
+/** True if a device has measured by its samples, and its live inputs come next. */
 export function isOnTrial(
   repository: Pick<FleetRepository, "device">,
   { policy, line, members }: Pick<RolloutState, "policy" | "line" | "members">,
   device: string,
 ): boolean {
   const measured = members.get(device)?.measured;
-  // What it runs may have changed since, so that it has to measure again.
+  // The version that it runs may have changed since, so that it has to measure again.
   const runs = repository.device(device)?.active[line]?.versionId;
   return policy.live !== undefined && measured !== undefined && measured.before === runs;
 }
 
-/** Has the device begin its trial, or asks how far it is. */
+/** Tells the device to begin its trial, or asks how far it is. */
 export async function askTrial(
   live: Pick<LiveFleet, "command">,
   repository: Pick<FleetRepository, "device" | "get">,
@@ -69,7 +69,7 @@ export async function askTrial(
   }
 }
 
-/** What is told so far: everything, or what it waits for, or that it ended without. Pure. */
+/** Returns the progress of a trial: all that was told, what it waits for, or that it ended early. Pure. */
 export function progressOf({ inputs, maxFailed }: LiveTrialPolicy, told: LiveTold): LiveAnswer {
   const { before, answer } = told;
   const { failed, absent } = answer;

@@ -1,6 +1,6 @@
 /**
- * What a device is asked next in a rollout, and what is made of its answer: first it measures by its held-out samples,
- * then, where the rollout has a trial, its software tells of its live inputs.
+ * Asks a device the next question of a rollout and judges the answer. It measures first by its held-out
+ * samples, then, where the rollout has a trial, by its live inputs.
  */
 import { defined } from "../../shared/defined.js";
 import type { Fact } from "../../shared/journal/fact.js";
@@ -43,8 +43,8 @@ export function judgementOf(
 }
 
 /**
- * What a judgement adds to the journal: the verdict, and the assignment where the device switches; before a trial on
- * live inputs only what it measured. Pure.
+ * Returns the facts that a judgement adds to the journal: the verdict, and the assignment where the device
+ * switches; before a trial on live inputs only what it measured. Pure.
  * @param now.assigned what is assigned to the device's line
  */
 export function factsOf(

@@ -1,24 +1,24 @@
-/** What a running rollout does next. Pure: its state and what its devices do in, one step out. */
+/** Decides what a running rollout does next. Pure: its state and what its devices do in, one step out. */
 import { comparisonsOf, type RolloutMember, type RolloutState } from "../repository/state/rollout-state.js";
 import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
 
 export type Step =
-  /** These devices fetch the version and measure it, unless they do so already. */
+  /** The step in which these devices fetch the version and measure it, unless they do so already. */
   | { readonly do: "judge"; readonly devices: readonly string[] }
   /** The devices of the next wave are to be chosen: see nextWave. */
   | { readonly do: "choose" }
-  /** Nothing to do before this time, in ms since 1970, unless a device changes. */
+  /** The step of waiting until this time, in ms since 1970, unless a device changes. */
   | { readonly do: "wait"; readonly untilMs: number }
   | { readonly do: "fail"; readonly because: string }
   /** The deadline has passed. */
   | { readonly do: "expire"; readonly because: string }
   | { readonly do: "end" };
 
-/** What is known of a fleet's devices. */
+/** The state of a fleet's devices that a rollout's next step depends on. */
 export interface RolloutView {
   readonly nowMs: number;
-  /** Whether the device has run the version since it was assigned, or got another assignment, or is gone. */
+  /** True if the device has run the version since it was assigned, or got another assignment, or is gone. */
   hasSwitched(device: string): boolean;
 }
 
@@ -51,7 +51,7 @@ export function nextWave(
   return size === undefined ? [] : waiting.slice(0, waveSize(size, waiting.length + members.size));
 }
 
-/** Why the rollout must not go on, by what was measured since it last went on. */
+/** Returns why the rollout must not go on, by what was measured since it last went on. */
 export function failureOf({ name, policy, members, wave, resumedAtMs }: RolloutState): string | undefined {
   const judged = [...members.values()].filter(({ judged: since }) => (since?.atMs ?? 0) > resumedAtMs);
   const ofWave = [...members.values()].filter((member) => member.wave === wave);
@@ -76,7 +76,7 @@ function isFailed({ judged }: RolloutMember): boolean {
   return judged?.verdict === "worse" || judged?.verdict === "failed";
 }
 
-/** What the newest wave still has to do; undefined: the next one can begin. */
+/** Returns the next step of the newest wave; undefined: the next wave can begin. */
 function waveStep(rollout: RolloutState, view: RolloutView): Step | undefined {
   const { policy, members, wave, waveAtMs, resumedAtMs, name } = rollout;
   const { nowMs } = view;
@@ -92,7 +92,7 @@ function waveStep(rollout: RolloutState, view: RolloutView): Step | undefined {
     return undecided.length > 0
       ? { do: "judge", devices: undecided.map(({ device }) => device) }
       : { do: "wait", untilMs: deadlineMs };
-  // Who cannot tell is as silent as who does not answer.
+  // A device that cannot tell is as silent as one that does not answer.
   const answered = ofWave.filter(({ judged }) => judged !== undefined && judged.verdict !== "unknown");
   const isAccepted = resumedAtMs > waveAtMs && (pending.length === 0 || resumedAtMs >= deadlineMs);
   if (!isAccepted && answered.length < policy.minAnswered * ofWave.length)

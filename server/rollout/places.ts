@@ -1,7 +1,7 @@
 /**
- * Which devices of a rollout fetch and measure, of which its policy limits the number. A device that fetches keeps its
- * place for a while, not for as long as it likes: otherwise a few that never end would hold up all others. Knows no
- * fleet and no clock.
+ * Limits which devices of a rollout fetch and measure at once, to the number in its policy. A device that
+ * fetches keeps its place for a while, not for as long as it likes: otherwise a few that never end would hold
+ * up all others. Knows no fleet and no clock.
  */
 
 /** Milliseconds that a device has from its offer until its fetch is here, and from its end until it has the version. */

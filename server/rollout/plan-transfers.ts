@@ -8,7 +8,7 @@ import { plannedTransfers } from "./transfer-times.js";
 
 export type PlannedDelivery = PlannedTransfer & Pick<PredictedBytes, "isEstimated" | "metered">;
 
-/** By device. @throws OBJECT_MISSING */
+/** Plans transfers by device. @throws OBJECT_MISSING */
 export async function planTransfers(
   repository: Pick<FleetRepository, "device" | "devices" | "deliveries">,
   live: Pick<LiveFleet, "predict" | "sendBytesPerSecond">,
@@ -39,7 +39,7 @@ interface PlannedVersion {
   readonly summary: VersionSummary;
   readonly line: string;
   readonly devices: readonly string[];
-  /** That all devices of the rollout are sent at most. */
+  /** The most bytes a second that all devices of the rollout are sent. */
   readonly maxBytesPerSecond?: number | null | undefined;
 }
 

@@ -47,7 +47,7 @@ function invalid(why: string): StemmaError {
 }
 
 /**
- * How many devices join in a wave.
+ * Returns the number of devices that join in a wave.
  * @param total devices that the selection means, with those of earlier waves
  */
 export function waveSize(wave: string, total: number): number {

@@ -1,6 +1,6 @@
 /**
- * Asks the devices of rollouts how a version does on them, as many at a time as each policy allows, and states what
- * came of each. When a device is asked again is in memory only: a server that was killed asks again.
+ * Asks the devices of rollouts how a version does on them, and states what came of each. As many are asked at a time as
+ * each policy allows. When a device is asked again is in memory only: a server that was killed asks again.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -31,15 +31,15 @@ export interface DeviceQuestionsParts {
   trialEnded(fleet: string, rollout: string, device: string): void;
 }
 
-/** Until a device that waits is asked again; doubles. */
+/** The time until a device that waits is asked again; doubles. */
 const askAgainMs = { first: 1_000, last: 60_000 };
 /** The same during its trial on live inputs, whose end it tells by itself. */
 const askTrialMs = 10 * 60_000;
-/** How often a device may fail to measure before that is its answer. */
+/** The number of failed measurements after which failing is a device's answer. */
 const maxFailures = 3;
 /** A device that is asked after this pause is offered the version once more. */
 const offerAgainMs = 8_000;
-/** Until devices that fetch are looked at again: nothing else tells that a fetch has ended. */
+/** The time until devices that fetch are looked at again: nothing else tells that a fetch has ended. */
 const lookAtFetchesMs = 2_000;
 
 interface Asked {
@@ -47,15 +47,15 @@ interface Asked {
   nextMs: number;
   pauseMs: number;
   waits: string;
-  /** How often it could not measure, for another reason than that it has to wait. */
+  /** The number of times it could not measure, for another reason than that it has to wait. */
   failures: number;
-  /** It has the version, and its software runs it on live inputs. */
+  /** True if it has the version, and its software runs it on live inputs. */
   isOnTrial: boolean;
-  /** It was being sent the version at the last look. */
+  /** True if it was being sent the version at the last look. */
   isFetching: boolean;
-  /** It may not have got an offer since it connected. */
+  /** True if it may not have got an offer since it connected. */
   isToOffer: boolean;
-  /** How often it got a place: who had fewer is asked first. */
+  /** The number of times it got a place: who had fewer is asked first. */
   turns: number;
 }
 
@@ -68,26 +68,26 @@ type LiveForQuestions = Awaited<ReturnType<DeviceQuestionsParts["fleetOf"]>>;
 
 export class DeviceQuestions {
   readonly #judging = new SerialQueue();
-  /** By fleet and device, then by rollout. */
+  /** The questions by fleet and device, then by rollout. */
   readonly #asked = new Map<string, Map<string, Asked>>();
-  /** By fleet and rollout. */
+  /** The places by fleet and rollout. */
   readonly #places = new Map<string, Places>();
   readonly #measuring = new Set<Promise<void>>();
 
   constructor(private readonly parts: DeviceQuestionsParts) {}
 
-  /** Why a device was not judged yet; undefined: it was not asked since the server started. */
+  /** Returns why a device was not judged yet; undefined if it was not asked since the server started. */
   waits(fleet: string, rollout: string, device: string): string | undefined {
     return this.#asked.get(`${fleet}/${device}`)?.get(rollout)?.waits;
   }
 
-  /** What a device on trial waits for is there now. */
+  /** Asks a device on trial soon, because what it waits for is there now. */
   askSoon(fleet: string, device: string): void {
     for (const asked of this.#asked.get(`${fleet}/${device}`)?.values() ?? [])
       if (asked.isOnTrial) asked.nextMs = 0;
   }
 
-  /** It may have been switched off: it is offered the version again in its turn. */
+  /** Notes that a device may have been switched off: it is offered the version again in its turn. */
   connected(fleet: string, device: string): void {
     for (const asked of this.#asked.get(`${fleet}/${device}`)?.values() ?? []) {
       if (asked.isOnTrial) continue;
@@ -123,7 +123,7 @@ export class DeviceQuestions {
     const due = waiting.filter(
       (one) => (!isFull || taken.has(one.device)) && this.#isDue(live, repository, rollout, one),
     );
-    // Those that have a place already, then who had the fewest.
+    // Devices that have a place already come first, then who had the fewest.
     const turnOf = ({ device, asked }: AskedDevice): number => (taken.has(device) ? -1 : asked.turns);
     due.sort((a, b) => turnOf(a) - turnOf(b));
     for (const { device, asked } of due) {
@@ -173,7 +173,7 @@ export class DeviceQuestions {
     return known;
   }
 
-  /** Whether a device may be asked now; else what it waits for is noted. */
+  /** True if a device may be asked now; else what it waits for is noted. */
   #isDue(
     live: LiveForQuestions,
     repository: FleetRepository,
@@ -199,7 +199,7 @@ export class DeviceQuestions {
     return true;
   }
 
-  /** Never rejects. */
+  /** Asks one device; never rejects. */
   async #ask(repository: FleetRepository, name: string, device: string, asked: Asked): Promise<void> {
     const { operations, clock, log } = this.parts;
     const { fleet } = repository;
@@ -210,7 +210,7 @@ export class DeviceQuestions {
         asked.waits = deferred;
         return;
       }
-      // Its turn has come, or it may have lost the offer.
+      // An offer is due in its turn, or where the device may have lost the last one.
       const isToOffer = asked.isToOffer || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
       if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
       const answer = await this.#unlessStopped(
@@ -295,7 +295,10 @@ export class DeviceQuestions {
     if (isJudged && verdict !== "passed") this.parts.trialEnded(fleet, name, device);
   }
 
-  /** After the signal was aborted: no device is waited for any more, so questions end at once. */
+  /**
+   * Waits for the running questions; after the signal was aborted they end at once, as no device is waited
+   * for any more.
+   */
   async idle(): Promise<void> {
     await Promise.all(this.#measuring);
     await this.#judging.idle();

@@ -1,4 +1,4 @@
-/** What a rollout's transfers took, beside what was planned when each device's wave began. Pure. */
+/** Compares the transfers of a rollout with what was planned when each device's wave began. Pure. */
 import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RolloutReportAnswer } from "../api/rollout-definitions.js";

@@ -33,9 +33,9 @@ export interface RolloutRunnerParts {
   >;
 }
 
-/** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
+/** The interval of looks at a running rollout: a selection may depend on the time. */
 const lookMs = 5_000;
-/** Between two looks, at least: in a large fleet many devices change at the same time. */
+/** The least time between two looks: in a large fleet many devices change at the same time. */
 const minLookMs = 100;
 /** Events after which a rollout may go on. */
 const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
@@ -54,7 +54,7 @@ export class RolloutRunner {
   readonly #undone = new Set<string>();
   readonly #trials: TrialEnder;
   readonly #questions: DeviceQuestions;
-  /** When the next look is due, by the monotonic clock. */
+  /** The time of the next look, by the monotonic clock. */
   #dueMs = Infinity;
   #lookedMs = -Infinity;
   #cancelTimer: () => void = () => undefined;
@@ -82,12 +82,12 @@ export class RolloutRunner {
     this.wake();
   }
 
-  /** Something changed that a rollout may wait for. */
+  /** Looks again, because something changed that a rollout may wait for. */
   wake(): void {
     this.#lookAt(this.#lookedMs + minLookMs);
   }
 
-  /** Why a device was not judged yet; undefined: it was not asked since the server started. */
+  /** Returns why a device was not judged yet; undefined if it was not asked since the server started. */
   waits(fleet: string, rollout: string, device: string): string | undefined {
     return this.#questions.waits(fleet, rollout, device);
   }
@@ -114,7 +114,7 @@ export class RolloutRunner {
     }
   }
 
-  /** Never rejects: the device says so again where it is offered the version again. */
+  /** Handles a refused switch, and never rejects: the device says so again where it is offered the version again. */
   async #switchRefused({ fleet, device, line, text, versionId }: DeviceEvent): Promise<void> {
     const { fleets, clock, log } = this.parts;
     try {
@@ -155,7 +155,7 @@ export class RolloutRunner {
         if (phase !== "running" || this.#stop.signal.aborted) continue;
         isRunning = true;
         await this.#advance(repository, name).catch((error: unknown) => {
-          // Such as a person who paused it at this moment: the next look sees that.
+          // A person may have paused it at this moment: the next look sees that.
           this.parts.log.warn("rollout-delayed", { fleet, rollout: name, message: messageOf(error) });
         });
       }

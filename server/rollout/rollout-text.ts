@@ -36,7 +36,7 @@ export function headOfRollout({
   ];
 }
 
-/** What came of a device, in one line. */
+/** Describes a device's result, in one line. */
 export function describeMember({
   device,
   wave,
@@ -48,7 +48,7 @@ export function describeMember({
   return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
 }
 
-/** What is new since the last look. Pure. */
+/** Describes what is new since the last look. Pure. */
 export function changesOf(
   before: RolloutDetailAnswer | undefined,
   now: RolloutDetailAnswer,

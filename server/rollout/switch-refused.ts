@@ -4,7 +4,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 interface Refusal {
   readonly device: string;
   readonly line: string;
-  /** What it refused; undefined: an agent of an earlier release does not say. */
+  /** The refused version; undefined: an agent of an earlier release does not name it. */
   readonly versionId?: string | undefined;
   readonly because: string;
   readonly atMs: number;

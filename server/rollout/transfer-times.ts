@@ -1,4 +1,4 @@
-/** How long transfers of a rollout are expected to take, by rates measured earlier, and how far that was off. Pure. */
+/** Predicts how long transfers of a rollout take, by rates measured earlier, and how far that was off. Pure. */
 import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { Delivery } from "../repository/state/device-state.js";
 
@@ -45,7 +45,7 @@ export function plannedTransfers(
     subjects.map(({ device, profile, bytes, deliveries, maxBytesPerSecond }) => {
       const measured = rateOf(deliveries) ?? ofProfile.get(profile);
       const most = maxBytesPerSecond === null ? undefined : maxBytesPerSecond / 1000;
-      // Where nothing was measured, a limit is the best guess.
+      // A limit is the best guess where nothing was measured.
       const rate = most === undefined ? measured : Math.min(most, measured ?? most);
       const ms = bytes === 0 ? 0 : rate === undefined ? null : Math.round(bytes / rate);
       return [device, { bytes, ms }];
@@ -53,7 +53,10 @@ export function plannedTransfers(
   );
 }
 
-/** Until the last of these has ended, when so many run at the same time and the next begins where one ends. */
+/**
+ * Returns the time until the last of these has ended, when so many run at the same time and the next begins
+ * where one ends.
+ */
 export function spanOf(timesMs: readonly number[], atOnce: number): number {
   const ends = new Array<number>(Math.max(1, Math.min(atOnce, timesMs.length))).fill(0);
   for (const timeMs of timesMs) {
@@ -74,7 +77,7 @@ export function medianError(
   return median === undefined || median === Infinity ? null : median;
 }
 
-/** Of an even number of values the mean of both in the middle. */
+/** Returns the median; the mean of both values in the middle for an even number of them. */
 function medianOf(values: readonly number[]): number | undefined {
   const sorted = [...values].sort((a, b) => a - b);
   const upper = sorted[sorted.length >> 1];

@@ -9,8 +9,10 @@ export interface Return {
   readonly to: Hash | null;
 }
 
-/** What an undo gives to which devices: those that run what the rollout assigned, and were given
- * nothing else since. */
+/**
+ * Returns which version an undo gives to which device: to those that run what the rollout assigned, and were
+ * given nothing else since.
+ */
 export function returnsOf(
   repository: Pick<FleetRepository, "device">,
   { name, line, versionId, members }: Pick<RolloutState, "name" | "line" | "versionId" | "members">,

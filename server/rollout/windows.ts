@@ -11,10 +11,10 @@ const offsetPattern = /^([+-])(\d{1,2}):?(\d\d)$/;
 export const offsetLabel = "utc-offset";
 
 interface Window {
-  /** From 0, Sunday. */
+  /** The days from 0, Sunday. */
   readonly days: ReadonlySet<number>;
   readonly from: number;
-  /** After `from`; past midnight it is of the next day. */
+  /** The end, after `from`; past midnight it is of the next day. */
   readonly until: number;
 }
 
@@ -45,7 +45,7 @@ function minutesOf(hour: string | undefined, minute: string | undefined): number
   return Number(minute) < 60 && minutes <= dayMinutes ? minutes : undefined;
 }
 
-/** From "mon-fri" or "sat,sun"; a range may pass Sunday. */
+/** Parses days such as "mon-fri" or "sat,sun"; a range may pass Sunday. */
 function daysOf(text: string): ReadonlySet<number> | undefined {
   const found = new Set<number>();
   for (const part of text.split(",")) {
@@ -60,7 +60,7 @@ function daysOf(text: string): ReadonlySet<number> | undefined {
   return found;
 }
 
-/** Whether one of the windows is open; without windows always. */
+/** True if one of the windows is open; without windows always. */
 export function isOpenAt(
   windows: readonly string[] | undefined,
   atMs: number,

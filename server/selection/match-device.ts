@@ -1,8 +1,8 @@
-/** Whether a selection means a device. Pure: what has to be looked up comes in. */
+/** Decides whether a selection means a device. Pure: what has to be looked up comes in. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Condition, Selection } from "./selection.js";
 
-/** What a selection can ask of a device. */
+/** The members of a device that a selection can ask for. */
 export interface SelectableDevice {
   readonly device: string;
   readonly profile: string;
@@ -10,9 +10,9 @@ export interface SelectableDevice {
   readonly lines: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   readonly online: boolean;
-  /** When it was connected last, milliseconds since 1970; undefined: never. */
+  /** The time of its last connection, milliseconds since 1970; undefined: never. */
   readonly seenAtMs?: number | undefined;
-  /** What each line runs. */
+  /** The version that each line runs. */
   readonly active: Readonly<Record<string, { readonly versionId: Hash }>>;
 }
 
@@ -85,8 +85,8 @@ function matching(
 }
 
 /**
- * Whether the whole text matches; * stands for any characters and ? for one. In time at most the product of both
- * lengths, whatever the pattern.
+ * True if the whole text matches; * stands for any characters and ? for one. In time at most the product of
+ * both lengths, whatever the pattern.
  */
 export function matchesPattern(text: string, pattern: string): boolean {
   let [at, next] = [0, 0];

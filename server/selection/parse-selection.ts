@@ -15,7 +15,7 @@ const unitsMs: Readonly<Record<string, number>> = {
 
 interface Token {
   readonly text: string;
-  /** Where it begins in the selection. */
+  /** The position in the selection where it begins. */
   readonly at: number;
   readonly isQuoted: boolean;
 }
@@ -65,7 +65,7 @@ class Parser {
     this.#tokens = tokens;
   }
 
-  /** Selections between "or". */
+  /** Parses selections between "or". */
   alternatives(depth: number): Selection {
     const of = [this.#conjunction(depth)];
     while (this.#takes("or")) of.push(this.#conjunction(depth));

@@ -1,6 +1,6 @@
 /**
- * Which devices of a fleet are meant: one language for all commands (docs/selections.md). A selection is parsed to
- * this form; match-device.ts applies it to a device. Types only.
+ * A selection of a fleet's devices: one language for all commands (docs/selections.md). A selection is parsed
+ * to this form; match-device.ts applies it to a device. Types only.
  */
 
 export type Selection =
@@ -21,6 +21,6 @@ export type Condition =
   | {
       readonly kind: "runs" | "descends";
       readonly line?: string;
-      /** As it was written: a name, name:version, name:tag or id. */
+      /** The model as it was written: a name, name:version, name:tag or id. */
       readonly model: string;
     };

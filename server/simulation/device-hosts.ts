@@ -9,7 +9,7 @@ import { memoryOfServices } from "./memory-of-services.js";
 import type { DeviceOrder, HostOrder, HostReport } from "../../shared/simulation/simulation-messages.js";
 
 const hostProgram = fileURLToPath(new URL("../../agent/simulation/main.js", import.meta.url));
-/** How long the devices of a process may take to end their connections. */
+/** The time that a process's devices may take to end their connections. */
 const endMs = 20_000;
 
 interface Answer {
@@ -28,7 +28,7 @@ class DeviceHost {
   #ended: StemmaError | undefined;
 
   constructor() {
-    // Its own group: Ctrl-C in the terminal is for the command, which ends it.
+    // The program gets a group of its own: Ctrl-C in the terminal is for the command, which ends it.
     this.#child = fork(hostProgram, [], {
       stdio: ["ignore", "ignore", "inherit", "ipc"],
       env: { ...process.env, ...memoryOfServices },
@@ -117,7 +117,7 @@ export class DeviceHosts {
     }
   }
 
-  /** As pulled plugs. */
+  /** Kills the devices, as pulled plugs. */
   kill(): void {
     for (const host of this.#hosts) host.kill();
   }
@@ -127,7 +127,7 @@ export class DeviceHosts {
   }
 }
 
-/** What all processes report together. Pure. */
+/** Joins the reports of all processes. Pure. */
 export function joinReports(answers: readonly (HostReport | null)[]): HostReport {
   const reports = answers.filter((report) => report !== null);
   const sum = (of: (report: HostReport) => number): number =>

@@ -17,17 +17,17 @@ import { startServerProcess } from "./server-process.js";
 /** All devices have one address, and ask for their certificates in a short time. */
 const settings = { format: 1, limits: { http: { certificateRequestsPerMinute: 60_000 } } };
 const prefix = "stemma-simulation-";
-/** How long it may take to start, and to end. */
+/** The time that the server may take to start, and to end. */
 const graceMs = 60_000;
-/** What commands and devices say of a server that is gone. */
+/** The codes with which commands and devices report that a server is gone. */
 const codesOfServerGone: ReadonlySet<string> = new Set(["SERVER_UNREACHABLE", "INTERNAL"]);
-/** How long its last words may take after it was found to be gone. */
+/** The time to wait for the server's last output after it was found to be gone. */
 const lastWordsMs = 5000;
 
 export interface SimulationServer {
   readonly operations: ServerOperations;
   readonly pid: number;
-  /** What to report where the simulation failed with this error: that the server ended, where it did. */
+  /** Returns what to report where the simulation failed with this error: that the server ended, where it did. */
   blame(error: unknown): Promise<unknown>;
   /** Ends the server and removes its home. */
   remove(): Promise<void>;

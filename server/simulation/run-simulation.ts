@@ -26,7 +26,7 @@ export interface SimulationParts {
   readonly signal: AbortSignal;
   /** One line about what happened. */
   readonly note: (text: string) => void;
-  /** What is so now; the next one takes its place. */
+  /** Shows what is so now; the next text takes its place. */
   readonly progress: (text: string) => void;
 }
 
@@ -149,7 +149,7 @@ export class Simulation {
     };
   }
 
-  /** Until it has ended or waits for a person, and who passed has switched. */
+  /** Follows the rollout until it has ended or waits for a person, and who passed has switched. */
   async #followRollout(): Promise<RolloutAnswer> {
     const { operations, note, progress } = this.parts;
     const { fleet } = this.request;
@@ -214,7 +214,7 @@ export class Simulation {
   }
 }
 
-/** Whether a simulation was ended by its user or by its time, and not by a fault. */
+/** True if a simulation was ended by its user or by its time, and not by a fault. */
 export function isStopped(error: unknown): boolean {
   return isStemmaError(error) && (error.code === "INTERRUPTED" || error.code === "TIMED_OUT");
 }

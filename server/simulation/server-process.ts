@@ -32,7 +32,7 @@ export interface ServerProcessOptions {
 type Ended = number | NodeJS.Signals;
 
 const serverProgram = fileURLToPath(new URL("../cli/main.js", import.meta.url));
-/** Between two looks at a job that it works on. */
+/** The time between two looks at a job that it works on. */
 const pollMs = 100;
 const lastWordsLength = 4000;
 
@@ -54,10 +54,10 @@ export async function startServerProcess(
       ...options,
     ],
     {
-      // Its standard input is a pipe from this process: where this one is killed, it ends too.
+      // The server's standard input is a pipe from this process: where this one is killed, it ends too.
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
-      // Its own group: Ctrl-C in the terminal is for this process, which ends it.
+      // The server gets its own group: Ctrl-C in the terminal is for this process, which ends it.
       detached: true,
     },
   );

@@ -11,7 +11,7 @@ import type { RolloutOutcome, SimulatedRollout, SimulationRequest, SimulationSum
 
 type Surroundings = Pick<SimulationParts, "signal" | "note" | "progress">;
 
-/** On a server of its own: all of it, with a rollout. @throws CHECK_FAILED where server or devices end */
+/** Rehearses a rollout with all of it on a server of its own. @throws CHECK_FAILED where server or devices end */
 export async function rehearse(
   request: SimulationRequest,
   rollout: SimulatedRollout,
@@ -87,7 +87,7 @@ export async function joinServer(
   }
 }
 
-/** After a step in which the server took more memory than before, tells how much, so that this step is seen. */
+/** Tells how much memory the server took after a step in which it took more than before, so that this step is seen. */
 function withMemory(note: Surroundings["note"], pid: number): Surroundings["note"] {
   let told = "";
   return (text) => {
@@ -123,7 +123,7 @@ async function finished(
   }
   const last = await hosts.report();
   const peakBytes = serverPid === undefined ? undefined : peakMemory(serverPid);
-  // Where devices cannot end in order in time, what they did until now counts.
+  // The latest report counts where devices cannot end in order in time.
   const end = await hosts.end().catch(() => last);
   return {
     fleet,

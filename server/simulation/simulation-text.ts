@@ -2,7 +2,7 @@
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { RolloutOutcome, SimulationSummary } from "./simulation.js";
 
-/** Of the newest troubles; `-o json` has more, in full. */
+/** The number of the newest troubles that are shown; `-o json` has more, in full. */
 const shownExamples = 3;
 const textColumns = 66;
 

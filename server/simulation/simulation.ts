@@ -1,4 +1,4 @@
-/** What a simulation is asked for and what it finds. Types, and the times of saves. Pure. */
+/** Defines the request and the report of a simulation. Types, and the times of saves. Pure. */
 import type { LinkShare } from "../../shared/simulation/link-shapes.js";
 import type { SimulatedAnswers } from "../../shared/simulation/simulation-messages.js";
 
@@ -24,7 +24,7 @@ export interface SimulationRequest {
 
 /** The rollout of a simulation on a server of its own. */
 export interface SimulatedRollout {
-  /** How devices reach the server: over TLS with certificates, or with tokens over plain ports. */
+  /** The connection to the server: over TLS with certificates, or with tokens over plain ports. */
   readonly tls: "own" | "none";
   readonly modelBytes: number;
   /** Share of the tensors that the new version has changed. */
@@ -40,7 +40,7 @@ export interface RolloutOutcome {
   readonly plannedBytes: number;
   readonly plannedMs: number | null;
   readonly tookMs: number;
-  /** Of the devices of which both are known. */
+  /** The comparison over devices of which both are known. */
   readonly compared: {
     readonly devices: number;
     readonly plannedBytes: number;
@@ -59,13 +59,13 @@ export interface SimulationSummary {
   readonly tookMs: number;
   readonly reports: {
     readonly saved: number;
-    /** By the receipts that devices have; each includes those further on. */
+    /** The number of recorded versions by the receipts that devices have; each includes those further on. */
     readonly recorded: number;
     readonly stored: number;
     readonly released: number;
     /** The server has no such version although the device has its receipt. */
     readonly lost: number;
-    /** No receipt yet; the device still has them. */
+    /** The number of versions without a receipt; the device still has them. */
     readonly waiting: number;
   };
   readonly bytesUp: number;
@@ -88,7 +88,7 @@ const standardDeviation = 0.3;
 const better = -0.02;
 const worse = 0.15;
 
-/** What each device answers: on `share` of them, evenly among the others, the version is worse. */
+/** Returns each device's answers: on `share` of them, evenly among the others, the version is worse. */
 export function answersOf(share: number): (index: number) => SimulatedAnswers {
   return (index) => {
     const isWorse = Math.floor((index + 1) * share) > Math.floor(index * share);

@@ -7,12 +7,12 @@ import type { ImportStream } from "../api/server-operations.js";
 export interface SyntheticTensor {
   readonly name: string;
   readonly shape: readonly [number, number];
-  /** float32, little-endian. */
+  /** The numbers as float32, little-endian. */
   readonly bytes: Uint8Array;
 }
 
 const backboneTensors = 11;
-/** Of the bytes of a model; what devices fine-tune. */
+/** The share of a model's bytes that devices fine-tune. */
 const headShare = 0.02;
 const columns = 64;
 /** Largest size of one weight. */
@@ -57,7 +57,7 @@ export function updatedModel(
   });
 }
 
-/** As a safetensors file. */
+/** Encodes tensors as a safetensors file. */
 export function importStreamOf(tensors: readonly SyntheticTensor[]): ImportStream {
   const parts = tensors.map(({ name, shape, bytes }) => ({
     name,

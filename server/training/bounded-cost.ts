@@ -1,4 +1,4 @@
-/** What a training costs here, by its model and by earlier trainings, and what it may cost. */
+/** Predicts what a training costs here, by its model and by earlier trainings, and limits it. */
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Architecture, SaveRecord } from "../../shared/model/model.js";
@@ -67,7 +67,7 @@ export async function predictedCost(
   return predictCost(opened, { architecture: known, changed, measured });
 }
 
-/** Of a training that is about to begin: nothing is recorded of it. */
+/** Predicts the cost of a training that is about to begin: nothing is recorded of it. */
 export async function plannedCost(
   repository: Costed,
   recipe: RecipeReference,
@@ -143,7 +143,7 @@ interface Told {
   readonly size: MeasuredRun["size"];
 }
 
-/** Of versions that were read before; what a record tells does not change, but it may be redacted. */
+/** The statements of records that were read before; they do not change, but may be redacted. */
 const toldByStore = new WeakMap<FleetRepository["objects"], Map<Hash, Told | undefined>>();
 
 async function toldOf(repository: Costed, versionId: Hash, record: SaveRecord): Promise<Told | undefined> {
@@ -166,7 +166,7 @@ async function readTold(repository: Costed, record: SaveRecord): Promise<Told | 
   };
 }
 
-/** Whether a version came in a file, whose story states what it likes. */
+/** True if a version came in a file, whose story states what it likes. */
 async function isImported(
   { objects }: Pick<FleetRepository, "objects">,
   { objects: { metadata } }: SaveRecord,

@@ -18,14 +18,14 @@ import { costOfSize, type CostLimits, type PredictedCost } from "./training-cost
 export interface RecipeTrial {
   readonly bundle: Uint8Array;
   readonly confinement: RequiredConfinement;
-  /** Absent: samples that a generator makes for the recipe's task. */
+  /** The samples; absent: those that a generator makes for the recipe's task. */
   readonly dataset?: DatasetReference | undefined;
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   readonly seed: string;
   /** A folder of the caller's own. */
   readonly folder: string;
   readonly clock: Pick<Clock, "after">;
-  /** Of each training. */
+  /** The limits of each training. */
   readonly limits: CostLimits;
   readonly onCost?: ((cost: PredictedCost) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -88,7 +88,7 @@ function generatedFor({ task, name }: DescribedRecipe): DatasetReference {
 
 export interface Checked extends TrialResult {
   readonly tensors: number;
-  /** Of each of the trainings. */
+  /** The number of threads of each of the trainings. */
   readonly threads: readonly number[];
 }
 

@@ -13,7 +13,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Home } from "../repository/home.js";
 import { workFolderOf } from "../context/work-folder.js";
 
-/** What makes two requests the same training. */
+/** The members by which two requests are for the same training. */
 export interface TrainingIdentity extends Pick<
   TrainingJob,
   "recipe" | "parameters" | "dataset" | "invocation"
@@ -28,7 +28,7 @@ export interface TrainingIdentity extends Pick<
 export interface KeptTraining {
   readonly folder: string;
   readonly seed: string;
-  /** Whether an interruption may be continued: false where an equal training runs already. */
+  /** True if an interruption may be continued: false where an equal training runs already. */
   readonly canContinue: boolean;
   /** Ends the use of the folder. It stays only if the training was cut short. */
   release(wasCutShort: boolean): Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * A training in a child process within its limits: refused by its plan, which the engine tells before its first step,
- * or ended when its time is over.
+ * Runs a training in a child process within its limits. It is refused by its plan, which the engine tells
+ * before its first step, or ended when its time is over.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";

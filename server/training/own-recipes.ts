@@ -1,4 +1,4 @@
-/** Which recipe a request or a story means, and what it takes to run it here. */
+/** Finds which recipe a request or a story means, and what it takes to run it here. */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

@@ -25,7 +25,7 @@ const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infin
 export interface FinishedTraining {
   readonly repository: FleetRepository;
   readonly engine: { readonly id: Hash } | undefined;
-  /** Of the new version. */
+  /** The name of the new version. */
   readonly name: string;
   /** Parameters that the call named; others that were passed come from a configuration file. */
   readonly called: readonly string[];

@@ -167,7 +167,7 @@ async function trainAndSave(
 
 interface Asked {
   readonly repository: FleetRepository;
-  /** Of the fleet's own; absent: the built-in recipe of this name. */
+  /** The recipe of the fleet's own; absent: the built-in recipe of this name. */
   readonly own: RecipeSummary | undefined;
   readonly name: string;
   readonly base: VersionSummary | undefined;
@@ -199,7 +199,7 @@ async function jobOf(
   });
 }
 
-/** What is saved of a training that was cut short, or that took too long; undefined: nothing. */
+/** Returns the saved progress of a training that was cut short, or that took too long; undefined: nothing. */
 async function savedOf(
   error: unknown,
   { folder, canContinue }: KeptTraining,

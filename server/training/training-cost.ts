@@ -1,7 +1,7 @@
 /**
- * How long a training or a replay will take and how much memory, predicted before its first step; and how long it may
- * take. A record can state what it likes: its stated time counts only until a training by the same recipe was measured
- * here, never for less than the fastest machine takes, and whatever was predicted, a training ends at its limit. Pure.
+ * Predicts the time and memory of a training or a replay before its first step, and limits the time. A record can state
+ * what it likes: its stated time counts only until a training by the same recipe was measured here, never for less than
+ * the fastest machine takes, and whatever was predicted, a training ends at its limit. Pure.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Architecture } from "../../shared/model/model.js";
@@ -21,7 +21,10 @@ export interface MeasuredRun {
 }
 
 export interface CostInputs {
-  /** Absent: it is not known here; then its time is what the record states, and its memory is not known. */
+  /**
+   * The architecture; absent: it is not known here; then its time is what the record states, and its memory
+   * is not known.
+   */
   readonly architecture?: Architecture | undefined;
   /** Parameters of the new training that differ from the record's. */
   readonly changed?: Members | undefined;
@@ -33,18 +36,18 @@ export interface PredictedCost {
   /** Milliseconds; undefined where nothing tells. */
   readonly ms: number | undefined;
   readonly memoryBytes: number | undefined;
-  /** What the time follows from, for errors: "by its record", … */
+  /** The basis of the prediction, for errors: "by its record", … */
   readonly basis: string;
-  /** Nothing was measured or stated: it is what the fastest machine takes, and here it takes longer. */
+  /** True if nothing was measured or stated: it is what the fastest machine takes, and here it takes longer. */
   readonly isLeast?: boolean;
 }
 
 /**
- * What no machine that is known does faster: milliseconds of a step, and multiplications in a millisecond, of all
+ * Rates that no known machine exceeds: milliseconds of a step, and multiplications in a millisecond, of all
  * threads together.
  */
 const fastest = { stepMs: 0.02, operationsPerMs: 4e7 };
-/** Of a training of any size: loading, and the measures before and after. */
+/** The time of a training of any size: loading, and the measures before and after. */
 const fixedMs = 500;
 /** A shorter run tells of the fixed part alone. */
 const telling = 3 * fixedMs;
@@ -62,11 +65,11 @@ export function predictCost(opened: OpenedProvenance, inputs: CostInputs = {}): 
   return costOfSize(trainingSize(architecture, training), { measured, statedMs: stated });
 }
 
-/** What is known of a training beside its size. */
+/** The known times of trainings, beside the size. */
 export interface KnownCost {
   /** Trainings by its recipe here. */
   readonly measured: readonly MeasuredRun[];
-  /** What its record states. */
+  /** The time that its record states. */
   readonly statedMs?: number | undefined;
 }
 
@@ -89,7 +92,7 @@ export function costOfSize(size: TrainingSize, { measured, statedMs: stated }: K
   return { ms: least, memoryBytes, basis, isLeast: true };
 }
 
-/** How large a training is, by its record; undefined where that was redacted or says nothing of it. */
+/** Returns how large a training is, by its record; undefined where that was redacted or says nothing of it. */
 export function statedTraining(opened: OpenedProvenance, changed: Members = {}): StatedTraining | undefined {
   const [data] = listOf(valueOf(opened, "data"));
   const samples = membersOf(membersOf(data)["samples"]);
@@ -98,7 +101,7 @@ export function statedTraining(opened: OpenedProvenance, changed: Members = {}):
   const train = countOf(samples["train"]);
   const allowed = of("epochs");
   const taken = countOf(course["epochs"]);
-  // Only a training that may stop early trains fewer epochs than it was told.
+  // A training that may stop early, and no other, trains fewer epochs than it was told.
   const isShorter = course["stoppedEarly"] === true && (of("patience") ?? 1) > 0 && !("epochs" in changed);
   const epochs = allowed === undefined || isShorter ? (taken ?? allowed) : Math.max(allowed, taken ?? 0);
   if (train === undefined || epochs === undefined) return undefined;
@@ -154,7 +157,7 @@ function listOf(value: unknown): readonly unknown[] {
 
 export interface CostLimits {
   readonly maxMinutes: number;
-  /** That a request may allow. */
+  /** The largest number of minutes that a request may allow. */
   readonly mostMinutes: number;
   readonly memoryLimitMb: number;
 }
@@ -201,7 +204,7 @@ function howToAllow(minutes: number, mostMinutes: number): string {
         "server.json.";
 }
 
-/** What a training is told when it begins. */
+/** Describes the predicted cost when a training begins. */
 export function costText({ ms, basis, isLeast }: PredictedCost, { maxMinutes }: CostLimits): string {
   const ends = `it is ended after ${minutesText(maxMinutes * minuteMs)}`;
   if (ms === undefined) return `how long it takes is not known; ${ends}`;
@@ -216,7 +219,7 @@ export function minutesText(ms: number): string {
   return minutes === 1 ? "1 minute" : `${minutes} minutes`;
 }
 
-/** What `withinTime` gives where the work did not end in time. */
+/** The result of `withinTime` where the work did not end in time. */
 export const tooLong = Symbol("too long");
 
 /** Runs work that ends with its signal. @throws what the work throws, but where it was ended by the limit */

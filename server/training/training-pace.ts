@@ -1,4 +1,4 @@
-/** How long a running training still takes, by the steps that were seen of it. Pure. */
+/** Predicts how long a running training still takes, by the steps that were seen of it. Pure. */
 import type { TrainingProgress } from "../../shared/train/training.js";
 
 /** Milliseconds of steps before a rate is told: the first ones compile kernels. */

@@ -1,11 +1,11 @@
-/** Which facts a webhook gets next, and where it goes on. Reads a journal; knows no transport and no clock. */
+/** Decides which facts a webhook gets next, and where it goes on. Reads a journal; knows no transport and no clock. */
 import { logLeaf, toHash } from "../../shared/journal/merkle-log.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { factCodec } from "../repository/state/fact-codec.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
 import type { Cursor, KnownFact, Webhook } from "./webhook-store.js";
 
-/** What of a fleet's journal is needed. */
+/** The part of a fleet's journal that is needed. */
 export interface ReadJournal {
   head(): { readonly length: number };
   readEntry(position: number): Promise<Uint8Array>;
@@ -26,7 +26,7 @@ export interface Delivery {
   readonly facts: readonly object[];
   /** Position of the first fact that was looked at. */
   readonly from: number;
-  /** Where the webhook is once these facts were delivered. */
+  /** The webhook's position once these facts were delivered. */
   readonly next: Cursor;
 }
 
@@ -82,8 +82,9 @@ interface Start {
 }
 
 /**
- * Where a webhook goes on. Where the fact before its cursor is not the one that was delivered, the server was put back
- * to an older state, maybe several times: what follows the first restore that the webhook does not know is new to it.
+ * Finds where a webhook goes on. Where the fact before its cursor is not the one that was delivered, the
+ * server was put back to an older state, maybe several times: what follows the first restore that the webhook
+ * does not know is new to it.
  */
 async function startOf(journal: ReadJournal, cursor: Cursor | undefined): Promise<Start> {
   if (cursor === undefined || cursor.position === 0) return { from: 0, restored: undefined };

@@ -1,4 +1,7 @@
-/** One request to a receiver. Follows no redirect, reads nothing of the answer but its status, and ends by itself. */
+/**
+ * Posts facts to a webhook's receiver, in one request. Follows no redirect, reads nothing of the answer but
+ * its status, and ends by itself.
+ */
 import { messageOf } from "../../shared/error-text.js";
 
 export type PostResult =

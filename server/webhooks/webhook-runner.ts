@@ -1,7 +1,7 @@
 /**
- * Sends the facts of the fleets to webhooks, in order and at least once: a webhook moves on when its receiver has
- * answered with success, and that is on the disk before the next request. A receiver that was away gets everything
- * that came meanwhile. Each webhook waits for itself alone.
+ * Sends the facts of the fleets to webhooks, in order and at least once. A webhook moves on when its receiver
+ * has answered with success, and that is on the disk before the next request. A receiver that was away gets
+ * everything that came meanwhile. Each webhook waits for itself alone.
  */
 import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -24,7 +24,7 @@ export interface WebhookRunnerParts {
   journalOf(fleet: string): Promise<ReadJournal>;
 }
 
-/** How long a new fact may wait. */
+/** The longest time that a new fact waits. */
 const lookMs = 1_000;
 const firstRetryMs = 1_000;
 const maxRetryMs = 10 * 60_000;
@@ -83,7 +83,7 @@ export class WebhookRunner implements LiveWebhooks {
     this.#sending.set(name, sending);
   }
 
-  /** Until the receiver has everything, or fails. */
+  /** Sends until the receiver has everything, or fails. */
   async #sendAll(webhook: Webhook): Promise<void> {
     const { files, home } = this.parts;
     const journal = await this.parts.journalOf(webhook.fleet);

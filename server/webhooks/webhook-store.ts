@@ -30,9 +30,9 @@ const knownFact = z.strictObject({ position: z.number().int().min(0), leaf: hash
 export type KnownFact = z.infer<typeof knownFact>;
 
 const cursorSchema = z.strictObject({
-  /** Of the next fact to send. */
+  /** The position of the next fact to send. */
   position: z.number().int().min(0),
-  /** Of the fact before it; absent at position 0. */
+  /** The leaf hash of the fact before it; absent at position 0. */
   leaf: hashText.optional(),
   /** The last fact before it that a restore from a backup appended. */
   restored: knownFact.optional(),
@@ -153,7 +153,7 @@ export function requireWebhook(webhooks: readonly Webhook[], name: string): Webh
   return found;
 }
 
-/** Where a webhook is; undefined where that was lost. */
+/** Reads a webhook's position; undefined where that was lost. */
 export async function readCursor(files: ReadFiles, home: string, name: string): Promise<Cursor | undefined> {
   const cursors = await readCursors(files, home);
   return Object.hasOwn(cursors, name) ? cursors[name] : undefined;

@@ -1,7 +1,7 @@
 /**
- * Lets JavaScript's heap grow less until the garbage collector looks at all of it, and so finds the buffers that
- * nothing refers to any more: V8 lets it grow up to fourfold, and buffers by 64 MB beyond that. For a process that runs
- * for a year beside others. (docs/simulate.md, "A thousand devices")
+ * Lets JavaScript's heap grow less until the garbage collector looks at all of it. So it finds the buffers
+ * that nothing refers to any more: V8 lets it grow up to fourfold, and buffers by 64 MB beyond that. For a
+ * process that runs for a year beside others. (docs/simulate.md, "A thousand devices")
  */
 import { setFlagsFromString } from "node:v8";
 

@@ -3,7 +3,7 @@
  * no library.
  */
 
-/** From the least to the most important. */
+/** The levels from the least to the most important. */
 export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 export const logForms = ["plain", "json"] as const;

@@ -32,7 +32,7 @@ export class LogOutput {
   #waitingBytes = 0;
   #droppedLines = 0;
   #unreportedLines = 0;
-  /** Whether the last line was written in part: the next text begins on a line of its own. */
+  /** True if the last line was written in part: the next text begins on a line of its own. */
   #isMidLine = false;
   #isRetryDue = false;
 

@@ -1,7 +1,7 @@
 /**
- * A log that remembers its newest events, so that they can be asked for from afar, and drops what is below its level,
- * which may change while it runs. What it remembers is lost with the process; whatever keeps the process's standard
- * error has the rest.
+ * Remembers the log's newest events, so that they can be asked for from afar. It drops what is below its
+ * level, which may change while it runs. What it remembers is lost with the process; whatever keeps the
+ * process's standard error has the rest.
  */
 import { logLevels, type LogLevel } from "./log-forms.js";
 import type { Clock, Log, LogFields } from "../ports.js";
@@ -16,12 +16,12 @@ export interface LoggedEvent {
 }
 
 export interface LogQuery {
-  /** Only events before this number; undefined: the newest. */
+  /** The number before which events are listed; undefined: the newest. */
   readonly before?: number | undefined;
   readonly limit: number;
   /** The least level. */
   readonly level?: LogLevel | undefined;
-  /** Only events that have this value in one of their fields. */
+  /** The value that events must have in one of their fields. */
   readonly about?: string | undefined;
   /** Length of the events in bytes of JSON, at most. */
   readonly maxBytes: number;
@@ -30,20 +30,20 @@ export interface LogQuery {
 export interface LogPage {
   /** Oldest first. */
   readonly events: readonly LoggedEvent[];
-  /** Whether older events that match are remembered. */
+  /** True if older events that match are remembered. */
   readonly hasMore: boolean;
   /** Events since the start; those that are not remembered any more count too. */
   readonly logged: number;
 }
 
-/** How much is remembered. */
+/** The bounds of the memory for events. */
 export interface RecentBounds {
   readonly events: number;
   readonly bytes: number;
 }
 
 const agentBounds: RecentBounds = { events: 2000, bytes: 512 * 1024 };
-/** Of one text, in UTF-16 code units. */
+/** The longest text that is remembered, in UTF-16 code units. */
 const maxTextLength = 1000;
 const maxFields = 16;
 
@@ -74,7 +74,7 @@ export class RecentEvents {
       this.#bytes -= this.#events.shift()?.bytes ?? this.#bytes;
   }
 
-  /** When the oldest event came that is still remembered; undefined: there is none. */
+  /** The time of the oldest event that is still remembered; undefined: there is none. */
   get sinceMs(): number | undefined {
     return this.#events[0]?.event.atMs;
   }

@@ -1,4 +1,4 @@
-/** What all command lines of Stemma share: assignments as arguments, errors as text and exit status. */
+/** Shared parts of all command lines of Stemma: assignments as arguments, errors as text and exit status. */
 import { inspect } from "node:util";
 import { messageOf } from "../error-text.js";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
@@ -50,7 +50,7 @@ function typedValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }
-/** For repeatable options: adds one more value. */
+/** Adds one more value, for repeatable options. */
 export function appendValue(value: string, all: readonly string[] = []): string[] {
   return [...all, value];
 }

@@ -1,4 +1,4 @@
-/** What can come next on a command line, for the completion of a shell. Pure. */
+/** Finds what can come next on a command line, for the completion of a shell. Pure. */
 import type { Argument, Command, Option } from "commander";
 
 export interface Suggestion {

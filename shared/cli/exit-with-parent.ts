@@ -1,6 +1,6 @@
 /** Ends a process when its parent has ended, so that the demo and tests leave no orphans even when killed. */
 
-/** When STEMMA_EXIT_WITH_STDIN is set, the end of standard input acts as SIGTERM. */
+/** Makes the end of standard input act as SIGTERM when STEMMA_EXIT_WITH_STDIN is set. */
 export function exitWithParent(environment: NodeJS.ProcessEnv = process.env): void {
   if (environment["STEMMA_EXIT_WITH_STDIN"] !== "1") return;
   process.stdin.on("end", () => {

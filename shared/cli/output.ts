@@ -20,16 +20,16 @@ export interface Column<Row> {
 
 /** The result of a command: data for programs, and its form for people. */
 export interface Answer<Row = unknown> {
-  /** For json and yaml. */
+  /** The data for json and yaml. */
   readonly data: unknown;
-  /** For `-o name`: one name a line. */
+  /** The names for `-o name`: one name a line. */
   readonly names?: readonly string[];
   readonly table?: {
     readonly rows: readonly Row[];
     readonly columns: readonly Column<Row>[];
     readonly empty?: string;
   };
-  /** For people, instead of or below the table. */
+  /** The text for people, instead of or below the table. */
   readonly text?: string;
 }
 
@@ -44,7 +44,7 @@ export class Output {
     return this.stderr.isTTY === true;
   }
 
-  /** Whether lines on stdout may have colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
+  /** True if lines on stdout may have colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
   get hasColours(): boolean {
     return this.stdout.isTTY === true && (process.env["NO_COLOR"] ?? "") === "";
   }
@@ -185,7 +185,7 @@ export function formatDuration(ms: number): string {
   return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
 }
 
-/** "2026-11-21 09:30:12Z". */
+/** Formats a time as "2026-11-21 09:30:12Z". */
 export function formatTime(ms: number): string {
   return new Date(ms)
     .toISOString()

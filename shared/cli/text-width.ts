@@ -1,4 +1,4 @@
-/** How wide text is on a terminal, and lines that fit one. */
+/** Measures how wide text is on a terminal, and fits lines to one. */
 import { createRequire } from "node:module";
 
 const plainText = /^[\x20-\x7e]*$/;

@@ -1,3 +1,4 @@
+/** Maps items by asynchronous work, a bounded number at a time. */
 import pMap, { pMapSkip } from "p-map";
 
 /**

@@ -1,3 +1,4 @@
+/** Queues asynchronous actions, which run one after the other. */
 import PQueue from "p-queue";
 
 /**

@@ -1,3 +1,4 @@
+/** Gives asynchronous actions their turns, a bounded number at a time. */
 import PQueue from "p-queue";
 
 /**

@@ -1,8 +1,8 @@
 /**
- * How a chunk of samples is stored and sent: coding u8 ‖ bytes. 0: as they are. 1: deflated. 2: the first byte of
- * every four, then the second, third and fourth, deflated: of float32 samples the exponents come together. The
- * shortest is taken. Samples that were integers (pictures) and windows, which repeat each number, take 1; single
- * measured floats take 2. docs/reference/data.md has figures. Pure.
+ * Encodes a chunk of samples for store and wire: coding u8 ‖ bytes. 0: as they are. 1: deflated. 2: the first
+ * byte of every four, then the second, third and fourth, deflated: of float32 samples the exponents come
+ * together. The shortest is taken. Samples that were integers (pictures) and windows, which repeat each
+ * number, take 1; single measured floats take 2. docs/reference/data.md has figures. Pure.
  */
 import { promisify } from "node:util";
 import { deflateRaw, inflateRaw } from "node:zlib";

@@ -1,14 +1,14 @@
 /**
- * Cuts bytes into chunks where their content says so, so that a data set that grew, or in which files were replaced,
- * shares all chunks around the change with the one before it, wherever the change moved them to. A boundary follows
- * where a rolling sum over the last 32 bytes has 15 leading zero bits (a gear hash; Xia et al., FastCDC). Boundaries
- * depend on the bytes alone. Pure.
+ * Cuts bytes into chunks where their content says so. A data set that grew, or in which files were replaced,
+ * then shares all chunks around the change with the one before it, wherever the change moved them to. A
+ * boundary follows where a rolling sum over the last 32 bytes has 15 leading zero bits (a gear hash; Xia et
+ * al., FastCDC). Boundaries depend on the bytes alone. Pure.
  */
 import { sha256 } from "../tensor/hash.js";
 
 const minBytes = 8 * 1024;
 const maxBytes = 128 * 1024;
-/** No chunk has more bytes. */
+/** The largest number of bytes of a chunk. */
 export const maxChunkLength = maxBytes;
 /** Chunks have about `minBytes` + 2^15 bytes on average. */
 const boundaryShift = 32 - 15;

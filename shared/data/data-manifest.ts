@@ -1,7 +1,7 @@
 /**
- * A data set as a version names it: a small object of kind "data" with the content hash of the samples, where they
- * are kept, and, where they are stored, the chunks they consist of (docs/formats.md, "Data"). One data set has one
- * form for each place, so equal data sets are one object. Pure.
+ * Describes a data set as a version names it: a small object of kind "data" with the samples' content hash.
+ * It says where they are kept, and, where they are stored, the chunks they consist of (docs/formats.md,
+ * "Data"). One data set has one form for each place, so equal data sets are one object. Pure.
  *
  * "STEMDATA" ‖ format u32 = 1 ‖ kept u8 ‖ content hash, 32 bytes ‖ bytes u64 ‖ chunks u32 ‖ for each chunk: object
  * id, 32 bytes ‖ length u32 of its samples. Numbers are little-endian. `kept` is the position in `dataPlaces`, or 4
@@ -12,9 +12,9 @@ import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 
 /**
- * Where the samples are: `chunks` in the store, as the objects that the manifest lists; `reference` where they are
- * managed (the fleet knows a path under the content hash); `generator` nowhere, their reader makes them again;
- * `device` on the device that trained with them, so only it can replay the training.
+ * The places of samples: `chunks` in the store, as the objects that the manifest lists; `reference` where
+ * they are managed (the fleet knows a path under the content hash); `generator` nowhere, their reader makes
+ * them again; `device` on the device that trained with them, so only it can replay the training.
  */
 export const dataPlaces = ["chunks", "reference", "generator", "device"] as const;
 export type DataPlace = (typeof dataPlaces)[number];
@@ -22,7 +22,7 @@ export type DataPlace = (typeof dataPlaces)[number];
 /** A piece of the canonical bytes of a data set, an object of kind "data". */
 export interface DataChunk {
   readonly id: Hash;
-  /** Of the piece, not of the object. */
+  /** The size of the piece, not of the object. */
   readonly byteLength: number;
 }
 
@@ -32,9 +32,9 @@ export interface DataManifest {
   readonly content: Hash;
   /** Length of the canonical bytes; 0 unless they are kept as chunks. */
   readonly byteLength: number;
-  /** In the order of the bytes; empty unless they are kept as chunks. */
+  /** The chunks in the order of the bytes; empty unless they are kept as chunks. */
   readonly chunks: readonly DataChunk[];
-  /** Whether the chunks are coded; Stemma writes no others. */
+  /** True if the chunks are coded; Stemma writes no others. */
   readonly isCoded?: boolean;
 }
 
@@ -43,11 +43,11 @@ const format = 1;
 const codedChunks = dataPlaces.length;
 const headerBytes = magic.length + 4 + 1 + 32 + 8 + 4;
 const chunkBytes = 36;
-/** About 32 GiB of samples. */
+/** The largest number of chunks: about 32 GiB of samples. */
 const maxChunks = 2 ** 20;
 export const maxManifestBytes = headerBytes + chunkBytes * maxChunks;
 
-/** Whether an object of kind "data" begins as a manifest does. */
+/** True if an object of kind "data" begins as a manifest does. */
 export function isManifestStart(bytes: Uint8Array): boolean {
   return magic.equals(bytes.subarray(0, magic.length));
 }

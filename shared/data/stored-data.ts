@@ -25,9 +25,9 @@ export async function readManifest(objects: DataReader, id: Hash): Promise<DataM
   return pieces.length === 0 ? undefined : decodeDataManifest(Buffer.concat(pieces));
 }
 
-/** What the data of a version lead to (`uses.data`). */
+/** The data that a version uses (`uses.data`). */
 export interface UsedData {
-  /** Each once. */
+  /** The ids of the chunks, each once. */
   readonly chunks: readonly Hash[];
   /** Content hashes of data sets whose samples are not in the version's own chunks. */
   readonly elsewhere: readonly Hash[];

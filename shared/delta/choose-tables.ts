@@ -9,7 +9,7 @@ import { contextCount, type OwnTables } from "./side-information.js";
 import type { ExpectedTables } from "./kernel-memory.js";
 
 export interface TableChoice {
-  /** Whether rANS is to be used; then `frequencies` has rows, else `lengths`. */
+  /** True if rANS is to be used; then `frequencies` has rows, else `lengths`. */
   readonly usesRans: boolean;
   readonly lengths: OwnTables<Uint8Array>;
   readonly frequencies: OwnTables<Uint16Array>;
@@ -31,10 +31,7 @@ const minCount = 64;
 /** rANS is slower, so it is used only where it needs at most this share of the bits of Huffman codes. */
 const maxRansShare = 0.985;
 
-/**
- * Where the most frequent symbol has a smaller share than this, rANS is assumed to save 1 %, without
- * computing it.
- */
+/** A most frequent symbol with a smaller share than this makes rANS save an assumed 1 %, without computing it. */
 const minPeakShare = 0.35;
 const flatShare = 0.99;
 
@@ -110,7 +107,7 @@ function ransRow(
   );
 }
 
-/** How many symbols occur in a context, the largest of their counts, and the bits that they leave open. */
+/** Counts the symbols that occur in a context, with the largest of their counts, and the bits that they leave open. */
 function summariseCounts(
   counts: Uint32Array,
   context: number,

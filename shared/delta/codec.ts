@@ -33,7 +33,7 @@ import {
 export interface TensorEstimate extends Estimate {
   /** Expected bytes of the encoding. */
   readonly bytes: number;
-  /** Whether the encoding is expected in mixed bits, which take many times longer to decode than others. */
+  /** True if the encoding is expected in mixed bits, which take many times longer to decode than others. */
   readonly isMixed: boolean;
 }
 
@@ -61,14 +61,14 @@ export interface DeltaCodec {
     declaredBytes: number,
   ): Uint8Array;
   /**
-   * Which references an encoding needs, from its bytes alone.
+   * Returns which references an encoding needs, from its bytes alone.
    * @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN
    */
   requiredReferences(encoded: StoredEncoding): EncodedTensor["against"];
   /** Estimates from a sample how the tensor would be predicted and how long its encoding would be. */
   estimate(header: TensorHeader, bytes: Uint8Array, references?: References): TensorEstimate;
   /**
-   * How many of an encoding's first bytes hold the first `planes` byte planes.
+   * Returns how many of an encoding's first bytes hold the first `planes` byte planes.
    * @param code of byte planes (default) or of fixed planes
    * @throws DELTA_MALFORMED
    */
@@ -85,7 +85,7 @@ export interface DeltaCodec {
     planes: number,
   ): Uint8Array;
   /**
-   * What the first `levels` (1 to 3) fixed planes hold, from a prefix of an encoding in fixed planes.
+   * Decodes the first `levels` (1 to 3) fixed planes from a prefix of an encoding in fixed planes.
    * @throws DELTA_MALFORMED
    */
   decodeFixedLevels(header: TensorHeader, bytes: Uint8Array, levels: number): FixedLevels;
@@ -133,8 +133,8 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
 const repeatsSampleBytes = 2 ** 15;
 
 /**
- * Of integers, masks, short floats and pruned weights, what a general coder or mixed bits make of a sample, where that
- * is shorter than what the numbers tell; undefined for other tensors.
+ * Estimates what a general coder or mixed bits make of a sample of integers, masks, short floats or pruned
+ * weights, where that is shorter than what the numbers tell; undefined for other tensors.
  */
 function repeatsEstimate(
   memory: KernelMemory,

@@ -1,6 +1,6 @@
 /**
- * Extracts the block that two tensors of equal rank have in common, starting at their first elements (such as
- * a last layer with more or fewer classes, MH18), and joins it with the rest again. Pure.
+ * Extracts the block that two tensors of equal rank have in common, and joins it with the rest again. It
+ * starts at their first elements (such as a last layer with more or fewer classes, MH18). Pure.
  */
 
 /** Shape of the common block, or undefined where it holds nothing or the ranks differ. */
@@ -55,7 +55,7 @@ export function extractBlock(
   return out;
 }
 
-/** Everything outside the block, in order. */
+/** Returns everything outside the block, in order. */
 export function extractRest(
   bytes: Uint8Array,
   shape: readonly number[],

@@ -66,7 +66,7 @@ export function decodePiece(
 
 interface Head extends Prediction {
   readonly mean: number;
-  /** Which vectors of scales follow: of rows, columns, inner elements. */
+  /** The vectors of scales that follow: of rows, columns, inner elements. */
   readonly present: readonly [boolean, boolean, boolean];
 }
 

@@ -190,7 +190,7 @@ function decodeOnePiece(
   decodePiece(memory, pieceShape(part, kind, count), { code, bytes, base, previous }, target);
 }
 
-/** Only complete tensors have a low-rank prediction, and only one. */
+/** Decodes a low-rank prediction, which only complete tensors have, and only one. */
 function decodeLowRank(
   memory: KernelMemory,
   part: NumericPart,
@@ -246,7 +246,7 @@ function decodeCommonBlock(
   joinBlock(target, { shape, block, elementBytes: elementBytes(dtype) }, common, rest);
 }
 
-/** Which references an encoding needs, from its bytes alone. @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN */
+/** Returns which references an encoding needs, from its bytes alone. @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN */
 export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): EncodedTensor["against"] {
   const known = checkedCode(code);
   switch (known) {

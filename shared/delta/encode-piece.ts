@@ -135,9 +135,9 @@ function measureScales({ memory, arrays, kind, view }: Piece, prediction: number
 }
 
 interface SymbolCounts {
-  /** By context and symbol. */
+  /** The counts by context and symbol. */
   readonly counts: Uint32Array;
-  /** By context. */
+  /** The totals by context. */
   readonly totals: Uint32Array;
 }
 

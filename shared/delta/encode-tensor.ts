@@ -82,7 +82,7 @@ const maxDerivedShare = 0.95;
 /** One that takes at most this share is not compared with a general coder's and mixed bits. */
 const maxSureShare = 0.1;
 
-/** What follows from the references by content, where that is shorter by enough. */
+/** Encodes what follows from the references by content, where that is shorter by enough. */
 function shorterDerived(
   memory: KernelMemory,
   tensor: Tensor,
@@ -98,12 +98,12 @@ function shorterDerived(
 
 /** Types of so many bytes per number or more are floats and integers; smaller ones have few values. */
 const wideBytes = 2;
-/** Up to this length an estimate tells whether planes are tried; of longer tensors, the low bytes tell. */
+/** The length up to which an estimate tells whether planes are tried; of longer tensors, the low bytes tell. */
 const estimatedBytes = 2 ** 15;
 /** An estimate of planes may be so much too high. */
 const maxEstimateShare = 1.01;
 
-/** Whether the encoding "packed" of a type may be byte planes, so that these need no re-encoding. */
+/** True if the encoding "packed" of a type may be byte planes, so that these need no re-encoding. */
 export function mayPackInPlanes(dtype: DType): boolean {
   return numberKind(dtype) === undefined || planeBytes(dtype) <= wideBytes;
 }

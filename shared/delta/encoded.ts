@@ -8,7 +8,7 @@ import type { Links, NeededReferences } from "./links.js";
 export const encodingCodes = {
   /** The tensor's bytes as they are. */
   raw: 0,
-  /** No bytes: the tensor equals its base. */
+  /** The encoding without bytes: the tensor equals its base. */
   equal: 1,
   /**
    * Huffman-coded symbols of differences from a prediction or of exponents, and the bits that they leave
@@ -47,9 +47,9 @@ export function isEncodingCode(code: number): code is EncodingCode {
 }
 
 /**
- * What a tensor may be encoded against: its base (an ancestor's or a sibling's tensor), and another point of
- * the same training, before or after the base. The prediction is a point on the line through both. Some encodings
- * are coded against more tensors (links.ts).
+ * The tensors that a tensor may be encoded against: its base (an ancestor's or a sibling's tensor), and
+ * another point of the same training, before or after the base. The prediction is a point on the line through
+ * both. Some encodings are coded against more tensors (links.ts).
  */
 export type References = Links<Tensor>;
 
@@ -60,7 +60,7 @@ export interface EncodedTensor {
   readonly against: NeededReferences;
 }
 
-/** How a tensor is predicted: from nothing, by its base, or by base + alpha64/64 · (base − previous). */
+/** The prediction of a tensor: from nothing, by its base, or by base + alpha64/64 · (base − previous). */
 export type Predictor = "none" | "base" | "extrapolated";
 
 export interface EncodeOptions {
@@ -70,17 +70,17 @@ export interface EncodeOptions {
    */
   readonly layout?: "packed" | "planes" | "fixed";
   /**
-   * Whether to look for a low-rank prediction of floats that have a base. It takes several times as long, and
-   * is used where it is smaller. Only with "packed".
+   * True to look for a low-rank prediction of floats that have a base. It takes several times as long, and is
+   * used where it is smaller. Only with "packed".
    */
   readonly lowRank?: boolean;
   /** The highest rank that such a prediction may have; 64, the highest there is, by default. */
   readonly maxRank?: number;
-  /** Whether the encoding may be a general coder's; true unless the reader does not know it. */
+  /** True, the default, if the encoding may be a general coder's; false where the reader does not know it. */
   readonly general?: boolean;
-  /** Whether the encoding may be mixed; true unless the reader does not know it. */
+  /** True, the default, if the encoding may be mixed; false where the reader does not know it. */
   readonly mixed?: boolean;
-  /** Whether the encoding may be derived; true unless the reader does not know it. */
+  /** True, the default, if the encoding may be derived; false where the reader does not know it. */
   readonly derived?: boolean;
 }
 

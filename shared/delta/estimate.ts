@@ -1,6 +1,6 @@
 /**
- * Estimates how a tensor is best predicted and how small it becomes, from a sample of at most 4096 numbers;
- * no encoding is tried on the complete tensor. Deterministic.
+ * Estimates from a sample how a tensor is best predicted and how small it becomes. The sample has at most
+ * 4096 numbers; no encoding is tried on the complete tensor. Deterministic.
  */
 import type { Predictor } from "./encoded.js";
 import { halfToSingle } from "./kernels/plain-lanes.js";
@@ -21,9 +21,9 @@ export const maxSampleNumbers = 4096;
 const maxDifferenceShare = 0.98;
 const maxExtrapolatedShare = 0.995;
 /**
- * Where fewer than `minEqualShare` of the numbers equal their prediction, contexts depend on a number's size.
- * Otherwise they do only if that leaves at most `maxSizedShare` of the bits. `tableBits` is the cost of one symbol
- * of a context in a table.
+ * The least share of numbers that equal their prediction; with fewer, contexts depend on a number's size.
+ * Otherwise they do only if that leaves at most `maxSizedShare` of the bits. `tableBits` is the cost of one
+ * symbol of a context in a table.
  */
 const minEqualShare = 0.1;
 const maxSizedShare = 0.93;
@@ -102,7 +102,7 @@ class Tally {
     this.#open += open;
     this.#total++;
   }
-  /** How many keys occurred. */
+  /** The number of keys that occurred. */
   get used(): number {
     return this.#counts.reduce((used, count) => used + (count > 0 ? 1 : 0), 0);
   }
@@ -129,7 +129,7 @@ interface DifferenceCost {
   readonly bitsPerNumber: number;
   /** Share of the numbers that equal their prediction. */
   readonly equalShare: number;
-  /** Whether differences count units in the last place. */
+  /** True if differences count units in the last place. */
   readonly inUnits: boolean;
 }
 

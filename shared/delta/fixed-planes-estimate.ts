@@ -76,7 +76,7 @@ function viewAsWords(bytes: Uint8Array): Uint32Array {
     : new Uint32Array(bytes.slice().buffer);
 }
 
-/** Where the sample's runs begin; in a small matrix they cover everything. */
+/** Returns where the sample's runs begin; in a small matrix they cover everything. */
 function runsOf(count: number): readonly number[] {
   if (count <= sampleElements)
     return Array.from({ length: Math.ceil(count / runElements) }, (_, i) => i * runElements);

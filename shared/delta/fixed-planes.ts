@@ -56,7 +56,7 @@ export function channelsOf(shape: readonly number[]): number {
   return shape.at(-1)! > 1 ? shape.at(-1)! : shape.at(-2)!;
 }
 
-/** Whether tensors of this type and shape can be stored in fixed planes. */
+/** True if tensors of this type and shape can be stored in fixed planes. */
 export function isFixedKind({ dtype, shape }: TensorHeader): boolean {
   return dtype === "F32" && shape.length >= 2 && !shape.includes(0) && channelsOf(shape) <= segmentElements;
 }
@@ -130,7 +130,7 @@ function readLengths(reader: ByteReader): readonly number[] {
   return Array.from({ length: 1 + fixedPlaneCount }, () => reader.varint());
 }
 
-/** How many of the first bytes hold the first `levels` planes. @throws DELTA_MALFORMED */
+/** Returns how many of the first bytes hold the first `levels` planes. @throws DELTA_MALFORMED */
 export function fixedPrefixBytes(bytes: Uint8Array, levels: number): number {
   const reader = new ByteReader(bytes);
   const lengths = readLengths(reader);
@@ -155,7 +155,7 @@ interface PlanesToOpen {
   readonly shape: readonly number[];
   /** Elements of the matrix. */
   readonly count: number;
-  /** How many planes are read, 1 to 3. */
+  /** The number of planes that are read, 1 to 3. */
   readonly levels: number;
 }
 
@@ -250,7 +250,7 @@ export function decodeFixedPlanes(
 }
 
 /**
- * What the first `levels` (1 to 3) planes hold.
+ * Decodes the first `levels` (1 to 3) planes.
  * @param bytes the encoding, or a prefix that holds these planes
  * @throws DELTA_MALFORMED
  */

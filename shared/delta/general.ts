@@ -10,8 +10,8 @@ import { encodingMalformed } from "./encoding-malformed.js";
 import { roughLog2 } from "./numbers.js";
 
 /**
- * What is coded of an element: itself, its xor with the base's, its difference from the base's as an integer,
- * or its xor where "becomes zero" and 1 have changed places, so that a pruned element takes one symbol.
+ * The coded forms of an element: itself, its xor with the base's, its difference from the base's as an integer, or its
+ * xor where "becomes zero" and 1 have changed places, so that a pruned element takes one symbol.
  */
 const transforms = { none: 0, xor: 1, difference: 2, pruned: 3 } as const;
 const planesFlag = 4;
@@ -38,7 +38,7 @@ const minGain = 0.002;
 
 export interface GeneralSource {
   readonly bytes: Uint8Array;
-  /** As long as `bytes`; undefined: without base. */
+  /** The base's bytes, as long as `bytes`; undefined: without base. */
   readonly base: Uint8Array | undefined;
   /** Bytes of an element: 1, 2, 4 or 8. */
   readonly width: number;
@@ -82,7 +82,7 @@ function levelOf(width: number, byteLength: number): number {
   return width === 1 && byteLength <= goodQualityBytes ? goodQuality : quality;
 }
 
-/** Whether `bytes` need a base. @throws DELTA_MALFORMED */
+/** True if `bytes` need a base. @throws DELTA_MALFORMED */
 export function generalNeedsBase(bytes: Uint8Array): boolean {
   return (formOf(bytes) & 3) !== transforms.none;
 }
@@ -216,12 +216,12 @@ function joinPlanes(planes: Uint8Array, width: number, target: Uint8Array): void
 /** Elements looked at to tell whether a tensor of floats repeats. */
 const probedElements = 1024;
 const probedRun = 32;
-/** By bytes of an element: short floats have few values. */
+/** The largest share of different values by bytes of an element: short floats have few values. */
 const maxDistinctShare = [0, 0, 0.3, 0, 0.9] as const;
 const minPrunedShare = 1 / 64;
 
 /**
- * Whether floats look as if a general coder could gain: many equal numbers, or, against a base, numbers that
+ * True if floats look as if a general coder could gain: many equal numbers, or, against a base, numbers that
  * became zero. Integers may always.
  */
 export function mayRepeat(source: GeneralSource): boolean {
@@ -239,7 +239,7 @@ export function mayRepeat(source: GeneralSource): boolean {
     : prunedWords({ ...source, base }, starts, length) >= minPrunedShare * probed;
 }
 
-/** How many words the probed elements have, of at most four bytes each. */
+/** Counts the different words of the probed elements, of at most four bytes each. */
 function distinctWords({ bytes, width }: GeneralSource, starts: readonly number[], length: number): number {
   const seen = new Set<number>();
   const wordBytes = Math.min(4, width);
@@ -252,7 +252,7 @@ function distinctWords({ bytes, width }: GeneralSource, starts: readonly number[
   return seen.size;
 }
 
-/** How many of the probed elements became zero. */
+/** Counts the probed elements that became zero. */
 function prunedWords(
   { bytes, base, width }: GeneralSource & { readonly base: Uint8Array },
   starts: readonly number[],
@@ -276,7 +276,7 @@ function prunedWords(
 const countedElements = 4096;
 const fewValuesBits = 7.5;
 
-/** Whether a byte below the highest two of the elements has few values, so that byte planes may gain. */
+/** True if a byte below the highest two of the elements has few values, so that byte planes may gain. */
 export function hasFewLowBytes(bytes: Uint8Array, width: number): boolean {
   const count = bytes.length / width;
   const step = Math.max(1, Math.floor(count / countedElements));

@@ -5,7 +5,7 @@
 export const symbolCount = 64;
 /** Bits of the longest code. */
 export const maxCodeLength = 10;
-/** In a row of lengths: the only symbol of its context, which takes no bits. */
+/** The length in a row that marks the only symbol of its context, which takes no bits. */
 export const soleSymbolLength = 11;
 
 const parents = new Int32Array(2 * symbolCount);
@@ -81,7 +81,7 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
   }
 }
 
-/** Whether received lengths form exactly a complete code, or exactly one sole symbol. */
+/** True if received lengths form exactly a complete code, or exactly one sole symbol. */
 export function isCompleteCode(lengths: Uint8Array): boolean {
   let used = 0;
   let sole = 0;
@@ -93,8 +93,8 @@ export function isCompleteCode(lengths: Uint8Array): boolean {
 }
 
 /**
- * What follows a symbol's code: how many bits, of which kind, and what is already known about the number (see
- * assembly/unpack.ts).
+ * The bits that follow a symbol's code: how many, of which kind, and what is already known about the number
+ * (see assembly/unpack.ts).
  */
 export interface SymbolDefinition {
   readonly width: number;

@@ -55,7 +55,9 @@ export interface PieceArrays {
   readonly heap: Heap;
   readonly base: number;
   readonly previous: number;
-  /** In the array of `previous`, which is not needed any more once there is a prediction. */
+  /**
+   * The offset of folded numbers, in the array of `previous`, which is not needed any more once there is a prediction.
+   */
   readonly folded: number;
   readonly child: number;
   readonly prediction: number;

@@ -9,8 +9,8 @@ export const maxReferences = 8;
 export const maxOtherReferences = maxReferences - 2;
 
 /**
- * What one encoding is coded against, in order: the base; the tensor before the base; others, which are only there
- * together with the first two. All are absent where its own bytes are enough.
+ * The references of one encoding, in order: the base; the tensor before the base; others, which are only
+ * there together with the first two. All are absent where its own bytes are enough.
  */
 export interface Links<Reference> {
   readonly base?: Reference | undefined;
@@ -18,7 +18,7 @@ export interface Links<Reference> {
   readonly others?: readonly Reference[] | undefined;
 }
 
-/** Which references a decoder needs: `others` counts those after the first two. */
+/** The references that a decoder needs: `others` counts those after the first two. */
 export interface NeededReferences {
   readonly base: boolean;
   readonly previous: boolean;
@@ -69,12 +69,12 @@ export async function mapLinks<From, To>(
   };
 }
 
-/** How many references a decoder needs, counted from the first. */
+/** Counts the references that a decoder needs, from the first. */
 export function neededCount({ base, previous, others = 0 }: NeededReferences): number {
   return others > 0 ? 2 + others : previous ? 2 : base ? 1 : 0;
 }
 
-/** Those of the links that a decoder needs; undefined where one of them is absent. */
+/** Returns those of the links that a decoder needs; undefined where one of them is absent. */
 export function neededLinks<Reference>(
   links: Links<Reference>,
   needed: NeededReferences,
@@ -84,7 +84,7 @@ export function neededLinks<Reference>(
   return own.length < count ? undefined : linksTo(own.slice(0, count));
 }
 
-/** What several encodings need together. */
+/** Joins the needs of several encodings. */
 export function unionOfNeeds(all: readonly NeededReferences[]): NeededReferences {
   const others = Math.max(0, ...all.map((each) => each.others ?? 0));
   return {

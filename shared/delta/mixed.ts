@@ -1,21 +1,21 @@
 /**
- * Integers, short floats and masks, coded bit by bit with probabilities mixed from what surrounds an element: for
- * types whose values repeat, follow each other, or have few values (docs/codec.md, "Mixed bits"). Slow, and smaller
- * than general coders. Bytes: flags u8 ‖ range coder's stream.
+ * Codes integers, short floats and masks bit by bit, with probabilities mixed from what surrounds an element.
+ * It is for types whose values repeat, follow each other, or have few values (docs/codec.md, "Mixed bits").
+ * Slow, and smaller than general coders. Bytes: flags u8 ‖ range coder's stream.
  */
 import { encodingMalformed } from "./encoding-malformed.js";
 import { BitCells, MixedBitsReader, MixedBitsWriter, MixedBytes, type MixedBits } from "./mixing-model.js";
 
 /**
- * What is coded of an element, and how: its difference from the base's element; from the element before it; first
- * whether it is the expected one; first whether it is one of those that were there lately; with the base's element
- * as a context.
+ * The flags for what is coded of an element, and how: its difference from the base's element; from the
+ * element before it; first whether it is the expected one; first whether it is one of those that were there
+ * lately; with the base's element as a context.
  */
 export const mixedFlags = { fromBase: 1, fromBefore: 2, expected: 4, recent: 8, base: 16 } as const;
 const allFlags = 31;
 
 export interface MixedSource {
-  /** Of the element 1, 2, 4 or 8 bytes. */
+  /** The size of an element: 1, 2, 4 or 8 bytes. */
   readonly width: number;
   /** Elements of a row: the element above is a context. */
   readonly columns: number;
@@ -293,7 +293,7 @@ export function writeMixed(
   return out;
 }
 
-/** Whether `bytes` need a base. @throws DELTA_MALFORMED */
+/** True if `bytes` need a base. @throws DELTA_MALFORMED */
 export function mixedNeedsBase(bytes: Uint8Array): boolean {
   return (flagsOf(bytes) & (mixedFlags.fromBase | mixedFlags.base)) !== 0;
 }
@@ -363,7 +363,7 @@ interface Trial {
   readonly length: number;
 }
 
-/** What each way makes of a part of the tensor, shortest first. */
+/** Tries what each way makes of a part of the tensor, shortest first. */
 function tryWays(
   bytes: Uint8Array,
   source: MixedSource,
@@ -382,7 +382,7 @@ export function encodeMixed(bytes: Uint8Array, source: MixedSource, limit: numbe
   if (bytes.length === 0 || bytes.length > maxBytesOf(source.width)) return undefined;
   const maxLength = bytes.length <= smallBytes ? limit - 1 : Math.floor((1 - minShare) * limit);
   const all = waysOf(source.base);
-  // Where hardly anything is left to code, a short sample shows little, and coding takes little time.
+  // A short sample shows little where hardly anything is left to code, and coding takes little time.
   const isSparse = sparseShare * limit < bytes.length;
   const ways = isSparse ? all.filter((way) => (way & expected) !== 0) : all;
   let trials: readonly Trial[] = ways.map((way) => ({ way, length: 0 }));

@@ -4,7 +4,7 @@
  */
 import { dtypeBits, type DType } from "../tensor/dtype.js";
 
-/** How a type's numbers become 32-bit lanes. */
+/** The form in which a type's numbers become 32-bit lanes. */
 export interface NumberKind {
   /** Kernel kind of `widen` and `narrow`; 0: the lanes are the bytes. */
   readonly widening: number;

@@ -20,7 +20,7 @@ import type { NumberKind, View } from "./numbers.js";
 import type { Scales } from "./scales.js";
 import type { Alphabet } from "./symbol-definitions.js";
 
-/** By the lowest two bits of a piece's flags. */
+/** The predictors by the lowest two bits of a piece's flags. */
 export const predictors: readonly Predictor[] = ["none", "base", "extrapolated"];
 
 /** The other bits of a piece's flags. */
@@ -32,7 +32,7 @@ export const maxAlpha64 = 256;
 export interface Prediction {
   readonly predictor: Predictor;
   readonly alpha64: number;
-  /** Whether differences count units in the last place, without regard to a number's size. */
+  /** True if differences count units in the last place, without regard to a number's size. */
   readonly inUnits: boolean;
 }
 
@@ -139,8 +139,8 @@ export function computeContexts(
   const { i32 } = arrays.heap;
   const hasExponents = mapping.alphabet === "exponents";
   const sign = hasExponents ? -1 : 1;
-  // In units in the last place a difference of 2^(q/4) from a number of exponent e is 2^(q/4 - e + 150);
-  // symbol-definitions.ts defines which magnitudes a context stands for.
+  // The centre of the contexts: in units in the last place, a difference of 2^(q/4) from a number of exponent
+  // e is 2^(q/4 - e + 150); symbol-definitions.ts defines which magnitudes a context stands for.
   const centre = hasExponents
     ? 4 * (mapping.emax - 127) + 8 - mean
     : mean + 16 + (mapping.exponentMask > 0 ? 600 - 4 * mapping.shift : 0);
@@ -170,14 +170,14 @@ export function computeContexts(
   );
 }
 
-/** How a coded piece is predicted, from its bytes alone. @throws DELTA_MALFORMED */
+/** Returns how a coded piece is predicted, from its bytes alone. @throws DELTA_MALFORMED */
 export function predictorOf(bytes: Uint8Array): Predictor {
   const predictor = predictors[(bytes[0] ?? 3) & 3];
   if (predictor === undefined) throw encodingMalformed("its flags name no predictor");
   return predictor;
 }
 
-/** Which references a predictor reads. */
+/** Returns which references a predictor reads. */
 export function referencesOf(predictor: Predictor): EncodedTensor["against"] {
   return { base: predictor !== "none", previous: predictor === "extrapolated" };
 }

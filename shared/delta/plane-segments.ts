@@ -53,7 +53,7 @@ export function encodeSegment(
 /** Estimated cost of a symbol in a table, and of a segment beyond its symbols and table, in bits. */
 const shareBits = 5;
 const segmentBits = 16 * 8;
-/** Of a plane that is stored raw, beyond its bytes. */
+/** The bits of a plane that is stored raw, beyond its bytes. */
 const rawSegmentBits = 4 * 8;
 
 /** Returns undefined where coding does not pay. */
@@ -101,8 +101,8 @@ const counts = new Uint32Array(2 * alphabetSize);
 const logarithms = Float64Array.from({ length: countedElements + 1 }, (_, count) => roughLog2(count));
 
 /**
- * About how many bits the planes of elements of `width` bytes take, against a base or without: the entropy of each
- * plane's bytes in a sample, and its table.
+ * Estimates how many bits the planes of elements of `width` bytes take, against a base or without: the
+ * entropy of each plane's bytes in a sample, and its table.
  */
 export function estimatePlanes(bytes: Uint8Array, base: Uint8Array | undefined, width: number): number {
   const count = bytes.length / width;
@@ -167,7 +167,7 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
   return segments;
 }
 
-/** From this frequency of symbol 0 on (of 2048), the kernel that predicts it is faster. */
+/** The frequency of symbol 0 (of 2048) from which on the kernel that predicts it is faster. */
 const mostlyZero = 1600;
 
 /** A coded segment with its table read: frequencies by context, and the stream. */
@@ -195,7 +195,10 @@ function hasRow(row: Uint16Array | undefined): boolean {
 /** The kernels' memory for decoding one segment of every plane. */
 export interface SegmentMemory {
   readonly memory: KernelMemory;
-  /** Its contexts (`state`) are overwritten; its array for streams must hold those of all planes together. */
+  /**
+   * The memory of planes: its contexts (`state`) are overwritten; its array for streams must hold those of
+   * all planes together.
+   */
   readonly arrays: PlaneArrays;
   /** Elements of the segment. */
   readonly length: number;
@@ -241,7 +244,7 @@ export function decodeSegments(
   }
 }
 
-/** Whether a segment has frequencies for every context that may occur. */
+/** True if a segment has frequencies for every context that may occur. */
 function hasAllRows({ rows }: CodedSegment, canBeTouched: boolean): boolean {
   return hasRow(rows[0]) && (!canBeTouched || hasRow(rows[1]));
 }

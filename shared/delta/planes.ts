@@ -59,12 +59,12 @@ export function encodePlanes(
   return all.finish();
 }
 
-/** Whether `bytes` need a base. */
+/** True if `bytes` need a base. */
 export function planesNeedBase(bytes: Uint8Array): boolean {
   return bytes[0] === 1;
 }
 
-/** How many of the first bytes hold the first `planes` planes. @throws DELTA_MALFORMED */
+/** Returns how many of the first bytes hold the first `planes` planes. @throws DELTA_MALFORMED */
 export function planesPrefixBytes(bytes: Uint8Array, width: number, planes: number): number {
   const reader = new ByteReader(bytes);
   const lengths = readLengths(reader, width);

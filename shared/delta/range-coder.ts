@@ -1,6 +1,6 @@
 /**
- * Adaptive binary range coder (as in LZMA: 11-bit probabilities, carry by cache) for side information: scales
- * and tables, a small part of an encoding, coded without tables of their own. Does not depend on tensors.
+ * Codes side information (scales and tables) by an adaptive binary range coder, as in LZMA. It has 11-bit probabilities
+ * and carry by cache; a small part of an encoding is coded without tables of its own. Does not depend on tensors.
  */
 const probabilityBits = 11;
 const adaptation = 4;

@@ -1,6 +1,6 @@
 /**
- * Magnitudes of differences by row, column and inner element, in quarter octaves relative to the tensor's
- * mean: the encoder measures them, and the decoder reads them. Does not depend on streams.
+ * Codes magnitudes of differences by row, column and inner element, in quarter octaves relative to the
+ * tensor's mean. The encoder measures them, and the decoder reads them. Does not depend on streams.
  */
 import { quarterOctaves, roughLog2, type View } from "./numbers.js";
 

@@ -1,6 +1,7 @@
 /**
- * The data before the streams of a piece in `packed` or `rans`: scales and, for contexts whose symbols do
- * not occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
+ * Reads and writes the data before the streams of a piece in `packed` or `rans`. Those are scales and, for
+ * contexts whose symbols do not occur as often as expected, tables. All of it is range-coded, and bounded and
+ * checked when it is read.
  */
 import { frequencyTotal } from "./frequencies.js";
 import { isCompleteCode, soleSymbolLength, symbolCount } from "./huffman.js";
@@ -27,7 +28,7 @@ export interface SideInformation {
   readonly frequencies: OwnTables<Uint16Array>;
 }
 
-/** Without vectors and tables a coder writes only zeros, which it drops at the end. */
+/** The side information without vectors and tables: a coder would write only zeros, which it drops at the end. */
 const nothing = new Uint8Array();
 
 export function writeSideInformation({ scales, lengths, frequencies }: SideInformation): Uint8Array {
@@ -46,12 +47,12 @@ export function writeSideInformation({ scales, lengths, frequencies }: SideInfor
   return coder.finish();
 }
 
-/** What a piece's head states about its side information. */
+/** The statements of a piece's head about its side information. */
 export interface SideInformationHead {
   readonly mean: number;
-  /** Which vectors of scales were sent: of rows, columns, inner elements. */
+  /** The vectors of scales that were sent: of rows, columns, inner elements. */
   readonly present: readonly [boolean, boolean, boolean];
-  /** Whether tables are of frequencies (rANS), not of code lengths (Huffman). */
+  /** True if tables are of frequencies (rANS), not of code lengths (Huffman). */
   readonly usesRans: boolean;
 }
 

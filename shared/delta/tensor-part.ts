@@ -1,6 +1,5 @@
 /**
- * A tensor or a part of one as the encoder and the decoder see it, with references of the same shape; and how
- * a tensor is cut into parts. Pure.
+ * Cuts a tensor into parts, as the encoder and the decoder see it. Each part has references of the same shape. Pure.
  */
 import { StemmaError } from "../errors.js";
 import { dtypeBits, tensorByteLength, type DType } from "../tensor/dtype.js";
@@ -143,7 +142,7 @@ export function blockPart(
   };
 }
 
-/** What is outside the common block, as a part without references. */
+/** Returns the bytes outside the common block, as a part without references. */
 export function remainderPart(dtype: DType, bytes: number): TensorPart {
   return { dtype, shape: [bytes / elementBytes(dtype)], base: undefined, previous: undefined };
 }

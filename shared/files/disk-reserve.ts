@@ -1,5 +1,5 @@
 /**
- * A small file that reserves disk space: on a full disk it is removed, so that a command that frees space
+ * Reserves disk space by a small file. On a full disk it is removed, so that a command that frees space
  * (retiring, collecting) can take the lock and write its few bytes. Uses node:fs directly, as the lock does.
  * Losing the reserve does no harm.
  */

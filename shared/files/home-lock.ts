@@ -81,7 +81,7 @@ function listen(path: string): Promise<Server> {
   });
 }
 
-/** Whether a process listens on a socket. It need not be idle: the kernel accepts the connection. */
+/** True if a process listens on a socket. It need not be idle: the kernel accepts the connection. */
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection(path);
@@ -94,7 +94,7 @@ function isListening(path: string): Promise<boolean> {
   });
 }
 
-/** Whether a holder is alive; `unknown` where it is on another machine. */
+/** Finds out whether a holder is alive; `unknown` where it is on another machine. */
 async function holderState(
   holder: LockHolder,
   self: LockHolder,
@@ -152,7 +152,7 @@ function locked(home: string, holder: LockHolder, state: "alive" | "unknown", pa
       );
 }
 
-/** Whether a process listens on the socket that belongs to a claim by its name, whatever its content is. */
+/** True if a process listens on the socket that belongs to a claim by its name, whatever its content is. */
 async function isListeningFor(folder: string, claim: string): Promise<boolean> {
   const socket = join(folder, `${claim.slice(0, -claimSuffix.length)}.sock`);
   return Buffer.byteLength(socket) <= maxSocketPathBytes && (await isListening(socket));

@@ -1,7 +1,7 @@
 /**
- * The file port in memory, with the semantics of a POSIX file system: folders must exist, open files stay readable
- * after they are removed or replaced, links resolve. Where the bytes of a file are is the caller's: simulated devices
- * share them (agent/simulation/pooled-content.ts), tests keep them in one array.
+ * Implements the file port in memory, with the semantics of a POSIX file system. Folders must exist, open
+ * files stay readable after they are removed or replaced, links resolve. Where the bytes of a file are is the
+ * caller's: simulated devices share them (agent/simulation/pooled-content.ts), tests keep them in one array.
  */
 // Async without await: what is wrong rejects, as it does on a disk.
 /* eslint-disable @typescript-eslint/require-await */
@@ -26,7 +26,7 @@ export interface LinkInMemory {
 }
 export type NodeInMemory<F extends FileInMemory> = F | FolderInMemory<F> | LinkInMemory;
 
-/** How the bytes of files are kept. */
+/** The storage for the bytes of files. */
 export interface FileContents<F extends FileInMemory> {
   /** An empty file. */
   make(): F;
@@ -96,7 +96,7 @@ class FileOpenInMemory<F extends FileInMemory> implements OpenFile {
     private readonly file: F,
     private readonly path: string,
     private readonly contents: FileContents<F>,
-    /** Undefined: opened for reading only. */
+    /** The clock for writing; undefined: opened for reading only. */
     private readonly now: (() => number) | undefined,
   ) {}
   #check(action: string, writing: boolean): void {

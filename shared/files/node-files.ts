@@ -27,7 +27,7 @@ const flags: Readonly<Record<OpenMode, number>> = {
   read: constants.O_RDONLY,
   update: constants.O_RDWR,
   create: constants.O_RDWR | constants.O_CREAT | constants.O_EXCL,
-  // Not O_APPEND: Linux ignores positions on files opened with it.
+  // The flags of an appender leave out O_APPEND: Linux ignores positions on files opened with it.
   append: constants.O_RDWR | constants.O_CREAT,
 };
 

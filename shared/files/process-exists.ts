@@ -1,4 +1,4 @@
-/** Whether a process of this machine runs, also one of another user. */
+/** Checks whether a process of this machine runs, also one of another user. */
 import { systemCode } from "./file-error.js";
 
 export function processExists(pid: number): boolean {

@@ -11,7 +11,7 @@ import { fileError, systemCode } from "./file-error.js";
 import { NodeOpenFile } from "./node-files.js";
 
 export interface RegularFileOptions {
-  /** Whether a symbolic link stands for the file that it points at; else it is refused. */
+  /** True if a symbolic link stands for the file that it points at; else it is refused. */
   readonly followLinks: boolean;
 }
 

@@ -1,10 +1,10 @@
 /**
- * Who caused a fact, and how they reached the store. Facts that a person or a token causes carry it as `by`; facts
- * that devices and rules cause do not. Pure. (docs/formats.md, "Facts")
+ * Defines who caused a fact, and how they reached the store. Facts that a person or a token causes carry it
+ * as `by`; facts that devices and rules cause do not. Pure. (docs/formats.md, "Facts")
  */
 
 /**
- * How a caller reaches a store: a command that opened it, the local socket of the server or agent, the server's HTTP
+ * The ways to a store: a command that opened it, the local socket of the server or agent, the server's HTTP
  * port; or, on a device, an order of its server.
  */
 export const callerPaths = ["command", "socket", "http", "server"] as const;
@@ -26,7 +26,7 @@ export interface Caller {
 /** Max length of each text of a caller, in characters. */
 export const maxCallerText = 256;
 
-/** For example "ann@workshop (command)" or "http-token, admin (http), as ann@laptop". */
+/** Describes a caller, for example "ann@workshop (command)" or "http-token, admin (http), as ann@laptop". */
 export function describeCaller(by: Caller | string): string {
   // Older facts have a text, as the person named themselves.
   if (typeof by === "string") return by;
@@ -34,7 +34,7 @@ export function describeCaller(by: Caller | string): string {
   return `${who}${role === undefined ? "" : `, ${role}`} (${through})${claims === undefined ? "" : `, as ${claims}`}`;
 }
 
-/** Who caused a fact, as listings show it. */
+/** Returns the causer of a fact, as listings show it. */
 export function byOf({ by }: { readonly by?: Caller | string | undefined }): { readonly by?: string } {
   return by === undefined ? {} : { by: describeCaller(by) };
 }

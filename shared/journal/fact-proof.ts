@@ -7,7 +7,7 @@ import { logLeaf, toHash, verifyConsistency, verifyInclusion, type LogRoot } fro
 
 export interface FactProof {
   readonly position: number;
-  /** As it is in the journal; null where it has the hash of a secret. */
+  /** The fact as it is in the journal; null where it has the hash of a secret. */
   readonly fact: string | null;
   readonly leaf: Hash;
   /** The journal of so many facts, in which it is proven to be. */
@@ -15,11 +15,11 @@ export interface FactProof {
   readonly inclusion: readonly Hash[];
   /** A head of at least as many facts. */
   readonly head: SignedHead;
-  /** That `log` is the start of the journal with this head. */
+  /** The proof that `log` is the start of the journal with this head. */
   readonly consistency: readonly Hash[];
 }
 
-/** Does not check the head's signature (`verifyHead`). @throws JOURNAL_DIFFERS */
+/** Checks the proof, but not the head's signature (`verifyHead`). @throws JOURNAL_DIFFERS */
 export function checkFactProof({ position, fact, leaf, log, inclusion, head, consistency }: FactProof): void {
   if (fact !== null && toHash(logLeaf(Buffer.from(fact, "utf8"))) !== leaf)
     throw differs(`the fact ${position} is not the one that was proven: its hash is another`);

@@ -61,7 +61,7 @@ interface PendingAppend {
 /** A group is written in one call and has at most this many bytes, unless one append has more. */
 const maxGroupBytes = 8 * 1024 * 1024;
 
-/** What openJournal passes to the journal that it opens. */
+/** The parts that openJournal passes to the journal that it opens. */
 interface OpenedParts<F> {
   readonly files: Files;
   readonly folder: string;
@@ -392,7 +392,7 @@ const maxRecentBytes = 1024 * 1024;
  * every receipt that proves it.
  */
 class RecentEntries {
-  /** By position, oldest first. */
+  /** The entries by position, oldest first. */
   readonly #entries = new Map<number, Uint8Array>();
   #bytes = 0;
 
@@ -407,7 +407,7 @@ class RecentEntries {
     }
   }
 
-  /** Undefined: read it from the disk. */
+  /** Returns an entry; undefined: read it from the disk. */
   get(position: number): Uint8Array | undefined {
     return this.#entries.get(position);
   }

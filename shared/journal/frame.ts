@@ -1,6 +1,6 @@
 /**
- * How entries are stored in a segment file of the journal, and how damage is distinguished from a torn tail.
- * Pure. (docs/formats.md, "Journal")
+ * Encodes entries in a segment file of the journal, and distinguishes damage from a torn tail. Pure.
+ * (docs/formats.md, "Journal")
  *
  * Segment (format 1): header of 64 bytes = "STEMMAJL", format u32, crc u32 of the rest of the header,
  * position of its first entry u64, chain hash before it, zeros. Then frames: magic u32, payload length
@@ -124,7 +124,7 @@ export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
   };
 }
 
-/** Where the next complete frame begins, from `from` on; undefined where there is none. */
+/** Returns where the next complete frame begins, from `from` on; undefined where there is none. */
 export function nextFrameOffset(bytes: Uint8Array, from: number): number | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = buffer.indexOf(frameMagic, from); at !== -1; at = buffer.indexOf(frameMagic, at + 1))
@@ -133,7 +133,7 @@ export function nextFrameOffset(bytes: Uint8Array, from: number): number | undef
 }
 
 /**
- * Whether the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a
+ * True if the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a
  * later group after `from`, because a group is written only once the one before it is durable.
  */
 export function laterGroupExists(bytes: Uint8Array, from: number, position: number): boolean {

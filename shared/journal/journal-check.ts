@@ -30,7 +30,7 @@ export class JournalCheck<Head extends JournalHead> {
     this.#compare();
   }
 
-  /** After the last fact: heads that are not of this journal, among them those of a longer one. */
+  /** Returns, after the last fact, the heads that are not of this journal, among them those of a longer one. */
   different(): readonly Head[] {
     const longer = [...this.#heads].flatMap(([length, heads]) => (length > this.length ? heads : []));
     return [...this.#different, ...longer].sort((a, b) => a.length - b.length);

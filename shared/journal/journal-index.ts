@@ -1,5 +1,5 @@
 /**
- * What an opened journal keeps of each entry in memory: its leaf hash in the Merkle tree, and where its frame
+ * Keeps in memory, for each entry of an opened journal, its leaf hash in the Merkle tree, and where its frame
  * begins. With it, proofs read one entry at most, however long the journal is.
  */
 import type { Hash } from "../tensor/tensor.js";

@@ -6,7 +6,7 @@ import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
 
 export interface JournalEntry<F = Fact> {
-  /** From 0. */
+  /** The position, from 0. */
   readonly position: number;
   readonly fact: F;
   /** H(previous chain ‖ entry bytes). */
@@ -30,7 +30,7 @@ export interface SignedHead extends JournalHead {
 export interface HeadSigner {
   readonly publicKey: string;
   sign(message: Uint8Array): string;
-  /** When given, the head found on disk is checked on opening (HEAD_SIGNATURE_INVALID): is this key its server's? */
+  /** Checks the head found on disk on opening, when given (HEAD_SIGNATURE_INVALID): is this key its server's? */
   verify?(message: Uint8Array, signature: string, publicKey: string): boolean;
 }
 
@@ -40,7 +40,7 @@ export interface FactCodec<F> {
   decode(bytes: Uint8Array): F;
 }
 
-/** What opening found and repaired. */
+/** The result of opening: what was found and repaired. */
 export interface JournalOpening {
   /** Number of entries. */
   readonly length: number;
@@ -83,7 +83,7 @@ export interface Journal<F = Fact> {
    * The durable entries from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening
    */
   entries(from?: number): AsyncIterable<JournalEntry<F>>;
-  /** Over durable entries only. */
+  /** Returns the head over durable entries only. */
   head(): JournalHead;
   /** @throws KEY_INVALID when the journal was opened without a signer */
   signedHead(): SignedHead;

@@ -50,7 +50,7 @@ export interface LoadedJournal {
   readonly length: number;
   readonly chain: Hash;
   readonly index: JournalIndex;
-  /** Where the last complete append ends in the last segment. */
+  /** The end of the last complete append in the last segment. */
   readonly lastSegmentBytes: number;
   /** The bytes after it in the last segment, which were never acknowledged. */
   readonly torn: Uint8Array;
@@ -74,7 +74,7 @@ class Loader {
   #length = 0;
   #chain = hashBytes(firstChain);
   readonly index = new JournalIndex();
-  /** Whether the entries reached the length that the head states, and chain and root agreed with it. */
+  /** True if the entries reached the length that the head states, and chain and root agreed with it. */
   #hasReachedHead = false;
 
   constructor(folder: string, head: KeptHead | undefined) {
@@ -118,7 +118,7 @@ class Loader {
     let at = end;
     let position = this.#length;
     let chain = this.#chain;
-    // How many entries of the current append must still follow.
+    // The number of entries of the current append must still follow.
     for (let following = 0; at < bytes.length;) {
       const frame = frameAt(bytes, at);
       if (frame === undefined) break;

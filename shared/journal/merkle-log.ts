@@ -1,7 +1,7 @@
 /**
- * The hashes of RFC 6962's tree over a growing list of byte strings (section 2.1), and the checks of proofs
- * about it: that an entry is in a list, and that one list is the start of another. merkle-tree.ts makes the
- * proofs. Pure; does not depend on the journal.
+ * Computes the hashes of RFC 6962's tree over a growing list of byte strings (section 2.1), and checks proofs
+ * about it. Those show that an entry is in a list, and that one list is the start of another. merkle-tree.ts
+ * makes the proofs. Pure; does not depend on the journal.
  */
 import { Sha256, hashBytes } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -9,7 +9,7 @@ import type { Hash } from "../tensor/tensor.js";
 const leafTag = new Uint8Array([0]);
 const nodeTag = new Uint8Array([1]);
 
-/** H(0x00 ‖ entry). */
+/** Returns the leaf hash H(0x00 ‖ entry). */
 export function logLeaf(entry: Uint8Array): Uint8Array {
   return new Sha256().update(leafTag).update(entry).digestBytes();
 }
@@ -25,9 +25,7 @@ export interface LogRoot {
   readonly root: Hash;
 }
 
-/**
- * What an inclusion proof shows: the entry with this leaf hash is at `position` in a log of `length` entries.
- */
+/** The statement of an inclusion proof: the entry with this leaf hash is at `position` in a log of `length` entries. */
 export interface Inclusion extends LogRoot {
   readonly leaf: Uint8Array;
   readonly position: number;
@@ -37,7 +35,7 @@ export interface Inclusion extends LogRoot {
 const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
 /**
- * Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries (RFC 9162
+ * True if `proof` leads from the leaf hash at `position` to the root of a log of `length` entries (RFC 9162
  * section 2.1.3.2, the same tree). Bounded by the proof's own length.
  * @public A program that holds a proof of the journal checks it with this function (docs/formats.md).
  */
@@ -62,7 +60,7 @@ export function verifyInclusion({ leaf, position, length, proof, root }: Inclusi
   return last === 0 && toHash(hash) === root;
 }
 
-/** What a consistency proof shows: the log `from` is the start of the log `to`. */
+/** The statement of a consistency proof: the log `from` is the start of the log `to`. */
 export interface Consistency {
   readonly from: LogRoot;
   readonly to: LogRoot;
@@ -70,7 +68,7 @@ export interface Consistency {
 }
 
 /**
- * Whether `proof` shows that the first entries of the log `to` are exactly those of the log `from` (RFC 9162
+ * True if `proof` shows that the first entries of the log `to` are exactly those of the log `from` (RFC 9162
  * section 2.1.4.2). An empty log is the start of every log, and a log of itself; both have an empty proof.
  * Bounded by the proof's own length.
  * @public A program that holds two heads of the journal checks them with this function (docs/formats.md).

@@ -1,6 +1,6 @@
 /**
- * RFC 6962's tree over a growing list of leaf hashes, kept in memory, so that roots and proofs of any length
- * of the list cost O(log n). 34 bytes for each leaf: the hashes of small subtrees are computed again from their
+ * Keeps RFC 6962's tree over a growing list of leaf hashes in memory. So roots and proofs of any length of
+ * the list cost O(log n). 34 bytes for each leaf: the hashes of small subtrees are computed again from their
  * leaves. Pure; merkle-log.ts checks the proofs.
  */
 import type { Hash } from "../tensor/tensor.js";

@@ -1,6 +1,6 @@
 /**
- * What a device reads of a fact of the server's journal that was proven to it. Pure. The server's own codec
- * (`server/repository/state/fact-codec.ts`) checks more; a device needs these two types only.
+ * Reads what a device needs of a fact of the server's journal that was proven to it. Pure. The server's own
+ * codec (`server/repository/state/fact-codec.ts`) checks more; a device needs these two types only.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { readShortHash } from "./short-hash.js";
@@ -17,7 +17,7 @@ export type ProvenFactContent =
   /** Facts from `position` on may be lost. */
   | { readonly type: "restored"; readonly position: number };
 
-/** Undefined for bytes that are neither of these facts. */
+/** Reads a proven fact; undefined for bytes that are neither of these facts. */
 export function readProvenFact(entry: Uint8Array): ProvenFactContent | undefined {
   let fact: Readonly<Record<string, unknown>>;
   try {

@@ -30,7 +30,7 @@ export interface SalvagedEntries {
   readonly later: readonly Uint8Array[];
   /** Number of places where something that was written cannot be read, or is missing. */
   readonly gaps: number;
-  /** Whether chain and length agree with the head; undefined without a readable head. */
+  /** True if chain and length agree with the head; undefined without a readable head. */
   readonly agreesWithHead: boolean | undefined;
 }
 
@@ -86,7 +86,7 @@ class DamagedReader {
   }
 
   /**
-   * Whether a segment begins where the entries so far end. A damaged header is known from its place.
+   * True if a segment begins where the entries so far end. A damaged header is known from its place.
    * @throws JOURNAL_FORMAT_UNKNOWN where the segment has no entry that this program can read
    */
   #continues(bytes: Uint8Array, first: number, path: string): boolean {

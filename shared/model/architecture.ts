@@ -183,7 +183,7 @@ function checkWeights(
   });
 }
 
-/** Whether a shape agrees with the configuration's. */
+/** True if a shape agrees with the configuration's. */
 export function fitsForm(shape: readonly number[], form: WeightForm): boolean {
   return (
     form.shape === undefined ||
@@ -193,8 +193,8 @@ export function fitsForm(shape: readonly number[], form: WeightForm): boolean {
 }
 
 /**
- * For each weight of an architecture its slot in the leaf table: canonical path, header, layer and weight
- * index.
+ * Returns for each weight of an architecture its slot in the leaf table: canonical path, header, layer and
+ * weight index.
  */
 export function weightSlots(architecture: Architecture): readonly (TensorHeader & {
   readonly path: string;

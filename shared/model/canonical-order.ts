@@ -1,7 +1,7 @@
 /**
- * Canonical order of a graph of layer calls: inputs first in the model's input order, then topological, by
- * the first visit of a walk from the outputs, in their order, through the input slots, in theirs. Slots and
- * outputs are ordered, so there are no ties, and neither configuration nor the order of a file matters.
+ * Puts a graph of layer calls into canonical order. Inputs come first in the model's input order, then topological, by
+ * the first visit of a walk from the outputs, in their order, through the input slots, in theirs. Slots and outputs are
+ * ordered, so there are no ties, and neither configuration nor the order of a file matters.
  */
 export interface OrderedCall {
   readonly className: string;

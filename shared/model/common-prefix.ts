@@ -1,6 +1,7 @@
 /**
- * The common prefix of two architectures: the layers that both have after the same layers (EvoStore, Algorithm
- * 1), and which weights of one belong to which of the other. Layers are matched by identity, never by position.
+ * Finds the common prefix of two architectures: the layers that both have after the same layers (EvoStore,
+ * Algorithm 1). It also finds which weights of one belong to which of the other. Layers are matched by
+ * identity, never by position.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { layerIdentities } from "./layer-identity.js";
@@ -14,7 +15,7 @@ export interface CommonPrefix {
   readonly weights: readonly { readonly child: string; readonly ancestor: string }[];
 }
 
-/** What a child can take over from an ancestor. */
+/** Finds what a child can take over from an ancestor. */
 export function commonPrefix(child: Architecture, ancestor: Architecture): CommonPrefix {
   const ancestors = new Map<Hash, number>();
   layerIdentities(ancestor).forEach((identity, layer) => {

@@ -19,10 +19,10 @@ export interface EnvironmentVerdict {
     readonly here: string | undefined;
   }[];
 }
-/** What to do about a verdict. */
+/** The action on a verdict. */
 export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
 
-/** What is known of a machine and its software; unknown fields are left out. */
+/** The known facts of a machine and its software; unknown fields are left out. */
 export interface EnvironmentFacts {
   /**
    * "wasm", "native", "cuda", "external" where another program of the device trained, or "none" where nothing was
@@ -114,7 +114,7 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
   }
 }
 
-/** Whether a field states how a training was run, not where: wasm gives the same bits with every number of threads. */
+/** True if a field states how a training was run, not where: wasm gives the same bits with every number of threads. */
 const isSettingOfRun = (field: string, backend: string | undefined): boolean =>
   field === "threads" && backend === "wasm";
 

@@ -1,7 +1,7 @@
 /**
- * What of a layer's configuration matters for inheriting its weights: everything that decides what the layer
- * computes from them. How they were first filled, and what only acts in training, is left out, and the forms
- * in which different tools write one setting are made one. Pure.
+ * Keeps what of a layer's configuration matters for inheriting its weights: everything that decides what the
+ * layer computes from them. How they were first filled, and what only acts in training, is left out, and the
+ * forms in which different tools write one setting are made one. Pure.
  */
 import type { CanonicalValue } from "./canonical-json.js";
 import type { LeafLayer } from "./model.js";

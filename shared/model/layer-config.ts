@@ -1,12 +1,11 @@
 /**
- * Checks and cleans the configuration of a layer that came from outside: only known keys with values of the
- * right kind are kept; names and freezing are dropped, as they are not part of a model's identity. Does not
- * depend on the graph.
+ * Checks and cleans the configuration of a layer that came from outside. Only known keys with values of the right kind
+ * are kept; names and freezing are dropped, as they are not part of a model's identity. Does not depend on the graph.
  */
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
 
 export type ConfigFail = (reason: string) => never;
-/** Whether a value is allowed for a key. */
+/** True if a value is allowed for a key. */
 type Check = (value: Json) => boolean;
 
 const maxExtent = 2 ** 31 - 1;
@@ -73,7 +72,7 @@ const either =
 const extents = either(positive, listOf(positive, 3));
 const padding = either(oneOf("valid", "same", "causal"), whole, listOf(either(whole, listOf(whole, 2)), 3));
 
-/** What newer Keras writes in addition to class and configuration: where Python finds the class. */
+/** The members that newer Keras writes in addition to class and configuration: where Python finds the class. */
 const pythonOnly = new Set(["module", "registered_name"]);
 
 /** {class_name, config} with a known class and flat scalar configuration. */

@@ -1,9 +1,8 @@
 /**
- * Identities of an architecture's layers, by which two models find the layers that they have in common
- * (EvoStore's longest common prefix, EV1): equal identities mean the same configuration after the same layers,
- * so that one model may take over the other's weights. Identities are unique inside an architecture, so the
- * common prefix of two is the intersection of their identities. They are kept in caches only; the architecture's hash
- * stays what it is.
+ * Computes identities of an architecture's layers, by which two models find the layers that they have in common. Equal
+ * identities mean the same configuration after the same layers (EvoStore's longest common prefix, EV1), so that one
+ * model may take over the other's weights. Identities are unique inside an architecture, so the common prefix of two is
+ * the intersection of their identities. They are kept in caches only; the architecture's hash stays what it is.
  *
  * identity = H("stemma-layer-1\0" ‖ local ‖ inputs ‖ sharing ‖ order among twins):
  * - local: class, settings that decide what the layer computes (inherited-config.ts), names, types and shapes
@@ -42,13 +41,13 @@ interface Use {
 class LayerGraph {
   readonly layers: readonly LeafLayer[];
   readonly uses: readonly (readonly Use[])[];
-  /** Per layer: the outputs of the model that it gives. */
+  /** The outputs of the model that each layer gives. */
   readonly modelOutputs: readonly (readonly string[])[];
   /** Hash of each layer's class, settings and weights. */
   readonly local: readonly Hash[];
   /** Hash of each layer and everything before it, in which twins are equal. Does not depend on the head. */
   readonly cones: readonly Hash[];
-  /** Per layer the layer that has its weights. */
+  /** The layer that has the weights of each layer. */
   readonly instances: readonly number[];
 
   constructor({ layers, outputs }: Architecture) {
@@ -96,7 +95,7 @@ class UseHashes {
     this.#graph = graph;
   }
 
-  /** Undefined when the bound on the work is reached. */
+  /** Returns the hash of a layer's use; undefined when the bound on the work is reached. */
   of(layer: number, distance: number): Hash | undefined {
     if (distance === 0) return noUses;
     const key = layer * (maxUseDistance + 1) + distance;
@@ -116,7 +115,7 @@ class UseHashes {
   }
 }
 
-/** What tells each twin from its siblings; undefined where nothing does. Layers without twins have "". */
+/** Returns what tells each twin from its siblings; undefined where nothing does. Layers without twins have "". */
 function orderAmongTwins(graph: LayerGraph): readonly (string | undefined)[] {
   const groups = new Map<string, number[]>();
   graph.layers.forEach(({ inputs }, layer) => {
@@ -168,8 +167,8 @@ function callCounts({ instances }: LayerGraph): ReadonlyMap<number, number> {
 }
 
 /**
- * Per layer whose weights are called several times: its first calls, those that no other call of it precedes.
- * Layers that are called once have themselves. Undefined where finding out would take too long.
+ * Returns the first calls of each layer whose weights are called several times: those that no other call of
+ * it precedes. Layers that are called once have themselves. Undefined where finding out would take too long.
  */
 function firstCalls({ layers, instances }: LayerGraph): readonly (readonly number[] | undefined)[] {
   const calls = new Map<number, number[]>();

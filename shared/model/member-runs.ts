@@ -1,4 +1,4 @@
-/** Where the members of an ensemble are in its architecture: a model that ends in the mean of several others. Pure. */
+/** Finds the members of an ensemble in its architecture: a model that ends in the mean of several others. Pure. */
 import type { Architecture } from "./model.js";
 
 /** The layers of a member: from `first` to `end`. */

@@ -8,8 +8,8 @@ import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 export type ModelMetadata = Readonly<Record<string, string | number | boolean>>;
 
 /**
- * How good a model is, as whoever made it measures it, higher being better: of ancestors with equally many layers in
- * common, the best is preferred.
+ * The metadata's key for a model's quality, as whoever made it measures it, higher being better: of ancestors
+ * with equally many layers in common, the best is preferred.
  */
 export const qualityKey = "quality";
 

@@ -1,7 +1,7 @@
 /**
- * The graph of a tfjs topology (Sequential, Model, Functional; nested models too) as calls of leaf layers:
- * nested models are flattened until only leaf layers are left (EV9), and a layer that is called more than
- * once keeps one identity. Reads JSON from outside; does not depend on weights.
+ * Flattens the graph of a tfjs topology to calls of leaf layers. Sequential, Model, Functional and nested
+ * models are flattened until only leaf layers are left (EV9), and a layer that is called more than once keeps
+ * one identity. Reads JSON from outside; does not depend on weights.
  */
 import { StemmaError } from "../errors.js";
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
@@ -311,7 +311,7 @@ class Expansion {
     return { layer: this.calls.push({ instance, className, config, name, frozen, inputs }) - 1, output: 0 };
   }
 
-  /** Only recurrent layers that return their state have more than one output. */
+  /** Recurrent layers that return their state, and no others, have more than one output. */
   #furtherOutput(outputs: readonly GraphReference[], tensor: number, layer: string): GraphReference {
     const only = outputs.length === 1 ? outputs[0] : undefined;
     const call = only === undefined ? undefined : this.calls[only.layer];

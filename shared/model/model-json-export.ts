@@ -205,10 +205,9 @@ function manifestWeight(layer: LeafLayer, index: number, name: string): Manifest
 }
 
 /**
- * For each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the
- * layers repeatedly, makes every call whose inputs exist, and numbers the calls as it goes: a later call may
- * overtake an earlier one, and references by the file's own numbers would then lead to the wrong call without
- * an error.
+ * Returns for each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the
+ * layers repeatedly, makes every call whose inputs exist, and numbers the calls as it goes: a later call may overtake
+ * an earlier one, and references by the file's own numbers would then lead to the wrong call without an error.
  */
 function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<number, readonly number[]> {
   const nodes = new Map<number, number[]>();

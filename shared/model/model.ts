@@ -1,8 +1,7 @@
 /**
- * What a model is: leaves in canonical order, an architecture (or none: kind `opaque`), and names for
- * display. Types only. The functions on them are in tree.ts and tree-diff.ts (Merkle tree, diff),
- * architecture.ts (checks, hash), model-json.ts (tfjs model.json), names.ts, save-record.ts, owner-map.ts,
- * and ../tensor (hashing, safetensors).
+ * Defines a model: leaves in canonical order, an architecture (or none: kind `opaque`), and names for display. Types
+ * only. The functions on them are in tree.ts and tree-diff.ts (Merkle tree, diff), architecture.ts (checks, hash),
+ * model-json.ts (tfjs model.json), names.ts, save-record.ts, owner-map.ts, and ../tensor (hashing, safetensors).
  */
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 
@@ -51,7 +50,7 @@ export interface Architecture {
 export interface ModelSource {
   readonly kind: "architecture" | "opaque";
   readonly architecture?: Architecture;
-  /** In canonical order; `tensor` of each leaf is the id of `sources` at the same index. */
+  /** The leaves in canonical order; `tensor` of each leaf is the id of `sources` at the same index. */
   readonly leaves: LeafTable;
   readonly sources: readonly TensorSource[];
   readonly names: Names;
@@ -67,14 +66,14 @@ export interface ModelSource {
  * bytes of the sources must not change any more.
  */
 export interface UnhashedModel extends Omit<ModelSource, "leaves" | "coded"> {
-  /** In canonical order, without the ids of the tensors. */
+  /** The leaves in canonical order, without the ids of the tensors. */
   readonly unhashedLeaves: readonly UnhashedLeaf[];
 }
 export type UnhashedLeaf = Omit<Leaf, "tensor">;
 
-/** What a file or framework called the leaves; not part of its identity, and restored on recovery. */
+/** The names of the leaves in a file or framework; not part of the model's identity, and restored on recovery. */
 export interface Names {
-  /** Per leaf in canonical order. */
+  /** The name of each leaf in canonical order. */
   readonly leaves: readonly string[];
   /** Leaf indices in the order of the file the model came from; canonical order when absent. */
   readonly fileOrder?: readonly number[];
@@ -138,8 +137,8 @@ export interface Checkpoint {
 }
 
 /**
- * What a replay of the training needs, and many versions share; and the other trees of the version. At least
- * one member is present.
+ * The objects that a replay of the training needs, and many versions share; and the other trees of the
+ * version. At least one member is present.
  */
 export interface RecordUses {
   /** The training engine (object kind "engine"). */
@@ -194,6 +193,6 @@ export interface SaveRecord {
     readonly openings?: Hash;
     readonly attachments?: readonly { readonly name: string; readonly hash: Hash }[];
   };
-  /** In format 2. */
+  /** The uses, in format 2. */
   readonly uses?: RecordUses;
 }

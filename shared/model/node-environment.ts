@@ -7,8 +7,8 @@ import type { Environment } from "./environment.js";
 import { captureEnvironment, type EnvironmentFacts } from "./environment.js";
 
 /**
- * What Node reports of itself and the machine, together with fields that only the caller knows (Stemma's
- * version, backend, engine, GPU). The caller's value is used where both have a field.
+ * Captures what Node reports of itself and the machine, together with fields that only the caller knows
+ * (Stemma's version, backend, engine, GPU). The caller's value is used where both have a field.
  */
 export function captureNodeEnvironment(known: EnvironmentFacts): Environment {
   return captureEnvironment({

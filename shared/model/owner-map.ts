@@ -1,8 +1,8 @@
 /**
- * Owner map: for each leaf the newest version that changed it, so that one lookup finds every tensor
- * and the version it comes from, however long the chain (EV8, EV10). Stored as format u8 = 1 ‖ owner count
- * varint ‖ owners, 32 bytes each ‖ run count varint ‖ runs of (length varint ‖ owner index varint). Index 0
- * is "this version", which is never written as a hash: it is not known yet when the map is hashed.
+ * Maps each leaf to the newest version that changed it. So one lookup finds every tensor and the version it
+ * comes from, however long the chain (EV8, EV10). Stored as format u8 = 1 ‖ owner count varint ‖ owners, 32
+ * bytes each ‖ run count varint ‖ runs of (length varint ‖ owner index varint). Index 0 is "this version",
+ * which is never written as a hash: it is not known yet when the map is hashed.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
@@ -15,7 +15,7 @@ export interface OwnerMap {
    * version.
    */
   readonly owners: readonly Hash[];
-  /** Per leaf in canonical order: 0, or 1 + index in `owners`. */
+  /** The owner of each leaf in canonical order: 0, or 1 + index in `owners`. */
   readonly indices: readonly number[];
 }
 

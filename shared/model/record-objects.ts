@@ -2,11 +2,11 @@
 import { streamedKinds, type ObjectKind, type SaveRecord, type StreamedKind } from "./model.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** What references depend on in a record. */
+/** The members of a record that references depend on. */
 export type ReferringRecord = Pick<SaveRecord, "objects" | "uses">;
 
 /**
- * When an object has to be in a store that keeps the version.
+ * The time when an object has to be in a store that keeps the version.
  * - `required`: before the version is recorded, and from then on.
  * - `redactable`: as `required`, until a fact states that it was redacted.
  * - `approved`: engines are code. A server adds them from its own builds or by approval, never from a device,
@@ -18,7 +18,7 @@ export interface RecordObject {
   readonly kind: ObjectKind;
   readonly id: Hash;
   readonly presence: Presence;
-  /** Its size has no small limit: it is written and read as a stream. */
+  /** True if its size has no small limit: it is written and read as a stream. */
   readonly streams: boolean;
 }
 
@@ -81,8 +81,8 @@ export function streamedObjectsOf(
 }
 
 /**
- * What a device sends of a version, and gets back: all but its code. Engines come to a server from its own builds or by
- * approval, recipes by approval, and a device never brings either.
+ * Returns the objects that a device sends of a version, and gets back: all but its code. Engines come to a
+ * server from its own builds or by approval, recipes by approval, and a device never brings either.
  */
 export function sentObjectsOf(record: ReferringRecord): readonly RecordObject[] {
   return objectsOf(record).filter(({ kind }) => kind !== "engine" && kind !== "recipe");

@@ -1,7 +1,7 @@
 /**
- * What differs between two models, found from their trees without reading tensors: equal subtrees
- * are matched first, then the other leaves by tensor id, then by name (docs/formats.md, "Trees and models").
- * MM7 fixes its cost: the last two of 8, 64, 128 leaves changed are found with 7, 13, 15 comparisons.
+ * Finds the differences between two models from their trees without reading tensors. Equal subtrees are
+ * matched first, then the other leaves by tensor id, then by name (docs/formats.md, "Trees and models"). MM7
+ * fixes its cost: the last two of 8, 64, 128 leaves changed are found with 7, 13, 15 comparisons.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { zeroHash } from "../tensor/hash.js";
@@ -39,11 +39,9 @@ export interface TreeDiff {
   readonly sameArchitecture: boolean;
   /** Number of node hashes compared. */
   readonly comparisons: number;
-  /** In the order of `a`'s leaves, then what was added. */
+  /** The changes in the order of `a`'s leaves, then what was added. */
   readonly changes: readonly Change[];
-  /**
-   * For each leaf of `b` the leaf of `a` with the same tensor that it was matched with, or undefined.
-   */
+  /** The leaf of `a`, for each leaf of `b`, with the same tensor that it was matched with, or undefined. */
   readonly kept: readonly (number | undefined)[];
 }
 
@@ -123,7 +121,7 @@ function matchBy(unmatched: Unmatched, keys: LeafKeys, pair: (i: number, j: numb
   }
 }
 
-/** Which leaves differ and how. Pure; both sides in canonical order. */
+/** Finds which leaves differ and how. Pure; both sides in canonical order. */
 export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
   const found = compareTrees(a.leaves, b.leaves);
   const { partners, kept, added } = matchLeaves(a, b, found);

@@ -1,6 +1,6 @@
 /**
- * The stored form of a leaf table (object kind "tree"): format u8 = 1 ‖ kind u8 ‖ count u32 ‖ leaves, each
- * path length u32 ‖ path ‖ dtype u8 ‖ rank u8 ‖ dimensions u64 ‖ tensor id. One table has one form.
+ * Encodes a leaf table as a stored object (object kind "tree"). It is format u8 = 1 ‖ kind u8 ‖ count u32 ‖ leaves,
+ * each path length u32 ‖ path ‖ dtype u8 ‖ rank u8 ‖ dimensions u64 ‖ tensor id. One table has one form.
  */
 import { isUtf8 } from "node:buffer";
 import { StemmaError } from "../errors.js";
@@ -41,7 +41,7 @@ function encodeLeaf(leaf: Leaf): Buffer {
   return bytes;
 }
 
-/** How many leaves stored bytes declare, without reading them; 0 where they cannot be so many. */
+/** Returns how many leaves stored bytes declare, without reading them; 0 where they cannot be so many. */
 export function declaredLeaves(bytes: Uint8Array): number {
   const count = bytes.length < headBytes ? 0 : Buffer.from(bytes.subarray(0, headBytes)).readUInt32LE(2);
   return count * smallestLeaf > bytes.length - headBytes ? 0 : count;

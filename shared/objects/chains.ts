@@ -1,16 +1,15 @@
 /**
- * The graph of coded tensors and the tensors they are coded against: computes the depth of a chain, finds
- * faults in it, and plans which tensors one read decodes and in which order. Pure; does not access bytes or
- * packs.
+ * Follows the graph of coded tensors and the tensors they are coded against. It computes the depth of a chain, finds
+ * faults in it, and plans which tensors one read decodes and in which order. Pure; does not access bytes or packs.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { listReferences, type Links as DeltaLinks } from "../delta/links.js";
 import { maxChainDepth } from "./object-store.js";
 
-/** What one copy of a tensor is coded against. */
+/** The tensors that one copy of a tensor is coded against. */
 export type Links = DeltaLinks<Hash>;
 
-/** Why a tensor cannot be decoded; `id` is the object at fault, which may be the tensor itself. */
+/** The reason why a tensor cannot be decoded; `id` is the object at fault, which may be the tensor itself. */
 export interface ChainFault {
   readonly why: "missing" | "cyclic" | "too-long";
   readonly id: Hash;
@@ -40,7 +39,7 @@ export class Chains {
     this.#linksOf = linksOf;
   }
 
-  /** Whether any state computed so far is a fault. */
+  /** True if any state computed so far is a fault. */
   get hasFaults(): boolean {
     return this.#faults > 0;
   }
@@ -92,7 +91,7 @@ export class Chains {
   }
 }
 
-/** These objects and everything they are coded against, directly or not. Missing objects add nothing. */
+/** Returns these objects and everything they are coded against, directly or not. Missing objects add nothing. */
 export function withClosure(objects: Iterable<Hash>, linksOf: (id: Hash) => Links | undefined): Set<Hash> {
   const all = new Set(objects);
   // The iteration of a set also visits elements that are added during it.

@@ -1,6 +1,6 @@
 /**
- * Accepts a tensor that arrives coded: decodes it against tensors of the store or earlier ones of the same
- * pack, and describes its index entry only if it decodes to its id. Does not access files.
+ * Accepts a tensor that arrives coded, only if it decodes to its id. It is decoded against tensors of the
+ * store or earlier ones of the same pack; its index entry is described then. Does not access files.
  */
 import type { References } from "../delta/encoded.js";
 import { listReferences, mapLinks, maxReferences, neededCount, neededLinks } from "../delta/links.js";

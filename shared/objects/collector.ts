@@ -13,7 +13,7 @@ import { bytesInPack } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
-/** What the collector needs from a store. */
+/** The part of a store that the collector needs. */
 export interface PackRewriter {
   /**
    * Writes one new durable pack of these objects, each compared with its id. The pack is not visible yet.
@@ -83,7 +83,7 @@ export async function collectPlanned(
   const freedBytes = await replaceInSteps(
     [...(deleted.length === 0 ? [] : [deleted]), ...repackSteps(index, repacked, dead)],
     async (packs, isFirst) => {
-      // After the first step no read uses a dead object; an object that was saved again since has another copy.
+      // A dead object is not read after the first step; one that was saved again since has another copy.
       const changes = isFirst ? { dead, beforeSwitch: check } : { dead: new Set<Hash>() };
       return bytesOf(packs) - bytesOf(await replacePacks({ index, lock, rewriter }, packs, changes));
     },

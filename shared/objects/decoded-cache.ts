@@ -30,7 +30,7 @@ export class DecodedCache {
     return this.#tensors.get(id);
   }
 
-  /** Whether a tensor of this size is kept. One larger than half the capacity would evict everything else. */
+  /** True if a tensor of this size is kept. One larger than half the capacity would evict everything else. */
   accepts(byteLength: number): boolean {
     return 2 * byteLength <= this.#capacityBytes;
   }

@@ -26,7 +26,7 @@ export function planesCheck(prefix: Uint8Array): string {
   return sha256(prefix).slice(0, 16);
 }
 
-/** Whether an encoding stores the bytes of numbers in planes, the highest first. */
+/** True if an encoding stores the bytes of numbers in planes, the highest first. */
 export function isInPlanes(code: number): code is PlanesCode {
   return code === encodingCodes.planes || code === encodingCodes.fixedPlanes;
 }

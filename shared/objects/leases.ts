@@ -7,7 +7,7 @@ import type { Clock, Random } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Lease } from "./object-store.js";
 
-/** How long an expired lease is remembered. */
+/** The time that an expired lease is remembered. */
 const expiredLeaseMs = 3_600_000;
 
 interface Held {
@@ -99,7 +99,7 @@ export class Leases {
     for (const held of inGrace) if (held.objects.size === 0) this.#pins.delete(held);
   }
 
-  /** All pinned objects. */
+  /** Returns all pinned objects. */
   pinned(): Set<Hash> {
     this.#forgetExpired();
     const all = new Set<Hash>();

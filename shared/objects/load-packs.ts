@@ -29,7 +29,7 @@ export interface OpenedPacks {
   readonly lowFiles: ReadonlySet<string>;
 }
 
-/** Whether an index is complete, as the hash in its pack's name states. */
+/** True if an index is complete, as the hash in its pack's name states. */
 function isExactIndex({ name, entries }: PackIndex): boolean {
   return sha256(encodePackIndex(entries)) === name.slice(0, 64);
 }
@@ -67,7 +67,7 @@ async function readCache(
 }
 
 export interface ReadPack {
-  /** What is known of the pack: all of it unless `damage` states otherwise. */
+  /** The known part of the pack: all of it unless `damage` states otherwise. */
   readonly pack: PackIndex | undefined;
   readonly damage?: StemmaError;
 }

@@ -86,7 +86,7 @@ class MemoryTarget implements PackTarget {
 
 export interface MemoryStoreOptions {
   readonly clock: Clock;
-  /** For lease ids. Default: a counter, since the ids never leave this process. */
+  /** The randomness for lease ids. Default: a counter, since the ids never leave this process. */
   readonly random?: Random;
   readonly graceMs?: number;
 }
@@ -104,7 +104,7 @@ function countingRandom(): Random {
 
 const decodedCacheBytes = 16 * 1024 * 1024;
 
-/** Packs in memory. */
+/** The packs in memory. */
 class MemoryPacks {
   readonly #contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
   #made = 0;
@@ -131,7 +131,7 @@ class MemoryPacks {
   }
 }
 
-/** Nothing is damaged in memory, but a coded tensor can lack what it is coded against. */
+/** The tensors of packs in memory, where nothing is damaged, but a coded tensor can lack what it is coded against. */
 class MemoryTensors implements StoredTensors, StoredBytes {
   readonly #index: ObjectIndex;
   readonly #packs: MemoryPacks;

@@ -7,7 +7,7 @@ import type { ChainFault } from "./chains.js";
 type StoredKind = ObjectKind | "tensor";
 
 interface DamagedObject {
-  /** As "the pack 0123". */
+  /** The place of the object, as "the pack 0123". */
   readonly where: string;
   readonly kind: StoredKind;
 }
@@ -18,7 +18,7 @@ export function objectMissing(id: Hash, hint: string): StemmaError {
   return new StemmaError("OBJECT_MISSING", `The object ${id} is not in this store. ${hint}`, { id });
 }
 
-/** How a damaged object comes back: devices do not send what a server made itself. */
+/** Advises how a damaged object comes back: devices do not send what a server made itself. */
 export function restoreAdvice(kind: StoredKind): string {
   switch (kind) {
     case "engine":
@@ -76,7 +76,7 @@ export function kindMismatch(id: Hash, expected: StoredKind, actual: StoredKind)
   );
 }
 
-/** What is wrong with a chain that has a fault, as a predicate of its tensor. */
+/** The faults of a chain, each as a predicate of its tensor. */
 export const chainFaultTexts: Readonly<Record<ChainFault["why"], string>> = {
   missing: "is coded against a tensor that is missing",
   cyclic: "is coded against a tensor that needs it to be decoded",

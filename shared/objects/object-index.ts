@@ -38,7 +38,7 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   return groups;
 }
 
-/** Whether `entry` is read instead of the known copy. Between equal copies the known one stays. */
+/** True if `entry` is read instead of the known copy. Between equal copies the known one stays. */
 function wins(entry: PackEntry, known: PackEntry): boolean {
   if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
   // A copy that is complete in its pack: a move of low-order bytes that was cut short leaves both.
@@ -58,7 +58,7 @@ export class ObjectIndex {
   #epoch = 0;
   /** Objects whose low-order bytes are in a low file. */
   #lowCount = 0;
-  /** For each object, the number of copies in use that are coded against it. */
+  /** The number of copies in use that are coded against each object. */
   readonly #referenceCounts = new Map<Hash, number>();
   /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
@@ -95,7 +95,10 @@ export class ObjectIndex {
     for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id;
   }
 
-  /** What the copy that is read is coded against; undefined for an object that is missing or damaged. */
+  /**
+   * Returns the tensors that the copy that is read is coded against; undefined for an object that is missing
+   * or damaged.
+   */
   linksOf(id: Hash): Links | undefined {
     return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry;
   }
@@ -111,12 +114,12 @@ export class ObjectIndex {
     return links.base === undefined ? 0 : this.chains.state(id);
   }
 
-  /** Whether an object is present with everything it is coded against, as far as is known. */
+  /** True if an object is present with everything it is coded against, as far as is known. */
   isUsable(id: Hash): boolean {
     return !isFault(this.state(id));
   }
 
-  /** Whether a copy that is read is coded against this tensor. */
+  /** True if a copy that is read is coded against this tensor. */
   isReferenced(id: Hash): boolean {
     return this.#referenceCounts.has(id);
   }
@@ -139,7 +142,7 @@ export class ObjectIndex {
     if (this.#damaged.delete(id)) this.#chains = undefined;
   }
 
-  /** Whether decoding an object needs low-order bytes that are not in a pack: its own, or those of its chain. */
+  /** True if decoding an object needs low-order bytes that are not in a pack: its own, or those of its chain. */
   needsLowFile(id: Hash): boolean {
     if (this.#lowCount === 0) return false;
     for (const each of withClosure([id], (next) => this.linksOf(next)))
@@ -208,8 +211,7 @@ export class ObjectIndex {
   }
 
   /**
-   * What a collection would do if only the objects of `live` and `pinned`, and those they are coded against,
-   * stayed.
+   * Plans a collection after which only the objects of `live` and `pinned`, and those they are coded against, stay.
    * @throws COLLECTION_REFUSED when an object of `live` is missing
    */
   plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {

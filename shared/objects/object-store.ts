@@ -15,7 +15,7 @@ export interface StoredObject {
   readonly byteLength: number;
   /** Bytes it takes in its pack. */
   readonly storedBytes: number;
-  /** Of tensors. */
+  /** The type and shape of a tensor; absent for other objects. */
   readonly header?: TensorHeader | undefined;
 }
 
@@ -32,8 +32,8 @@ export interface CodedTensor extends Links<Hash> {
 }
 
 /**
- * How a tensor is stored. `depth`: 0 where its own bytes are enough to decode it, else one more than the
- * deepest tensor it is coded against.
+ * The encoding of a stored tensor. `depth`: 0 where its own bytes are enough to decode it, else one more than
+ * the deepest tensor it is coded against.
  */
 export interface TensorEncoding extends Links<Hash> {
   readonly code: number;
@@ -45,7 +45,7 @@ export interface TensorEncoding extends Links<Hash> {
 
 /** Some byte planes of a tensor. */
 export interface HighPlanes {
-  /** As long as the tensor; the bytes of the lower planes are zero. */
+  /** The bytes, as long as the tensor; those of the lower planes are zero. */
   readonly bytes: Uint8Array;
   /**
    * Number of stored bytes that were needed, including those of the tensors it is coded against, whether they
@@ -54,15 +54,13 @@ export interface HighPlanes {
   readonly readBytes: number;
 }
 
-/**
- * What the first fixed planes of a tensor show about its values, and the number of stored bytes read for it.
- */
+/** The values that the first fixed planes of a tensor show, and the number of stored bytes read for them. */
 export interface FixedPlanesRead {
   readonly levels: FixedLevels;
   readonly readBytes: number;
 }
 
-/** At most this many other tensors must be decoded before a tensor. */
+/** The largest number of other tensors that must be decoded before a tensor. */
 export const maxChainDepth = 32;
 /**
  * Larger tensors are stored and sent raw: a coded tensor is decoded in memory, together with what it is coded
@@ -106,8 +104,8 @@ export interface ByteSource {
 export interface StoredStream extends ByteSource {
   readonly byteLength: number;
   /**
-   * At most 4 MiB of it. Before the first range is read, the complete object is compared with its id, once for
-   * each copy in a running process. @throws SIZE_OVER_LIMIT outside the object, OBJECT_HASH_MISMATCH
+   * Reads a range of at most 4 MiB. Before the first range is read, the complete object is compared with its id,
+   * once for each copy in a running process. @throws SIZE_OVER_LIMIT outside the object, OBJECT_HASH_MISMATCH
    */
   range(from: number, length: number): Promise<Uint8Array>;
 }
@@ -132,8 +130,8 @@ export interface ObjectReader {
    */
   openTensor(id: Hash, options?: ReadOptions): StoredTensorSource;
   /**
-   * How a tensor is stored; undefined for an object that is not a tensor, is not here, or cannot be decoded
-   * because a tensor it is coded against is missing or damaged.
+   * Returns how a tensor is stored; undefined for an object that is not a tensor, is not here, or cannot be
+   * decoded because a tensor it is coded against is missing or damaged.
    */
   encodingOf(id: Hash): TensorEncoding | undefined;
   /**
@@ -150,8 +148,8 @@ export interface ObjectReader {
    */
   readHighPlanes(id: Hash, planes: number): Promise<HighPlanes>;
   /**
-   * What the first `planes` (1 to 3) fixed planes show about a tensor's values; only the stored bytes that
-   * hold them are read. Undefined where the tensor is not stored in fixed planes. @throws as openTensor
+   * Reads what the first `planes` (1 to 3) fixed planes show about a tensor's values; only the stored bytes
+   * that hold them are read. Undefined where the tensor is not stored in fixed planes. @throws as openTensor
    */
   readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined>;
 }

@@ -20,7 +20,10 @@ export const entryFixedBytes = 64;
 /** Bytes that every entry has in addition from format 2 on. */
 const extensionBytes = 8;
 const planeCheckBytes = 8;
-/** No element is wider than 8 bytes, and all planes together are checked by the tensor's id. */
+/**
+ * The largest number of checks of planes: no element is wider than 8 bytes, and all planes together are
+ * checked by the tensor's id.
+ */
 const maxPlaneChecks = 7;
 /**
  * Far more recodings than ever happen, and far fewer than the field can hold, so there is always a next
@@ -67,13 +70,13 @@ export interface PackEntry extends Links<Hash> {
   readonly kind: ObjectKind | "tensor";
   readonly encodingCode: number;
   /**
-   * Of several copies of an object the one with the highest epoch is read. 0: a new raw object. Higher: an
-   * object that was rewritten or is coded against others.
+   * The epoch of the copy: of several copies of an object, the one with the highest epoch is read. 0: a new
+   * raw object. Higher: an object that was rewritten or is coded against others.
    */
   readonly epoch: number;
-  /** Of tensors in planes: checks of their first 1, 2, … planes, 16 hexadecimal digits each. */
+  /** The checks of the first 1, 2, … planes of a tensor in planes, 16 hexadecimal digits each. */
   readonly planeChecks?: readonly string[] | undefined;
-  /** Of tensors. */
+  /** The type and shape of a tensor; absent for other objects. */
   readonly header?: TensorHeader | undefined;
   readonly offset: number;
   /** All its stored bytes, with those of `low`. */

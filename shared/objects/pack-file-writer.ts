@@ -57,7 +57,7 @@ export class PackFileWriter {
   readonly #temporary: string;
   readonly #entries: UnsealedEntry[] = [];
   #file: OpenFile | undefined;
-  /** Undefined until something is put into it. */
+  /** The buffer; undefined until something is put into it. */
   #buffer: Uint8Array | undefined;
   #nextBufferBytes = firstBufferBytes;
   /** The buffer that is written, or was: the next one, where it is as large. */

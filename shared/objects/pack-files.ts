@@ -20,7 +20,7 @@ import { rebuildIndex, type RebuiltIndex } from "./rebuild-index.js";
 const maxIdleFiles = 32;
 /** Reads below this size may read ahead; larger ones get a buffer of their own, so that no copy is needed. */
 const smallReadBytes = 256 * 1024;
-/** How much is read ahead at first; four times more after each use. */
+/** The bytes that are read ahead at first; four times more after each use. */
 const firstAheadBytes = 64 * 1024;
 const maxAheadBytes = 4 * 1024 * 1024;
 

@@ -48,7 +48,7 @@ export interface RepairedPack {
   readonly kept: number;
   /** Objects of its index that could not be read. */
   readonly lost: readonly Hash[];
-  /** Where the damaged file is now; null for one that was missing. */
+  /** The path of the damaged file now; null for one that was missing. */
   readonly setAside: string | null;
 }
 
@@ -160,7 +160,7 @@ export class PackMaintenance {
     return { pack: name, kept: kept.length, lost, setAside };
   }
 
-  /** Why an object cannot be read from the disk, or is not what its id states. No tier is read. */
+  /** Returns why an object cannot be read from the disk, or is not what its id states. No tier is read. */
   async #errorOf(located: Located): Promise<StemmaError | undefined> {
     const { chunks, verifiedStored, verifiedInPack } = this.#parts;
     const { id, kind, encodingCode, low } = located.entry;

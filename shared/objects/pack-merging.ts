@@ -19,7 +19,7 @@ export const packsPerMerge = 16;
 /** One round merges at most this many packs and bytes. Any `packsPerMerge` small packs fit. */
 const maxRoundPacks = 1024;
 const maxRoundBytes = packsPerMerge * smallPackBytes;
-/** How long a collection's plan, or a recoding, keeps packs from being merged: a merge makes a plan stale. */
+/** The time that a collection's plan, or a recoding, keeps packs from being merged: a merge makes a plan stale. */
 const postponedMs = 10 * 60_000;
 const defaultKeepFreeBytes = 64 * 1024 * 1024;
 
@@ -90,7 +90,7 @@ export class PackMerging {
     this.#parts = parts;
   }
 
-  /** What was merged since the store was opened. */
+  /** The merges since the store was opened. */
   get merged(): { readonly rounds: number; readonly packs: number; readonly bytes: number } {
     return { ...this.#merged };
   }
@@ -106,7 +106,10 @@ export class PackMerging {
   postpone(): void {
     this.#postponedUntilMs = this.#parts.clock.monotonic() + postponedMs;
   }
-  /** As `postpone`; resolves when the round under way, if any, has ended. Call before a collection is planned. */
+  /**
+   * Postpones merges as `postpone`; resolves when the round under way, if any, has ended. Call before a
+   * collection is planned.
+   */
   async hold(): Promise<void> {
     this.postpone();
     await this.#underWay.catch(() => undefined);

@@ -20,7 +20,7 @@ export interface PackRewriterParts {
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
   /** The stored bytes of a tensor with a low part that are in its pack, compared with their plane check. */
   readonly verifiedInPack: (located: Located) => Promise<Uint8Array>;
-  /** Whether reads use this copy. */
+  /** True if reads use this copy. */
   readonly isRead: (located: Located) => boolean;
   /** Makes renames and removals in the folder durable. */
   readonly syncNames: () => Promise<void>;

@@ -57,9 +57,8 @@ export interface PackStoreOptions {
   readonly random: Random;
   readonly log?: Log | undefined;
   /**
-   * How long the objects of a save stay pinned after its commit, unless `commitReferences` names them
-   * earlier. Default 0. Choose the longest expected time between commit and `commitReferences`, such as a
-   * minute.
+   * The time that the objects of a save stay pinned after its commit, unless `commitReferences` names them earlier.
+   * Default 0. Choose the longest expected time between commit and `commitReferences`, such as a minute.
    */
   readonly graceMs?: number | undefined;
   /** Capacity of the cache of decoded tensors that others are coded against. Default 32 MiB. */
@@ -76,7 +75,7 @@ export interface PackStore extends ObjectPruner {
   damageOf(id: Hash): StemmaError | undefined;
   /** Reads packs again to find damage, and repairs it. */
   readonly maintenance: PackMaintenance;
-  /** Merges small packs. */
+  /** The merging of small packs. */
   readonly merging: PackMerging;
   /** Drops what was read ahead. Call before reads that are to prove what is on the disk. */
   forgetReadAhead(): void;
@@ -92,9 +91,12 @@ export interface PackStore extends ObjectPruner {
 }
 
 const defaultDecodedCacheBytes = 32 * 1024 * 1024;
-/** For merging and collections, which read each copy once: they must not fill the cache that others read from. */
+/**
+ * The size of the cache for merging and collections, which read each copy once: they must not fill the cache
+ * that others read from.
+ */
 const maintenanceCacheBytes = 4 * 1024 * 1024;
-/** Of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
+/** The buffers of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
 const bufferPool = new BufferPool();
 
 class FilePackStore implements PackStore {

@@ -130,7 +130,7 @@ export class PackTensors implements StoredTensors {
   ): Promise<Uint8Array> {
     const [start, found] = await Promise.all([inPack, this.#lowFiles.read(low)]);
     if (!found.isDamaged) return Buffer.concat([start, found.bytes]);
-    // They may have been moved meanwhile.
+    // The low-order bytes may have been moved meanwhile.
     const now = this.#index.locate(id)?.entry;
     if (now !== undefined && now.low?.file !== low.file) return await this.stored(id);
     throw this.damaged(id, entry, { why: found.why, cause: found.cause });
@@ -146,7 +146,7 @@ export class PackTensors implements StoredTensors {
     return bytes;
   }
 
-  /** Whether the low-order bytes of a tensor that were damaged or lost can be read again. */
+  /** True if the low-order bytes of a tensor that were damaged or lost can be read again. */
   async areLowBytesBack(entry: PackEntry): Promise<boolean> {
     return entry.low !== undefined && !(await this.#lowFiles.read(entry.low)).isDamaged;
   }
@@ -157,7 +157,7 @@ export class PackTensors implements StoredTensors {
     return this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
   }
 
-  /** Some stored bytes. */
+  /** Reads some stored bytes. */
   range(id: Hash, from: number, length: number): Promise<Uint8Array> {
     const { pack, entry } = this.locate(id);
     return this.#packFiles.use(pack, (reader) => reader.range(entry.offset + from, length));

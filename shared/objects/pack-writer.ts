@@ -1,6 +1,6 @@
 /**
- * Writes one save: leaves out objects that the store has, hashes while writing, pins the objects it relies
- * on, and writes the others as one pack.
+ * Writes one save as one pack. It leaves out objects that the store has, hashes while writing, and pins the
+ * objects it relies on.
  */
 import { listReferences } from "../delta/links.js";
 import { SerialQueue } from "../concurrency/serial-queue.js";
@@ -23,7 +23,7 @@ import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 /** Capacity of the cache of tensors that the save itself has decoded. */
 const ownDecodedBytes = 16 * 1024 * 1024;
 
-/** Where objects are written: PackFileWriter on files, or a buffer in memory. */
+/** The target of written objects: PackFileWriter on files, or a buffer in memory. */
 export interface PackTarget {
   readonly entries: readonly UnsealedEntry[];
   push(piece: Uint8Array): Promise<void>;
@@ -34,7 +34,7 @@ export interface PackTarget {
   discard(): Promise<void>;
 }
 
-/** What a save needs from its store. */
+/** The part of its store that a save needs. */
 export interface PackWriterHost<Target extends PackTarget> {
   readonly index: Pick<ObjectIndex, "isUsable" | "locate" | "linksOf">;
   /** Write tensors again that the store already has. */
@@ -187,7 +187,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     return this.#serially(async () => {
       if (this.#isDone(tensor.id)) return tensor.id;
       const target = this.#openTarget();
-      // It is written while it is decoded.
+      // The tensor is written while it is decoded.
       const [pushed, decoded] = await Promise.allSettled([target.push(tensor.bytes), early]);
       if (pushed.status === "rejected") {
         await this.#fail();
@@ -258,14 +258,14 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     });
   }
 
-  /** Whether the object need not be written. Pins it either way. */
+  /** True if the object need not be written. Pins it either way. */
   #has(id: Hash): boolean {
     this.#host.pins.add(id);
     return this.#own.has(id) || this.#host.index.isUsable(id);
   }
 
   /**
-   * Whether a tensor need not be written: this pack has it, or the store has it and this save does not
+   * True if a tensor need not be written: this pack has it, or the store has it and this save does not
    * recode. Pins it either way.
    */
   #isDone(id: Hash): boolean {
@@ -273,7 +273,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     return this.#own.has(id) || (!this.#host.recode && this.#host.index.isUsable(id));
   }
 
-  /** Whether the store has only an unreadable copy, which the new one must replace. */
+  /** True if the store has only an unreadable copy, which the new one must replace. */
   #replacesUnreadable(id: Hash): boolean {
     return this.#host.index.locate(id) !== undefined && !this.#host.index.isUsable(id);
   }

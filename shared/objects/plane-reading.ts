@@ -12,7 +12,7 @@ import type { FixedPlanesRead, HighPlanes } from "./object-store.js";
 import { bytesInPack } from "./pack-entry.js";
 import type { StoredTensors, TensorEntry } from "./stored-tensors.js";
 
-/** What PlaneReading needs from TensorReading, which reads complete tensors. */
+/** The part of TensorReading, which reads complete tensors, that PlaneReading needs. */
 export interface PlaneSource {
   readonly store: StoredTensors;
   /** Runs `read`, and again where a copy was replaced meanwhile. */
@@ -145,7 +145,7 @@ export class PlaneReading {
   }
 }
 
-/** How many stored bytes hold the first planes; undefined where the header of the planes is malformed. */
+/** Returns how many stored bytes hold the first planes; undefined where the header of the planes is malformed. */
 function prefixLength(
   decoder: TensorDecoder,
   { entry: { header, storedBytes }, code, planes }: PlanesRequest,

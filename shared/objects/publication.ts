@@ -1,7 +1,6 @@
 /**
- * Publishes packs so that tensors are never coded against each other in a cycle and no chain exceeds
- * `maxChainDepth`, in memory and after a crash at any point. This file checks and serializes; the caller
- * writes the pack.
+ * Publishes packs so that tensors are never coded against each other in a cycle and no chain exceeds `maxChainDepth`.
+ * That holds in memory and after a crash at any point. This file checks and serializes; the caller writes the pack.
  *
  * A pack of raw objects is published without checks. Packs with coded tensors are published concurrently
  * unless they add the same objects. A pack that rewrites objects of the store (a recoding, or a new copy of a

@@ -33,7 +33,7 @@ export interface PackBytes {
 
 export interface RebuiltIndex {
   readonly pack: PackIndex;
-  /** Whether the index is the one that was written; otherwise objects of the pack may be missing in it. */
+  /** True if the index is the one that was written; otherwise objects of the pack may be missing in it. */
   readonly isExact: boolean;
 }
 
@@ -142,7 +142,7 @@ async function searchIndex(source: PackBytes): Promise<RebuiltIndex | undefined>
   return undefined;
 }
 
-/** Where entries that begin at `start` end, if they reach the trailer's place. */
+/** Finds the ends of entries that begin at `start`, if they reach the trailer's place. */
 function indexEnds(
   tail: Uint8Array,
   start: number,
@@ -188,7 +188,10 @@ async function scanEntries(source: PackBytes, { offset, bytes }: IndexBytes): Pr
   return best;
 }
 
-/** No entry is longer: fixed fields, 32 dimensions, eight references, seven plane checks, a low part. */
+/**
+ * The largest number of bytes of an entry: fixed fields, 32 dimensions, eight references, seven plane checks,
+ * a low part.
+ */
 const maxEntryBytes = 64 + 8 + 8 * 32 + 8 * 32 + 56 + 64;
 
 async function scanIn(
@@ -234,7 +237,7 @@ function decoded(decode: () => PackEntry): PackEntry | undefined {
   }
 }
 
-/** Whether an object's bytes have its id; undefined for coded ones, which cannot be compared alone. */
+/** True if an object's bytes have its id; undefined for coded ones, which cannot be compared alone. */
 async function hasItsId(source: PackBytes, entry: PackEntry): Promise<boolean | undefined> {
   if (entry.encodingCode !== rawEncodingCode) return undefined;
   if ((entry.kind === "tensor") !== (entry.header !== undefined)) return false;
@@ -253,7 +256,7 @@ function flippedBack(
   const wantedHex = indexHashOf(source);
   const wanted = Buffer.from(wantedHex, "hex");
   const copy = bytes.slice();
-  // To hash a short index whole takes less time than to copy the state of a hash.
+  // Hashing a short index whole takes less time than copying the state of a hash.
   const isWanted = (before: NodeHash, at: number): boolean =>
     copy.length <= maxOneShotBytes
       ? sha256OfSmall(copy) === wantedHex

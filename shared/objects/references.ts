@@ -1,12 +1,12 @@
 /**
- * Which objects versions need. Pure: takes what the caller has read (records, leaves of trees) and returns
- * what must stay. The store itself does not know versions.
+ * Finds which objects versions need. Pure: takes what the caller has read (records, leaves of trees) and
+ * returns what must stay. The store itself does not know versions.
  */
 import { objectsOf, type RecordObject, type ReferringRecord } from "../model/record-objects.js";
 import type { LeafTable } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** What references depend on in a version. */
+/** The members of a version that references depend on. */
 export type ReferringVersion =
   /**
    * A version that can be recovered needs its record, everything the record names and uses, and every tensor
@@ -16,9 +16,9 @@ export type ReferringVersion =
       readonly state: "kept";
       readonly versionId: Hash;
       readonly record: ReferringRecord;
-      /** Of all trees of the version. */
+      /** The leaves of all trees of the version. */
       readonly leaves: readonly Pick<LeafTable[number], "tensor">[];
-      /** Of the data sets that it uses. */
+      /** The chunks of the data sets that it uses. */
       readonly dataChunks: readonly Hash[];
     }
   /**
@@ -37,7 +37,7 @@ export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   return needed;
 }
 
-/** Whether a store may lack an object of a kept version, and nothing is damaged by that. */
+/** True if a store may lack an object of a kept version, and nothing is damaged by that. */
 export type MayBeAbsent = (object: Pick<RecordObject, "id" | "presence">) => boolean;
 
 /** @param redacted the openings that a fact states to be redacted */

@@ -12,7 +12,7 @@ import type { StoredStream } from "./object-store.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { StoredTensors } from "./stored-tensors.js";
 
-/** How a store gives access to stored bytes. */
+/** The access that a store gives to stored bytes. */
 export interface StoredBytes extends Pick<StoredTensors, "stored" | "damaged"> {
   /** The copy of an object that is read. @throws OBJECT_MISSING */
   locate(id: Hash): Located;

@@ -20,11 +20,11 @@ export function tensorEntryOf(entry: PackEntry): TensorEntry {
   return { ...entry, header };
 }
 
-/** What was found instead of a tensor: the id of the bytes, where they could be decoded. */
+/** The finding instead of a tensor: the id of the bytes, where they could be decoded. */
 export interface FoundDamage {
   readonly actual?: Hash | undefined;
   readonly cause?: unknown;
-  /** What is wrong, where that is known, as the end of a sentence. */
+  /** The known fault, as the end of a sentence. */
   readonly why?: string;
 }
 
@@ -38,7 +38,7 @@ export interface StoredTensors {
    * of a larger one.
    */
   stored(id: Hash, length?: number): Promise<Uint8Array>;
-  /** Whether another tensor is coded against it, so that it may be needed again. */
+  /** True if another tensor is coded against it, so that it may be needed again. */
   isReferenced(id: Hash): boolean;
   /** Notes that a copy is damaged. Returns the error to throw. */
   damaged(id: Hash, entry: PackEntry, found: FoundDamage): StemmaError;

@@ -1,6 +1,6 @@
 /**
- * Opens the tensors of a pack store, and reads raw ones: small ones in one read, larger ones in pieces that are
- * hashed while they are read. Coded ones are read through TensorReading.
+ * Opens the tensors of a pack store, and reads raw ones. Small ones take one read, larger ones come in pieces
+ * that are hashed while they are read. Coded ones are read through TensorReading.
  */
 import type { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";

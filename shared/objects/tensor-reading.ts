@@ -16,7 +16,7 @@ import { rawEncodingCode } from "./pack-entry.js";
 import { PlaneReading } from "./plane-reading.js";
 import { refuseLarge, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
 
-/** How often a read restarts because the store changed meanwhile. */
+/** The largest number of restarts of a read because the store changed meanwhile. */
 const maxRestarts = 16;
 
 /** Another copy has replaced the one that was to be read. */
@@ -29,12 +29,15 @@ function isTransient(error: unknown): boolean {
 interface Decoded {
   readonly entry: TensorEntry;
   readonly bytes: Uint8Array;
-  /** Undefined when the tensor came from the cache. Moved to a thread (empty now) unless `keepsStored`. */
+  /**
+   * The stored bytes; undefined when the tensor came from the cache. Moved to a thread (empty now) unless
+   * `keepsStored`.
+   */
   readonly stored?: Uint8Array;
 }
 
 interface Retrieval {
-  /** Use no cache. */
+  /** True to use no cache. */
   readonly fromDisk?: boolean;
   /** The stored bytes are needed after decoding. */
   readonly keepsStored?: boolean;
@@ -71,7 +74,7 @@ export class TensorReading {
     return entry.encodingCode === rawEncodingCode || stored === undefined ? bytes.slice() : bytes;
   }
 
-  /** As `bytes`, but the caller must not write to them; cached for the tensors coded against it. */
+  /** Returns the bytes as `bytes`, but the caller must not write to them; cached for the tensors coded against it. */
   async reference(id: Hash, verify: boolean): Promise<Uint8Array> {
     const { entry, bytes, stored } = await this.#decoded(id, verify, {});
     if (entry.encodingCode !== rawEncodingCode && stored !== undefined) this.#cache.put(id, bytes);
@@ -128,7 +131,7 @@ export class TensorReading {
     if (isFault(state)) throw this.#store.unreadable(id, state);
   }
 
-  /** Everything is looked up before the first await, so that the entries belong together. */
+  /** Retrieves a tensor; everything is looked up before the first await, so that the entries belong together. */
   async #retrieve(id: Hash, { fromDisk = false, keepsStored = false }: Retrieval): Promise<Decoded> {
     this.#requireReadable(id);
     const entry = this.#store.entry(id);

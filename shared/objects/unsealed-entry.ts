@@ -16,7 +16,7 @@ export interface EntryDescription extends Links<Hash> {
   readonly planeChecks?: readonly string[] | undefined;
   /** The end of the stored bytes, where it is not written to the pack. */
   readonly low?: LowPart | undefined;
-  /** Of an entry that is copied from another pack. */
+  /** The epoch of an entry that is copied from another pack. */
   readonly epoch?: number;
   /** Replaces the copy in the store: a recoding, or a new copy of an unreadable object. */
   readonly isRewrite?: boolean;
@@ -25,14 +25,14 @@ export interface EntryDescription extends Links<Hash> {
 export interface UnsealedEntry extends PackEntry {
   readonly isRewrite: boolean;
   /**
-   * Whether the seal sets its epoch. It does where the entry must win over older copies, and where it is
+   * True if the seal sets its epoch. It does where the entry must win over older copies, and where it is
    * coded against other tensors: which copy is read must then not depend on chance.
    */
   readonly needsEpoch: boolean;
 }
 
 /**
- * What is decided when a pack is sealed: the epoch of entries that need one, and the objects that another
+ * The decisions at the sealing of a pack: the epoch of entries that need one, and the objects that another
  * save has added meanwhile, which are left out of the index.
  */
 export interface Seal {

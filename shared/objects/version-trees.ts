@@ -56,7 +56,7 @@ export async function readTrees(
 /** Collects the leaves of trees, one for each tensor that is declared with one dtype and shape. */
 export class DistinctLeaves {
   readonly #found = new Map<Hash, Leaf>();
-  /** Of a record that is wrong: leaves that declare a tensor of `#found` with another dtype or shape. */
+  /** The leaves of a wrong record that declare a tensor of `#found` with another dtype or shape. */
   readonly #others = new Map<string, Leaf>();
 
   add(leaves: LeafTable): void {

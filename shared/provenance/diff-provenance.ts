@@ -1,13 +1,13 @@
 /**
- * The differences of two provenances, as MERIT states them (ME11): only members that differ, recursing where both
- * sides have an object; a difference has the values of both sides under their labels, or of the one side that has it.
- * Pure.
+ * Compares two provenances, as MERIT states their differences (ME11). Only members that differ are listed,
+ * recursing where both sides have an object; a difference has the values of both sides under their labels, or
+ * of the one side that has it. Pure.
  */
 import type { CanonicalValue } from "../model/canonical-json.js";
 import { shortOf } from "./encode-provenance.js";
 import type { OpenedProvenance } from "./openings.js";
 
-/** What stands for the value of a redacted member. */
+/** The stand-in for the value of a redacted member. */
 export interface Redacted {
   /** The commitment, as base64url. */
   readonly redacted: string;
@@ -23,7 +23,7 @@ export interface ProvenanceDiff {
   readonly differences: ProvenanceDifference;
   /** Committed members of which one side at least is redacted, and that may differ. */
   readonly redacted: readonly string[];
-  /** Whether both tell the same story: only times differ, and nothing that could differ is hidden. */
+  /** True if both tell the same story: only times differ, and nothing that could differ is hidden. */
   readonly sameStory: boolean;
 }
 
@@ -89,7 +89,7 @@ function memberOf(view: ProvenanceView, name: string): CanonicalValue | undefine
   return Object.hasOwn(view, name) ? (view[name] as CanonicalValue) : undefined;
 }
 
-/** Undefined where both are equal. */
+/** Returns the difference; undefined where both are equal. */
 function differenceOf(
   a: CanonicalValue | undefined,
   b: CanonicalValue | undefined,

@@ -42,7 +42,7 @@ export function encodeProvenance(provenance: Provenance): Uint8Array {
   return bytes;
 }
 
-/** Whether bytes claim to be provenance of format 1; older versions have JSON of other forms. */
+/** True if bytes claim to be provenance of format 1; older versions have JSON of other forms. */
 export function isProvenance1(bytes: Uint8Array): boolean {
   if (bytes.length > limits.maxBytes) return false;
   try {

@@ -1,5 +1,5 @@
 /**
- * The story of a model as an exported file carries it: its record, and the objects that tell how it was made, each
+ * Carries the story of a model in an exported file. It has its record, and the objects that tell how it was made, each
  * found by the hash that the record names. A reader believes nothing of it before its check: `decodeStory` compares
  * every hash, and only a replay proves that the story is true. (docs/formats.md, "Story in a file")
  */
@@ -37,7 +37,7 @@ export interface StoryObjects {
   /** Records of the versions that the training began from. */
   readonly bases: readonly Uint8Array[];
   readonly provenance: Uint8Array;
-  /** Undefined where they were redacted. */
+  /** The openings; undefined where they were redacted. */
   readonly openings: Uint8Array | undefined;
   readonly environment: Uint8Array | undefined;
   readonly metadata: Uint8Array | undefined;
@@ -48,7 +48,7 @@ export interface StoryObjects {
 
 /** A story whose hashes are those that its record names, and whose openings are what its provenance commits to. */
 export interface ExportedStory {
-  /** Of the version that was exported. */
+  /** The id of the version that was exported. */
   readonly versionId: Hash;
   readonly record: SaveRecord;
   readonly objects: StoryObjects;
@@ -81,7 +81,7 @@ export function encodeStory(objects: StoryObjects): string | undefined {
   }
 }
 
-/** What remains of a story where the version has its objects: the record, and the records of its bases. */
+/** Returns what remains of a story where the version has its objects: the record, and the records of its bases. */
 export function withoutValues(objects: StoryObjects): StoryObjects {
   const left = { openings: undefined, environment: undefined, metadata: undefined, architecture: undefined };
   return { ...objects, ...left, fileOrder: undefined };

@@ -1,7 +1,7 @@
 /**
- * How a training was made, as a version keeps it (docs/formats.md, "Provenance"). What identifies shared objects is
- * stated plainly; what may be redacted is a commitment, whose value is in the openings, an object of its own. Types
- * and names only.
+ * Defines the provenance of a training, as a version keeps it (docs/formats.md, "Provenance"). What
+ * identifies shared objects is stated plainly; what may be redacted is a commitment, whose value is in the
+ * openings, an object of its own. Types and names only.
  */
 import type { Caller } from "../journal/caller.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -11,11 +11,11 @@ export type Scalar = string | number | boolean;
 /** A built-in recipe is inside the engine; a fleet's own is an object of kind "recipe". */
 export type RecipeReference = { readonly name: string; readonly version: string } | { readonly bundle: Hash };
 
-/** What must match for a replay to give the same bits. */
+/** The machine that must match for a replay to give the same bits. */
 export type ExactnessClass = "wasm" | "native" | "none";
 
 export interface Provenance {
-  /** Undefined: no engine of Stemma trained it, so it cannot be replayed. */
+  /** The engine; undefined: no engine of Stemma trained it, so it cannot be replayed. */
   readonly engine: Hash | undefined;
   readonly recipe: RecipeReference | undefined;
   readonly exactness: ExactnessClass;
@@ -29,7 +29,7 @@ export interface Provenance {
   readonly committed: Readonly<Record<string, Hash>>;
 }
 
-/** Where a parameter's value came from: a configuration file, the call that began the training, or the recipe. */
+/** The origin of a parameter's value: a configuration file, the call that began the training, or the recipe. */
 export type ParameterOrigin = "file" | "call" | "default";
 
 export interface DataDescription {
@@ -55,11 +55,11 @@ export interface StateBefore {
 export interface CommittedMembers {
   readonly parameters?: Readonly<Record<string, { readonly value: Scalar; readonly from: ParameterOrigin }>>;
   readonly random?: {
-    /** Absent where the trainer was another program, which draws its own numbers. */
+    /** The generator of random numbers; absent where the trainer was another program, which draws its own numbers. */
     readonly generator?: string;
     /** Decimal, unsigned 64 bits. */
     readonly seed: string;
-    /** How often the trainer was invoked before: the k-th call from 0 has count k (ME9). */
+    /** The number of earlier invocations of the trainer: the k-th call from 0 has count k (ME9). */
     readonly invocation: number;
     /** Stream → numbers drawn from it. */
     readonly streams?: Readonly<Record<string, number>>;
@@ -75,7 +75,7 @@ export interface CommittedMembers {
     /** Milliseconds of work, of all processes together where the training was cut short. */
     readonly workMs: number;
   };
-  /** Who began the training. Null: a schedule. */
+  /** The caller who began the training. Null: a schedule. */
   readonly by?: Caller | null;
   readonly notes?: Readonly<Record<string, Scalar>> | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The input pipeline that a version's record describes, as a file beside the model (ME8): the same bytes wherever they
- * are made, so that a release can name them by their hash. Pure.
+ * Makes the input pipeline that a version's record describes, as a file beside the model (ME8). The bytes are
+ * the same wherever they are made, so that a release can name them by their hash. Pure.
  */
 import { isStemmaError } from "../errors.js";
 import { objectId } from "../tensor/hash.js";
@@ -16,7 +16,7 @@ export interface RecordedPipeline {
   readonly bytes: Uint8Array;
 }
 
-/** Undefined where the record describes none, it was redacted, or is too long. */
+/** Reads the recorded pipeline; undefined where the record describes none, it was redacted, or is too long. */
 export function recordedPipeline(opened: OpenedProvenance): RecordedPipeline | undefined {
   try {
     const data = plainOf(valueOf(opened, "data"));

@@ -1,6 +1,6 @@
 /**
- * Whether a training took samples as the numbers that an application made. Those of a model that was fine-tuned on them
- * are made as its base's: the application had the base when it made them. Pure.
+ * Decides whether a training took samples as the numbers that an application made. Those of a model that was
+ * fine-tuned on them are made as its base's: the application had the base when it made them. Pure.
  */
 import { valueOf, type OpenedProvenance } from "./openings.js";
 

@@ -16,7 +16,7 @@ export interface StoredEvaluation {
   readonly versionId: Hash;
   /** Merkle root of the model that was evaluated. */
   readonly root: Hash;
-  /** What ran, and on which of its backends. */
+  /** The engine that ran, and on which of its backends. */
   readonly engine: Hash;
   readonly backend: { readonly backend: string; readonly reason: string };
   readonly data: {
@@ -27,7 +27,7 @@ export interface StoredEvaluation {
     /** The reader and its parameters, which also split them. */
     readonly reader: string;
     readonly parameters: Readonly<Record<string, Scalar | readonly string[]>>;
-    /** Where they were read. */
+    /** The place where they were read. */
     readonly from: "stored" | "registered" | "generator";
     readonly part: "heldOut";
     /** Samples of that part; the first so many of them were evaluated. */
@@ -36,7 +36,7 @@ export interface StoredEvaluation {
   };
   /** Classification: the k of top-k. */
   readonly top?: number | undefined;
-  /** Of what kind the model's outputs are is decided by the targets of the data; it is in `measures.task`. */
+  /** The measures of the model's outputs, whose kind the targets of the data decide; it is in `measures.task`. */
   readonly measures: Evaluation;
   readonly metric: {
     readonly name: string;
@@ -60,7 +60,7 @@ const limits = { maxBytes: 16 * 1024 * 1024, maxDepth: 16 };
 
 const hash = z.preprocess((value) => readShortHash(value) ?? value, z.custom<Hash>(isHash, "not a hash"));
 const text = z.string().max(4096);
-/** Also one that is not finite. */
+/** A number, also one that is not finite. */
 const figure = z.custom<number>((value) => typeof value === "number", "not a number");
 const count = z.number().int().min(0);
 const callerText = z.string().min(1).max(maxCallerText);

@@ -30,7 +30,10 @@ export interface FinishedTraining {
   readonly notes?: CommittedMembers["notes"];
 }
 
-/** What an engine does not report is left out; without its recipe, the training cannot be replayed. */
+/**
+ * Makes the provenance of a training; what an engine does not report is left out, and without its recipe the
+ * training cannot be replayed.
+ */
 export function provenanceOfTraining(
   finished: FinishedTraining,
   random: Pick<Random, "bytes">,
@@ -117,7 +120,9 @@ function stateOf({ stateBefore, ...settings }: Members): Readonly<Record<string,
   };
 }
 
-/** Without the folder that the samples were in: it means nothing elsewhere, and may name a person. */
+/**
+ * Describes the data without the folder that the samples were in: it means nothing elsewhere, and may name a person.
+ */
 function dataOf(dataset: Members, name: string | undefined): DataDescription {
   const { format, columns, transformations, split } = membersOf(dataset["source"]);
   return {

@@ -1,6 +1,6 @@
 /**
- * The file of an optimizer's state, as the engine reads it, from the version's tree: its tensors, and its
- * metadata, which the tree holds as tensors of text (shared/save/result-uses.ts).
+ * Makes the file of an optimizer's state, as the engine reads it, from the version's tree. The tree has its
+ * tensors, and its metadata as tensors of text (shared/save/result-uses.ts).
  */
 import type { NamedSource } from "../tensor/safetensors-writer.js";
 import { tensorOfSource } from "../tensor/tensor.js";
@@ -10,7 +10,7 @@ import type { RecoveredModel } from "./recovery.js";
 export const optimizerFileName = "optimizer.safetensors";
 /** Longest text that is read as metadata; the engine refuses others as tensors that do not belong there. */
 const maxTextBytes = 4096;
-/** What the paths of metadata begin with. */
+/** The prefix of the paths of metadata. */
 export const optimizerMetadataPrefix = "metadata/";
 
 /** The arguments for `safetensorsChunks` and `writeSafetensors`. */

@@ -26,7 +26,7 @@ import { namesOfSelected, selectLeaves } from "./selected-leaves.js";
 export interface RecoverOptions {
   /** Default: the model. */
   readonly part?: RecoveredPart | undefined;
-  /** Only the tensors of these layers (selected-leaves.ts), and only they are read. */
+  /** The layers to recover (selected-leaves.ts): only their tensors are read. */
   readonly layers?: readonly string[] | undefined;
   readonly policy?: EnvironmentPolicy;
   /** The environment to compare with. Default: the recorded one. */
@@ -147,7 +147,7 @@ export async function recoverModel(
   };
 }
 
-/** What of a model is read. @throws LAYER_NOT_FOUND, RECOVERY_INCOMPLETE */
+/** Selects what of a model is read. @throws LAYER_NOT_FOUND, RECOVERY_INCOMPLETE */
 function selectionOf(
   { leaves, names, plan }: { readonly leaves: LeafTable; readonly names: Names; readonly plan: RecoveryPlan },
   layers: readonly string[] | undefined,
@@ -192,7 +192,10 @@ interface Reading {
 /** Limits of the reads that run concurrently: their count, and the bytes read and decoded for all of them. */
 const maxConcurrentReads = 1024;
 const maxConcurrentBytes = 96 * 1024 * 1024;
-/** Of a read from the disk, which proves models in the background of a server that does other things meanwhile. */
+/**
+ * The largest number of bytes in parallel for a read from the disk, which proves models in the background of a
+ * server that does other things meanwhile.
+ */
 const maxConcurrentBytesFromDisk = 16 * 1024 * 1024;
 /** Reads that start in one turn of the event loop. */
 const startsPerTurn = 16;
@@ -215,7 +218,7 @@ async function readVerified(
   const maxBytes = how.fromDisk ? maxConcurrentBytesFromDisk : maxConcurrentBytes;
   let bytes = 0;
   let started = 0;
-  /** Never rejects. */
+  /** Reading one leaf never rejects. */
   const read = async (leaf: Leaf, position: number): Promise<void> => {
     try {
       const source = await readTensor(how, leaf, () => failed.position < position);
@@ -269,7 +272,7 @@ const longDecodingBytes = 1024 * 1024;
 /** A tensor to read. */
 interface Work {
   readonly leaf: Leaf;
-  /** Its own bytes, and those that are read and decoded for it. */
+  /** The tensor's own bytes, and those that are read and decoded for it. */
   readonly workBytes: number;
   readonly decodingBytes: number;
 }
@@ -315,7 +318,7 @@ async function readTensor(
     timer.mark("loadMs");
     return verifiedSource(how, leaf, {
       byteLength: all.length,
-      // In one call for most tensors, which are small.
+      // Hashing takes one call for most tensors, which are small.
       id: sha256(tensorIdPrefix(leaf), all),
       held: hold ? all : undefined,
     });
@@ -342,7 +345,7 @@ async function readTensor(
 interface ReadTensor {
   readonly byteLength: number;
   readonly id: Hash;
-  /** Its bytes, unless the model is too large to be kept in memory. */
+  /** The tensor's bytes, unless the model is too large to be kept in memory. */
   readonly held: Uint8Array | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The parts of a version that are recovered like a model: the model itself, the model after an iteration, and
- * the optimizer's state after the training. Pure.
+ * Names the parts of a version that are recovered like a model. Those are the model itself, the model after
+ * an iteration, and the optimizer's state after the training. Pure.
  */
 import { StemmaError } from "../errors.js";
 import type { Leaf, LeafTable, Names, SaveRecord } from "../model/model.js";
@@ -15,7 +15,7 @@ export function describePart(part: RecoveredPart): string {
   return part === "optimizer" ? "the optimizer's state" : `the checkpoint after iteration ${part.checkpoint}`;
 }
 
-/** At most this many iterations are named in an error. */
+/** The largest number of iterations that an error names. */
 const maxNamedIterations = 50;
 
 /** The tree of a part. @throws MODEL_PART_MISSING naming the parts that the version has */
@@ -44,9 +44,7 @@ export function treeOfPart(record: Pick<SaveRecord, "name" | "objects" | "uses">
   );
 }
 
-/**
- * What the leaves of a part are called: as in the model where it has the model's leaves, else by their paths.
- */
+/** Returns the names of a part's leaves: as in the model where it has the model's leaves, else by their paths. */
 export function namesOfPart(
   leaves: LeafTable,
   model: { readonly leaves: LeafTable; readonly names: Names },

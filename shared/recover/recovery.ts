@@ -1,4 +1,4 @@
-/** What a recovery returns. Types only. */
+/** Defines the result of a recovery. Types only. */
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Architecture, LeafTable, Names, SaveRecord } from "../model/model.js";
 
@@ -16,13 +16,13 @@ export interface RecoveredModel {
   readonly record: SaveRecord;
   readonly architecture: Architecture | undefined;
   readonly leaves: LeafTable;
-  /** Same order as `leaves`. */
+  /** The sources in the same order as `leaves`. */
   readonly sources: readonly TensorSource[];
   readonly names: Names;
   readonly environment: EnvironmentVerdict;
   readonly steps: RecoverySteps;
   readonly byteLength: number;
-  /** Where only some layers were recovered: how many tensors the model has. `leaves` and `names` are theirs. */
+  /** The number of the model's tensors, where only some layers were recovered. `leaves` and `names` are theirs. */
   readonly partOf?: number;
   /**
    * The Merkle root recomputed from the bytes. Always that of the recorded tree, and of a model

@@ -1,5 +1,5 @@
 /**
- * Which leaves of a model belong to the layers that a caller names, by patterns in which `*` stands for any
+ * Selects the leaves of a model's layers that a caller names, by patterns in which `*` stands for any
  * characters and `?` for one. Pure.
  */
 import { defined } from "../defined.js";
@@ -7,7 +7,7 @@ import { StemmaError } from "../errors.js";
 import type { LeafTable, Names } from "../model/model.js";
 import { positionOf } from "../model/tree.js";
 
-/** At most this many layers are named in an error. */
+/** The largest number of layers that an error names. */
 const maxNamedLayers = 20;
 
 /**

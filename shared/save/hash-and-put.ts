@@ -9,9 +9,9 @@ import type { Hash, TensorSource } from "../tensor/tensor.js";
 
 /** Tensors of at least this size come first, so that most bytes are being written while the rest is hashed. */
 const largeBytes = 1024 * 1024;
-/** After this many hashed bytes the event loop gets its turn, to start writes and whatever else waits. */
+/** The hashed bytes after which the event loop gets its turn, to start writes and whatever else waits. */
 const turnBytes = 256 * 1024;
-/** At most this many tensors wait to be written. */
+/** The largest number of tensors that wait to be written. */
 const maxWaiting = 512;
 
 export interface HashedModel {

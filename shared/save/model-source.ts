@@ -112,7 +112,7 @@ export function opaqueModelSource(
 }
 
 /**
- * As opaqueModelSource; the tensors are hashed while they are saved.
+ * Makes an opaque model as opaqueModelSource; the tensors are hashed while they are saved.
  * @internal Programs read models from files; tests and benchmarks make them in memory.
  */
 export function unhashedOpaqueModel(
@@ -209,8 +209,8 @@ async function hashModel(
 }
 
 /**
- * As modelSourceOfSafetensors, but a model that is held in memory is hashed while it is saved. A larger one is
- * hashed here: what the store has of it is then not written.
+ * Opens a model as modelSourceOfSafetensors, but one that is held in memory is hashed while it is saved. A
+ * larger one is hashed here: what the store has of it is then not written.
  */
 export async function modelToSaveOfSafetensors(
   file: ByteFile,
@@ -234,7 +234,7 @@ export async function modelToSaveOfSafetensors(
 /** A model as a file describes it, before its tensors are read. */
 interface OpenedModel {
   readonly opened: SafetensorsFile;
-  /** In canonical order. */
+  /** The leaves in canonical order. */
   readonly wanted: readonly WantedLeaf[];
   readonly model: Omit<UnhashedModel, "unhashedLeaves" | "sources">;
 }

@@ -1,6 +1,6 @@
 /**
- * A new version from a base and a file that holds only some of its tensors: the others are the base's, and neither
- * read nor sent. Pure.
+ * Makes a new version from a base and a file that holds only some of its tensors. The others are the base's,
+ * and neither read nor sent. Pure.
  */
 import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
@@ -8,10 +8,10 @@ import type { Architecture, Leaf, LeafTable, ModelSource, Names } from "../model
 import { hasSameHeader } from "../tensor/same-header.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 
-/** At most this many tensors are named in an error. */
+/** The largest number of tensors that an error names. */
 const maxNamedTensors = 12;
 
-/** What is known about the base without its tensors. */
+/** The known parts of the base without its tensors. */
 export interface PartialBase {
   readonly kind: ModelSource["kind"];
   readonly architecture?: Architecture;

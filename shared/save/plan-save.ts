@@ -1,13 +1,13 @@
 /**
- * Plans how a model is saved against its base: what changed (from the trees alone, without recovering the
- * base), the approach, and the owner of each tensor. Pure; reads no store.
+ * Plans how a model is saved against its base. It finds what changed (from the trees alone, without
+ * recovering the base), the approach, and the owner of each tensor. Pure; reads no store.
  */
 import type { Approach, LeafTable } from "../model/model.js";
 import { ownedByThis, ownerMapOf, ownerOf, type OwnerMap } from "../model/owner-map.js";
 import { diffTrees, type TreeDiff } from "../model/tree-diff.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** What is known about a base version without its tensors. */
+/** The known parts of a base version without its tensors. */
 export interface SaveBase {
   readonly versionId: Hash;
   /** Architecture hash, or `zeroHash`. */

@@ -1,6 +1,6 @@
 /**
- * Checkpoints and the optimizer's state that a training left as files, as trees of the version that is saved:
- * as many as the saver's limits allow, the optimizer's state first, then the newest checkpoints.
+ * Saves checkpoints and the optimizer's state that a training left as files, as trees of the saved version.
+ * As many are kept as the saver's limits allow, the optimizer's state first, then the newest checkpoints.
  */
 import type { Architecture, Names } from "../model/model.js";
 import { maxCheckpoints } from "../model/record-uses.js";
@@ -57,7 +57,7 @@ export async function usesOfResult(
   };
   const dropped: string[] = [];
   let left = limits.bytes;
-  /** Whether it is kept; takes its bytes. */
+  /** True if the tree is kept; it then takes its bytes from the budget. */
   const fits = ({ sources }: TreeSource): boolean => {
     const bytes = bytesOfSources(sources);
     if (bytes > left) return false;

@@ -51,7 +51,7 @@ export interface SaveModelOptions {
   /** Salts and values of the provenance's commitments; may be redacted later. */
   readonly openings?: Uint8Array;
   readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
-  /** What a replay needs, the optimizer's state and checkpoints; written into the same pack. */
+  /** The objects that a replay needs, the optimizer's state and checkpoints; written into the same pack. */
   readonly uses?: SaveUses;
 }
 
@@ -75,7 +75,7 @@ export interface SavedModel {
 }
 
 /**
- * What `planSave` needs from a version in the store. Reads its record, tree and owner map, but no tensor.
+ * Loads what `planSave` needs from a version in the store. Reads its record, tree and owner map, but no tensor.
  * @throws OBJECT_MISSING
  */
 export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promise<SaveBase> {
@@ -163,7 +163,7 @@ export async function saveModel(
   }
 }
 
-/** What a save writes besides tensors, as far as it does not depend on the base. */
+/** The objects that a save writes besides tensors, as far as they do not depend on the base. */
 interface EncodedParts {
   readonly root: Hash;
   readonly tree: Uint8Array;

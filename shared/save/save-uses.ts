@@ -16,7 +16,7 @@ export type UsedObject = { readonly id: Hash } | { readonly source: ByteSource; 
 export type TreeSource = Pick<ModelSource, "kind" | "leaves" | "sources" | "coded">;
 
 export interface SaveUses {
-  /** By ids also where the store does not have them: servers add engines and recipes themselves. */
+  /** The engine, by id also where the store does not have it: servers add engines and recipes themselves. */
   readonly engine?: UsedObject;
   readonly recipe?: UsedObject;
   readonly data?: readonly UsedObject[];

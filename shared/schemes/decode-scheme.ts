@@ -18,7 +18,7 @@ import { bytesOf } from "./float-words.js";
 /** Longer tensors stay exact, because a compact form is decoded in memory. */
 export const maxReducedBytes = 2 ** 30;
 
-/** Whether a scheme applies to tensors of this type and shape at all. */
+/** True if a scheme applies to tensors of this type and shape at all. */
 export function isReducible({ dtype, shape }: TensorHeader): boolean {
   const length = tensorByteLength(dtype, shape);
   return dtype === "F32" && shape.length >= 2 && length > 0 && length <= maxReducedBytes;

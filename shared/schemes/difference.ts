@@ -1,7 +1,7 @@
-/** How far reduced numbers are from the exact ones. Pure. */
+/** Measures how far reduced numbers are from the exact ones. Pure. */
 import { isFiniteWord, copyAsWords } from "./float-words.js";
 
-/** Over numbers that are finite on both sides, in float64. */
+/** A difference over numbers that are finite on both sides, in float64. */
 export interface Difference {
   readonly numbers: number;
   readonly changed: number;

@@ -20,7 +20,7 @@ import { readExceptions, writeExceptions } from "./exceptions.js";
 import { readNested, writeNested } from "./nested-tensor.js";
 import { bytesOf, isFiniteWord, copyAsWords } from "./float-words.js";
 
-/** How a coding table is stored: by its ends, or value by value. */
+/** The kinds of stored coding tables: by their ends, or value by value. */
 const tableKinds = { range: 0, list: 1 } as const;
 /** Draws for each value of a random table; a tensor with few distinct values gets a smaller table. */
 const drawsPerValue = 16;
@@ -37,7 +37,7 @@ export function uniformTable(min: number, max: number, size: number): CodingTabl
   return ascending(Array.from({ length: size }, (_, i) => (i === size - 1 ? max : min + i * step)));
 }
 
-/** Up to `size` of the tensor's finite numbers, drawn from the stream. */
+/** Draws up to `size` of the tensor's finite numbers from the stream. */
 export function randomTable(values: Float32Array, size: number, stream: Stream): CodingTable {
   const found = new Set<number>();
   for (let draw = 0; draw < drawsPerValue * size && found.size < size; draw++) {

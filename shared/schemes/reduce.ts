@@ -39,7 +39,7 @@ export interface ReduceOptions {
    * tensor has a stream named by its id, so that equal tensors are reduced alike.
    */
   readonly seed?: string;
-  /** Where absent, the codec on the TypeScript kernels. */
+  /** The codec; where absent, the one on the TypeScript kernels. */
   readonly codec?: DeltaCodec;
 }
 

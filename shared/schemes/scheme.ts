@@ -38,7 +38,7 @@ const choices: Readonly<Record<SchemeName, readonly [min: number, max: number] |
   "quantize-random": [1, 8],
 };
 
-/** As people write them, for help and messages. */
+/** The schemes as people write them, for help and messages. */
 export const schemeForms = Object.entries(choices)
   .map(([name, bits]) => (bits === undefined ? name : `${name}:K (K ${bits[0]} to ${bits[1]})`))
   .join(", ");

@@ -1,4 +1,4 @@
-/** What the links of simulated devices are like, by name. Pure. */
+/** Defines the shapes of simulated devices' links, by name. Pure. */
 import { StemmaError } from "../errors.js";
 
 export interface LinkShape {
@@ -6,11 +6,11 @@ export interface LinkShape {
   /** Bytes a second to the device; null: as many as this machine carries. */
   readonly downBytesPerSecond: number | null;
   readonly upBytesPerSecond: number | null;
-  /** Of each direction. */
+  /** The latency of each direction. */
   readonly latencyMs: number;
   /** Share of the packets that are lost. TCP sends them again, so what follows waits. */
   readonly loss: number;
-  /** How often the link breaks, on average; 0: never. */
+  /** The average number of breaks of the link in an hour; 0: none. */
   readonly breaksPerHour: number;
   /** Mean time without a network after a break. */
   readonly offlineMs: number;

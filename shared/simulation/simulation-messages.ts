@@ -1,13 +1,15 @@
 /**
- * What the command that simulates a fleet and the processes of its devices send each other. Between processes of one
- * program on one machine: types only.
+ * Defines the messages between the command that simulates a fleet and the processes of its devices. Between
+ * processes of one program on one machine: types only.
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Invitation } from "../trust/certificates/invitation.js";
 import type { Enrolment } from "../trust/enrolment.js";
 import type { LinkShape } from "./link-shapes.js";
 
-/** How a device gets in: with keys and a token that the server made, or with an invitation, for keys of its own. */
+/**
+ * The admission of a device: with keys and a token that the server made, or with an invitation, for keys of its own.
+ */
 export type Admission = { readonly enrolment: Enrolment } | { readonly invitation: Invitation };
 
 export interface DeviceOrder {
@@ -17,13 +19,13 @@ export interface DeviceOrder {
   readonly profile: string;
   readonly admission: Admission;
   readonly link: LinkShape;
-  /** Everything that the device draws follows from it. */
+  /** The seed, from which everything that the device draws follows. */
   readonly seed: number;
   /** Milliseconds after the order, at each of which the device saves a fine-tuned model. */
   readonly savesAtMs: readonly number[];
   /** Share of the model's bytes that a fine-tune changes: whole tensors, the last ones. */
   readonly changes: number;
-  /** What it answers where a rollout has it measure a version beside what it runs. */
+  /** The answers to a rollout that has it measure a version beside what it runs. */
   readonly answers: SimulatedAnswers;
 }
 
@@ -45,11 +47,11 @@ export type HostOrder =
 export interface SimulatedSave {
   readonly device: string;
   readonly versionId: Hash;
-  /** How far the server's receipts are that the device has. */
+  /** The newest of the server's receipts that the device has. */
   readonly standing: "pending" | "recorded" | "stored" | "released";
 }
 
-/** What the devices of one process did so far. */
+/** The report of what the devices of one process did so far. */
 export interface HostReport {
   readonly devices: number;
   readonly connected: number;
@@ -60,7 +62,7 @@ export interface HostReport {
   readonly savesToCome: number;
   readonly bytesUp: number;
   readonly bytesDown: number;
-  /** Links that broke. */
+  /** The number of links that broke. */
   readonly breaks: number;
   /** Warnings and errors that the agents logged, by event; without those of links that broke. */
   readonly troubles: Readonly<Record<string, number>>;

@@ -3,7 +3,7 @@
 interface ForeignFormat {
   readonly name: string;
   matches(bytes: Buffer): boolean;
-  /** What to do with such a file. */
+  /** Advice on what to do with such a file. */
   readonly advice: string;
 }
 
@@ -80,7 +80,7 @@ export interface ForeignFile {
   readonly advice: string;
 }
 
-/** How many first bytes `recognizeForeignFile` looks at. */
+/** The number of first bytes that `recognizeForeignFile` looks at. */
 export const recognizedBytes = 32;
 
 /** @param bytes the first bytes of a file that is not safetensors */

@@ -10,7 +10,7 @@ import { StemmaError } from "../errors.js";
 const utf8 = new TextEncoder();
 const hashPattern = /^[0-9a-f]{64}$/;
 
-/** Whether a value is a SHA-256 as 64 lower-case hexadecimal digits. */
+/** True if a value is a SHA-256 as 64 lower-case hexadecimal digits. */
 export function isHash(value: unknown): value is Hash {
   return typeof value === "string" && hashPattern.test(value);
 }
@@ -71,8 +71,8 @@ export function sha256(...parts: readonly (Uint8Array | string)[]): Hash {
 }
 
 /**
- * What a tensor's id hashes ahead of its bytes: "stemma-tensor-1\0" ‖ dtype u8 ‖ rank u8 ‖ dimensions u64
- * (docs/formats.md, "Tensors").
+ * Returns the bytes that a tensor's id hashes ahead of its own: "stemma-tensor-1\0" ‖ dtype u8 ‖ rank u8 ‖
+ * dimensions u64 (docs/formats.md, "Tensors").
  */
 export function tensorIdPrefix(header: TensorHeader): Uint8Array {
   const tag = "stemma-tensor-1\0";

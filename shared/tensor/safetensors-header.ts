@@ -31,7 +31,7 @@ export interface SafetensorsEntry extends TensorHeader {
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their bytes; tensors with the same range are in the order of the header. */
+  /** The tensors in the order of their bytes; those with the same range are in the order of the header. */
   readonly tensors: readonly SafetensorsEntry[];
   readonly metadata: Readonly<Record<string, string>> | undefined;
   /** The header's text as in the file, padding included. */
@@ -94,8 +94,8 @@ export function parseSafetensorsHeader(
 type Fail = (reason: string) => never;
 
 /**
- * By offset; a tensor without bytes comes before the one that begins at the same offset. Equal ranges keep
- * the header's order.
+ * Sorts entries by offset; a tensor without bytes comes before the one that begins at the same offset. Equal
+ * ranges keep the header's order.
  */
 function inFileOrder(entries: readonly SafetensorsEntry[]): readonly SafetensorsEntry[] {
   return [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end);
@@ -206,9 +206,7 @@ export function safetensorsHeaderText(
   return text + " ".repeat((8 - (Buffer.byteLength(text) % 8)) % 8);
 }
 
-/**
- * Whether a kept header describes exactly these tensors in this order, so that it can be written before them.
- */
+/** True if a kept header describes exactly these tensors in this order, so that it can be written before them. */
 export function headerDescribes(text: string, parts: readonly SafetensorsPart[]): boolean {
   const wanted = offsetsOf(parts);
   try {

@@ -1,4 +1,4 @@
-/** Whether two tensors have the same element type and shape. */
+/** Checks whether two tensors have the same element type and shape. */
 import type { TensorHeader } from "./tensor.js";
 
 export function hasSameHeader(a: TensorHeader, b: TensorHeader): boolean {

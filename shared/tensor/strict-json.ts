@@ -12,7 +12,7 @@ export interface StrictJsonLimits {
   readonly maxDepth: number;
   /** Maximum number of values, containers included. */
   readonly maxValues: number;
-  /** Only whole numbers ≥ 0 in their shortest form, up to 2^53 − 1. */
+  /** True to accept only whole numbers ≥ 0 in their shortest form, up to 2^53 − 1. */
   readonly wholeNumbersOnly?: boolean;
 }
 
@@ -34,7 +34,7 @@ const escapes: Readonly<Record<string, string>> = {
   t: "\t",
 };
 
-/** Whether text can be written as UTF-8: no surrogate without its other half. */
+/** True if text can be written as UTF-8: no surrogate without its other half. */
 export function isWellFormedText(text: string): boolean {
   return !loneSurrogate.test(text);
 }

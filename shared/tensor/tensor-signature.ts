@@ -16,10 +16,10 @@ const hashesEach = 16;
 /** Columns of a signed tensor, at most: each takes four bytes of memory. */
 const maxColumns = 2 ** 22;
 
-/** Up to 32 hashes. */
+/** The signature of a tensor, up to 32 hashes. */
 export type Signature = readonly number[];
 
-/** Whether a tensor has rows and columns that can be signed. */
+/** True if a tensor has rows and columns that can be signed. */
 export function isSigned({ dtype, shape }: TensorHeader): boolean {
   const [rows = 0, ...others] = shape;
   const columns = others.reduce((product, size) => product * size, 1);

@@ -1,4 +1,4 @@
-/** What a tensor is: element type, shape, and bytes that may come in pieces. Does not depend on models. */
+/** Defines a tensor: element type, shape, and bytes that may come in pieces. Does not depend on models. */
 import { asyncIterableOf } from "./async-iterable.js";
 import type { DType } from "./dtype.js";
 

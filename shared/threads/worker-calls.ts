@@ -59,7 +59,7 @@ export class WorkerCalls<Call, Result> {
     this.#worker.unref();
   }
 
-  /** Whether the thread has loaded its script and takes calls. */
+  /** True if the thread has loaded its script and takes calls. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -95,7 +95,7 @@ export class WorkerCalls<Call, Result> {
   }
 }
 
-/** In the thread: answers every call. @param bytesOf the arrays of a result that are moved, not copied */
+/** Answers every call in the thread. @param bytesOf the arrays of a result that are moved, not copied */
 export function answerCalls<Call, Result>(
   perform: (call: Call) => Result,
   bytesOf: (result: Result) => readonly Uint8Array[],

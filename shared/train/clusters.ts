@@ -142,15 +142,15 @@ function farthest(distances: Float64Array): number {
   return found;
 }
 
-/** What the squared distance of rows to their common mean is multiplied with, at most, as an exponent of e. */
+/** The largest factor of the squared distance of rows to their common mean, as an exponent of e. */
 const maxExponent = 2 ** 14;
 /** Powers of two that float32 has with room to spare. */
 const maxScale = 2 ** 100;
 
 /**
- * How sharply the softmax of scores tells centres apart: a power of two, by which no number is rounded. A row is in
- * its cluster to all bits of float32 unless its squared distances to two centres differ by less than about a
- * thousandth of the rows' mean squared distance to their mean.
+ * Returns how sharply the softmax of scores tells centres apart: a power of two, by which no number is
+ * rounded. A row is in its cluster to all bits of float32 unless its squared distances to two centres differ
+ * by less than about a thousandth of the rows' mean squared distance to their mean.
  */
 export function sharpnessOf({ values, count, length }: Points): number {
   const means = new Float64Array(length);
@@ -174,13 +174,13 @@ export interface ClusterWeights {
   readonly kernel: Float32Array;
   /** [clusters]: −sharpness × the squared length of each centre. */
   readonly bias: Float32Array;
-  /** [clusters, length] */
+  /** The centres, [clusters, length]. */
   readonly centres: Float32Array;
 }
 
 /**
- * Of the squared distance |x|² − 2xc + |c|² the first part is the same for all centres, so the score 2xc − |c|² is
- * largest for the nearest one.
+ * Makes weights that score the nearest centre highest: the first part of the squared distance |x|² − 2xc +
+ * |c|² is the same for all centres, so 2xc − |c|² decides.
  */
 export function clusterWeights(centres: Float32Array, length: number, sharpness: number): ClusterWeights {
   const clusters = centres.length / length;

@@ -13,9 +13,9 @@ export interface EngineFile {
 }
 
 export interface EngineArchive {
-  /** In the order of their names. */
+  /** The files in the order of their names. */
   readonly files: readonly EngineFile[];
-  /** What trainings with it report. */
+  /** The id that trainings with it report. */
   readonly engine: Hash;
   /** Form of the jobs that it reads (engine.json). */
   readonly jobForm: number;
@@ -26,7 +26,7 @@ export const maxEngineBytes = 64 * 1024 * 1024;
 export const maxEngineFiles = 64;
 const magic = "STEMENGN";
 const headerBytes = 16;
-/** No folders, no dot in front: a name is always a file directly in the engine's folder. */
+/** The names of files: no folders, no dot in front, so that a name is always a file directly in the engine's folder. */
 const fileName = /^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*$/;
 const maxNameBytes = 64;
 const manifestName = "engine.json";

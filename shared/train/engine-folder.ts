@@ -59,7 +59,9 @@ export async function requireJobForm(folder = builtInEngineFolder()): Promise<vo
     );
 }
 
-/** What this build's engine computes on a machine that computes exactly (known-answer.ts). @throws FILE_MISSING */
+/**
+ * Reads what this build's engine computes on a machine that computes exactly (known-answer.ts). @throws FILE_MISSING
+ */
 export async function expectedKnownAnswer(): Promise<unknown> {
   const manifest = await readFile(join(builtInEngineFolder(), "engine.json"), "utf8");
   return (JSON.parse(manifest) as { knownAnswer?: unknown }).knownAnswer;

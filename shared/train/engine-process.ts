@@ -26,7 +26,7 @@ export interface EngineProcessOptions {
 }
 
 interface EngineRun {
-  /** What the child does, for messages. */
+  /** The work of the child, for messages. */
   readonly purpose: "training" | "evaluation";
   readonly jobFolder: string;
   readonly resultFolder: string;
@@ -35,7 +35,7 @@ interface EngineRun {
 /** The longest that a machine may take for the known answer, which needs less than a second. */
 const knownAnswerTimeoutMs = 60_000;
 
-/** What this build's engine computes on this machine (known-answer.ts). @throws BACKEND_UNAVAILABLE */
+/** Computes the known answer of this build's engine on this machine (known-answer.ts). @throws BACKEND_UNAVAILABLE */
 export async function computeKnownAnswer(): Promise<string> {
   const script = join(builtInEngineFolder(), "engine.mjs");
   try {
@@ -55,7 +55,7 @@ export async function computeKnownAnswer(): Promise<string> {
 
 /** The longest line that is accepted from the child. */
 const maxLineCharacters = 64 * 1024;
-/** This much of the end of the child's standard error is kept for the error message. */
+/** The characters at the end of the child's standard error that are kept for the error message. */
 const maxStderrCharacters = 8192;
 
 /**

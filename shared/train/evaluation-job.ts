@@ -14,16 +14,16 @@ export interface EvaluationJob {
     readonly top?: number | undefined;
     /** Evaluate only the first held-out samples. */
     readonly limit?: number | undefined;
-    /** Also write the model's outputs, into the file `outputsFile`. */
+    /** True to write also the model's outputs, into the file `outputsFile`. */
     readonly outputs?: boolean | undefined;
-    /** Also measure how long a sample takes, and the memory of the process. */
+    /** True to measure also how long a sample takes, and the memory of the process. */
     readonly inference?: boolean | undefined;
   };
   readonly dataset: DatasetReference;
   /** The model's folder: model.safetensors with leaves named "layer/weight", and architecture.json. */
   readonly base: { readonly folder: string; readonly versionId?: Hash | undefined };
   readonly memoryLimitMb?: number | undefined;
-  /** At most this many threads; the engine takes the largest number that it can use. */
+  /** The largest number of threads; the engine takes the largest number that it can use. */
   readonly threads?: number | undefined;
 }
 
@@ -35,11 +35,11 @@ export interface EvaluationResult {
   readonly samples: { readonly evaluated: number; readonly heldOut: number };
   readonly datasetHash: Hash;
   readonly durationMs: number;
-  /** Where the job asks for it. */
+  /** The cost of inference, where the job asks for it. */
   readonly inference?: InferenceCost | undefined;
 }
 
-/** What it costs to run a model: the median time of one sample, and the most memory that the process had. */
+/** The cost of running a model: the median time of one sample, and the most memory that the process had. */
 export interface InferenceCost {
   readonly milliseconds: number;
   readonly peakBytes: number;

@@ -16,7 +16,7 @@ import type { PassProgress } from "./training-state.js";
 
 /** Keeps how far a pass is. */
 export interface PassState {
-  /** Where an earlier process was cut short; undefined where the pass begins. */
+  /** Reads where an earlier process was cut short; undefined where the pass begins. */
   read(): Promise<PassProgress | undefined>;
   /** Called after each batch; saves the progress if it is time to. */
   save(progress: () => PassProgress): Promise<void>;
@@ -90,7 +90,7 @@ export interface EvaluatedModel {
 }
 
 export interface EvaluateOptions {
-  /** Also count the samples whose class is among the `top` largest outputs (classification). */
+  /** The number of largest outputs among which a sample's class is counted too (classification). */
   readonly top?: number | undefined;
   readonly state?: PassState | undefined;
   /** Called with the outputs of each batch, for each output of the model its rows from `from` on. */

@@ -1,5 +1,6 @@
 /**
- * How good a model's outputs are on samples (ME4: evaluations are records of their own); tally.ts computes it. Pure.
+ * Defines how good a model's outputs are on samples (ME4: evaluations are records of their own); tally.ts
+ * computes it. Pure.
  */
 import type { SamplePart } from "./datasets/dataset.js";
 import type { Metric } from "./recipes/recipe.js";
@@ -7,7 +8,7 @@ import type { Metric } from "./recipes/recipe.js";
 export interface RegressionEvaluation {
   readonly task: "regression";
   readonly samples: number;
-  /** In the target's unit, as the root mean square error is. */
+  /** The mean absolute error in the target's unit, as the root mean square error is. */
   readonly meanAbsoluteError: number;
   readonly rootMeanSquareError: number;
   /** The fraction of the variance that is explained; null where the targets do not vary. */
@@ -27,16 +28,16 @@ export interface ClassificationEvaluation {
   readonly samples: number;
   readonly correct: number;
   readonly accuracy: number;
-  /** Where it was requested: samples whose actual class is among the k largest outputs. */
+  /** The samples whose actual class is among the k largest outputs, where that was requested. */
   readonly top?: { readonly k: number; readonly correct: number; readonly accuracy: number } | undefined;
-  /** By class. Recall is Chen's per-class accuracy; null without a sample or a prediction. */
+  /** The measures by class. Recall is Chen's per-class accuracy; null without a sample or a prediction. */
   readonly classes: readonly {
     readonly samples: number;
     readonly recall: number | null;
     readonly precision: number | null;
     readonly f1: number | null;
   }[];
-  /** confusion[actual][predicted] */
+  /** The confusion matrix: confusion[actual][predicted]. */
   readonly confusion: readonly (readonly number[])[];
 }
 
@@ -47,7 +48,7 @@ export interface MultiLabelEvaluation {
   readonly correct: number;
   /** Share of all labels that are right. */
   readonly accuracy: number;
-  /** By label; null without a sample or a prediction. */
+  /** The measures by label; null without a sample or a prediction. */
   readonly labels: readonly {
     readonly samples: number;
     readonly recall: number | null;
@@ -62,7 +63,7 @@ interface GeneralEvaluation {
   readonly samples: number;
   /** The weighted sum of the outputs' mean losses. */
   readonly loss: number;
-  /** By output. `classes` counts each position as a sample. */
+  /** The measures by output. `classes` counts each position as a sample. */
   readonly outputs: readonly {
     readonly name: string;
     readonly evaluation: RegressionEvaluation | ClassificationEvaluation | MultiLabelEvaluation;

@@ -1,7 +1,7 @@
 /**
- * k-means in the place of the training loop: each epoch assigns all training samples to their nearest centres and
- * moves the centres to the means of their samples, until they stay or the epochs are over. After any epoch another
- * process can continue with the same bits.
+ * Runs k-means in the place of the training loop. Each epoch assigns all training samples to their nearest
+ * centres and moves the centres to the means of their samples, until they stay or the epochs are over. After
+ * any epoch another process can continue with the same bits.
  */
 import { StemmaError } from "../errors.js";
 import { Assignment, clusterWeights, sharpnessOf, type Points } from "./clusters.js";
@@ -13,7 +13,7 @@ import type { OptimizerState } from "./optimizers.js";
 import type { Measurement } from "./training.js";
 import type { FitSnapshot } from "./training-state.js";
 
-/** Other work can run after about so many differences of two numbers. */
+/** The approximate number of differences of two numbers after which other work can run. */
 const workBetweenReports = 2 ** 24;
 
 /**
@@ -116,7 +116,7 @@ class Clustering {
     );
   }
 
-  /** There is no optimizer; its state says how many epochs ran. */
+  /** Returns the state of an optimizer, though there is none: it says how many epochs ran. */
   #optimizer(): Omit<OptimizerState, "slots"> {
     return { name: this.#inputs.plan.optimizer.name, iterations: this.#epoch, shared: {} };
   }

@@ -16,7 +16,7 @@ export interface OutputLoss {
   readonly weight: number;
 }
 
-/** How the members of an ensemble are trained (ensembles/fit-ensemble.ts). */
+/** The plan by which the members of an ensemble are trained (ensembles/fit-ensemble.ts). */
 export interface EnsemblePlan {
   readonly kind: "bagging" | "random-subspaces";
   readonly members: number;
@@ -27,7 +27,7 @@ export interface EnsemblePlan {
 }
 
 export interface FitPlan {
-  /** Absent for a single model. */
+  /** The plan of an ensemble; absent for a single model. */
   readonly ensemble?: EnsemblePlan | undefined;
   /** `k-means`: centres are moved to the means of their samples (fit-clusters.ts). Absent: gradients (fit.ts). */
   readonly method?: "k-means" | undefined;

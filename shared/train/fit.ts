@@ -1,8 +1,8 @@
 /**
- * The training loop. It controls and counts the order of samples, augmentation, learning rate and early
- * stopping. It rejects the first number that is not finite, naming step and layer, and checks every step for
- * leaked tensors. Between any two steps it can give its complete state, from which another process continues with
- * the same bits. Does not know recipes or files.
+ * Runs the training loop over a model's samples. It controls and counts the order of samples, augmentation,
+ * learning rate and early stopping. It rejects the first number that is not finite, naming step and layer,
+ * and checks every step for leaked tensors. Between any two steps it can give its complete state, from which
+ * another process continues with the same bits. Does not know recipes or files.
  */
 import { StemmaError } from "../errors.js";
 import type { Tensor } from "../tensor/tensor.js";
@@ -40,7 +40,7 @@ export interface FitHooks {
 
 export interface FitInputs {
   readonly tf: TensorFlow;
-  /** Trained in place. */
+  /** The model, which is trained in place. */
   readonly model: Trainable;
   readonly samples: SampleSet;
   readonly plan: FitPlan;
@@ -184,7 +184,7 @@ class TrainingLoop {
   async #endEpoch(): Promise<void> {
     const { tf, plan, model, samples, hooks } = this.#inputs;
     const epoch = this.#epoch;
-    // Without validation samples there is no early stopping, and the measurements state that.
+    // A training without validation samples has no early stopping, and the measurements state that.
     const validation =
       samples.validation.count === 0
         ? null

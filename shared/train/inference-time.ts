@@ -1,4 +1,7 @@
-/** How long a model takes for one sample, as the software of a device would run it. Gets TensorFlow.js and a clock. */
+/**
+ * Measures how long a model takes for one sample, as the software of a device would run it. Gets
+ * TensorFlow.js and a clock.
+ */
 import type { SamplePart, SampleSet } from "./datasets/dataset.js";
 import { batchOf } from "./loss.js";
 import type { TensorFlow } from "./tensorflow.js";

@@ -1,7 +1,7 @@
 /**
- * The known answer of an engine: a tiny fixed training, and outputs and gradients for numbers on which machines
- * differ when they do not follow IEEE 754: denormals, −0, infinities and NaN into ReLU and max-pool. Its root is kept
- * in engine.json. A machine that gives another root cannot train exactly.
+ * Computes the known answer of an engine, by which machines are compared. It is a tiny fixed training, and outputs and
+ * gradients for numbers on which machines differ when they do not follow IEEE 754: denormals, −0, infinities and NaN
+ * into ReLU and max-pool. Its root is kept in engine.json. A machine that gives another root cannot train exactly.
  *
  * WebAssembly fixes every bit of these results but the sign and the payload of a NaN that arithmetic makes
  * (WebAssembly core specification, "NaN propagation"). So every NaN counts as the same one: where a NaN appears is
@@ -34,7 +34,7 @@ const fixedNan = 0x7fc00000;
 /** Numbers from −11/16 to 11/16, all different from their neighbours. */
 const plainValue = (index: number): number => (((index * 37) % 23) - 11) / 16;
 
-/** What fills an image: plain numbers, and numbers on which machines may differ. */
+/** The fillings of an image: plain numbers, and numbers on which machines may differ. */
 const specialImages: readonly ((index: number) => number)[] = [
   plainValue,
   (index) => plainValue(index) * denormal,

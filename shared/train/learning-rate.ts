@@ -63,7 +63,7 @@ interface Position {
   readonly factor: number;
   /** The rate of the schedule "step" in this epoch, as float32. */
   readonly decayed: number;
-  /** From 0 at the first iteration to 1 at the last. */
+  /** The progress from 0 at the first iteration to 1 at the last. */
   readonly progress: number;
   readonly epoch: number;
 }

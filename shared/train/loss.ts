@@ -5,10 +5,11 @@ import type { LossName } from "./fit-plan.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 
 export interface Batch {
-  /** [batch, …input shape] */
+  /** The inputs, [batch, …input shape]. */
   readonly inputs: TfTensor;
   /**
-   * For each output of the model [batch, …output shape]: the numbers to predict, or one-hot rows of a classification.
+   * The targets for each output of the model, [batch, …output shape]: the numbers to predict, or one-hot rows
+   * of a classification.
    */
   readonly targets: readonly TfTensor[];
 }
@@ -19,7 +20,7 @@ export interface BatchSelection {
   readonly indices: Uint32Array;
   /** Changes a copy of each input in place before it is used. */
   readonly augment?: ((input: Float32Array) => void) | undefined;
-  /** What the rows of each class have instead of 1, so that their loss counts as much. */
+  /** The weights that the rows of each class have instead of 1, so that their loss counts as much. */
   readonly classWeights?: readonly number[] | undefined;
 }
 
@@ -54,7 +55,7 @@ interface TargetRows {
   readonly indices: Uint32Array;
   /** Numbers of all targets of one sample. */
   readonly rowLength: number;
-  /** Where this target begins in a row. */
+  /** The start of this target in a row. */
   readonly offset: number;
   readonly classWeights: BatchSelection["classWeights"];
 }

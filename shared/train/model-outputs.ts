@@ -1,4 +1,4 @@
-/** Whether a model's input and outputs fit the samples, and which loss each of its outputs has. */
+/** Checks that a model's inputs and outputs fit the samples, and decides the loss of each output. */
 import { StemmaError } from "../errors.js";
 import { outputsOf, type SampleSet } from "./datasets/dataset.js";
 import { describeTargets, outputShape } from "./datasets/target-form.js";
@@ -34,7 +34,7 @@ export function lossTermsFor(
   });
 }
 
-/** Whether an output of the model is that of an activation, or the mean of such outputs. */
+/** True if an output of the model is that of an activation, or the mean of such outputs. */
 export function endsIn(
   { architecture: { layers, outputs } }: Pick<Trainable, "architecture">,
   output: number,

@@ -89,7 +89,7 @@ type Settings = Required<OptimizerSettings>;
 /** The new weight, and the new slots by name; the caller assigns them. */
 type Stepped = Readonly<Record<string, TfTensor | undefined>> & { readonly weight: TfTensor };
 
-/** What a step of one variable is computed from. */
+/** The values that a step of one variable is computed from. */
 interface StepContext {
   readonly weight: TfTensor;
   readonly gradient: TfTensor;

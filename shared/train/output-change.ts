@@ -1,10 +1,10 @@
-/** How far the outputs of two models lie apart on the same samples, which needs no labels. Pure. */
+/** Measures how far the outputs of two models lie apart on the same samples, which needs no labels. Pure. */
 import { outputsOf, type SampleSet } from "./datasets/dataset.js";
 import { predictedClass } from "./evaluation.js";
 
 /**
- * For one output of classes the share of samples that get another class. For numbers, and models of several outputs,
- * the mean absolute difference of all output numbers.
+ * Returns, for one output of classes, the share of samples that get another class. For numbers, and models of
+ * several outputs, the mean absolute difference of all output numbers.
  * @param first float32 numbers of `count` samples; as many as in `second`
  * @returns undefined where the models' outputs differ in form
  */

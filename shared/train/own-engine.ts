@@ -8,7 +8,7 @@ import { packEngine } from "./unpack-engine.js";
 export interface OwnEngine {
   /** Id of its archive, as save records name it. */
   readonly object: Hash;
-  /** What trainings with it report. */
+  /** The id that trainings with it report. */
   readonly engineId: Hash;
 }
 

@@ -1,4 +1,4 @@
-/** What the engine reports of how it trained, from which the provenance record is made. Pure. */
+/** Defines what the engine reports of how it trained, from which the provenance record is made. Pure. */
 import { weightSlots } from "../model/architecture.js";
 import type { FitPlan } from "./fit-plan.js";
 import { resolveOptimizer } from "./optimizers.js";

@@ -19,7 +19,7 @@ export interface ResultMetadata {
   /** 0 where the data had none: then nothing stopped early, or nothing was measured. */
   readonly "training.validationSamples"?: number;
   readonly "training.heldOutSamples"?: number;
-  /** How often it continued after it was cut short. */
+  /** The number of times it continued after it was cut short. */
   readonly "training.continuations"?: number;
   /** Checkpoints and optimizer states that were too large to attach. */
   readonly "training.attachmentsDropped"?: number;

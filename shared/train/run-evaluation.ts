@@ -1,7 +1,7 @@
 /**
- * One evaluation from its job to its result, inside the engine: reads the data, builds the model, computes
- * its outputs on the held-out part and measures them. Gets TensorFlow.js, files and a clock; does not know
- * processes or folders.
+ * Runs one evaluation from its job to its result, inside the engine. It reads the data, builds the model,
+ * computes its outputs on the held-out part and measures them. Gets TensorFlow.js, files and a clock; does
+ * not know processes or folders.
  */
 import { StemmaError } from "../errors.js";
 import { outputsOf, type DatasetFiles, type SampleSet } from "./datasets/dataset.js";

@@ -1,7 +1,7 @@
 /**
- * One training from its job to its result, inside the engine: reads the data, takes the base or initialises a
- * model, evaluates, trains, evaluates again and describes the provenance. Gets TensorFlow.js, files and a
- * clock; does not know processes or folders.
+ * Runs one training from its job to its result, inside the engine. It reads the data, takes the base or
+ * initialises a model, evaluates, trains, evaluates again and describes the provenance. Gets TensorFlow.js,
+ * files and a clock; does not know processes or folders.
  */
 import { StemmaError } from "../errors.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
@@ -51,12 +51,12 @@ export interface Checkpoint {
   readonly optimizer: OptimizerState;
 }
 
-/** What an earlier process of the same training left. */
+/** The state that an earlier process of the same training left. */
 export interface SavedTraining extends TrainingProgressSoFar {
   readonly fit: FitState;
 }
 
-/** How far a pass over samples was, and what was spent on the training until then. */
+/** The progress of a pass over samples, and what was spent on the training until then. */
 export interface SavedPass extends PassProgress, Effort {}
 
 /** Keeps the state of a training. The key identifies the training: only the same one continues. */
@@ -65,7 +65,7 @@ export interface TrainingStates {
   read(key: Hash): Promise<SavedTraining | undefined>;
   /** Called between any two steps; saves the state if it is time to. */
   save(key: Hash, snapshot: () => FitSnapshot, soFar: () => TrainingProgressSoFar): Promise<void>;
-  /** Where a pass over samples was cut short; undefined where it begins. */
+  /** Reads where a pass over samples was cut short; undefined where it begins. */
   readPass(key: Hash, pass: PassId): Promise<SavedPass | undefined>;
   /** Called after each batch of a pass; saves its progress if it is time to. */
   savePass(key: Hash, pass: PassId, progress: () => SavedPass): Promise<void>;
@@ -221,7 +221,7 @@ function fitterOf(
   return method === "k-means" ? fitClusters : fit;
 }
 
-/** What was spent on a training, by the processes before this one and by this one. */
+/** The effort spent on a training, by the processes before this one and by this one. */
 class TrainingWork {
   readonly #startedMs: number;
   #before: Effort = { spentMs: 0, continuations: 0 };
@@ -230,7 +230,7 @@ class TrainingWork {
     this.#startedMs = monotonic();
   }
 
-  /** This process continues what others did. Of two saved efforts the later one counts. */
+  /** Notes that this process continues what others did. Of two saved efforts the later one counts. */
   continues({ spentMs, continuations }: Effort): void {
     if (continuations >= this.#before.continuations)
       this.#before = { spentMs, continuations: continuations + 1 };

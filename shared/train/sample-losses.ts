@@ -1,4 +1,4 @@
-/** How wrong a model is on each sample, and how two models compare on the same samples. Pure. */
+/** Compares how wrong two models are on the same samples, from each one's loss on each sample. Pure. */
 import { outputsOf, type SamplePart, type SampleSet } from "./datasets/dataset.js";
 import { outputShape, targetLength } from "./datasets/target-form.js";
 import { predictedClass } from "./evaluation.js";
@@ -45,7 +45,7 @@ export interface PairedLosses {
   readonly worse: number;
   readonly equal: number;
   readonly meanDifference: number;
-  /** Of the differences, with n − 1; 0 for one sample. */
+  /** The standard deviation of the differences, with n − 1; 0 for one sample. */
   readonly standardDeviation: number;
 }
 

@@ -1,4 +1,4 @@
-/** How far a training that was cut short had come, without reading all of its saved state. */
+/** Reads how far a training that was cut short had come, without reading all of its saved state. */
 import { join } from "node:path";
 import { defined } from "../defined.js";
 import type { Files } from "../ports.js";
@@ -11,7 +11,7 @@ export interface SavedProgress {
   readonly pass?: { readonly iteration: number; readonly samples: number } | undefined;
 }
 
-/** Whether a training came further than it was, in its steps or in a pass. */
+/** True if a training came further than it was, in its steps or in a pass. */
 export function isFurther(now: SavedProgress, before: SavedProgress): boolean {
   if (now.iteration > before.iteration) return true;
   if (now.pass === undefined) return false;
@@ -24,7 +24,8 @@ export function isFurther(now: SavedProgress, before: SavedProgress): boolean {
 }
 
 /**
- * What a training saved. Not verified: only the engine checks the hashes, so use it for messages and pauses.
+ * Reads the saved progress of a training. Not verified: only the engine checks the hashes, so use it for
+ * messages and pauses.
  * @param workFolder the folder that the training was given (ChildOptions)
  */
 export async function savedProgress(files: Files, workFolder: string): Promise<SavedProgress> {

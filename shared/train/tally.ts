@@ -15,15 +15,15 @@ import {
 } from "./evaluation.js";
 
 export interface TallyOptions {
-  /** Also count the samples whose class is among the `top` largest outputs (classification). */
+  /** The number of largest outputs among which a sample's class is counted too (classification). */
   readonly top?: number | undefined;
-  /** Which outputs are probabilities of labels; the others are logits (general). */
+  /** True for outputs that are probabilities of labels; the others are logits (general). */
   readonly areProbabilities?: readonly boolean[] | undefined;
-  /** Of each output, the centres that it is one of, row-major; undefined where it is anything else (general). */
+  /** The centres that each output is one of, row-major; undefined where it is anything else (general). */
   readonly centres?: readonly (Float32Array | undefined)[] | undefined;
 }
 
-/** What is measured of one output. `sums` are its running numbers, all 0 at first. */
+/** The running measure of one output. `sums` are its running numbers, all 0 at first. */
 interface Measure<Result> {
   readonly sums: Float64Array;
   /**
@@ -192,10 +192,13 @@ function regressionMeasure(): Measure<RegressionEvaluation> {
   };
 }
 
-/** As regressionMeasure; then the samples' mean squared errors: their sum, the sum of their squares, the largest. */
+/**
+ * Measures as regressionMeasure; then the samples' mean squared errors: their sum, the sum of their squares,
+ * the largest.
+ */
 function reconstructionMeasure(length: number): Measure<RegressionEvaluation> {
   const ofNumbers = regressionMeasure();
-  // Of one array, so that all running numbers are saved together.
+  // One array holds all running numbers, so that they are saved together.
   const sums = new Float64Array(5);
   return {
     sums,
@@ -225,7 +228,7 @@ function reconstructionMeasure(length: number): Measure<RegressionEvaluation> {
   };
 }
 
-/** As reconstructionMeasure; then the samples of each centre, which is the one nearest to the output. */
+/** Measures as reconstructionMeasure; then the samples of each centre, which is the one nearest to the output. */
 function clusterMeasure(length: number, centres: Float32Array): Measure<RegressionEvaluation> {
   const reconstruction = reconstructionMeasure(length);
   const before = reconstruction.sums.length;

@@ -22,7 +22,7 @@ export interface ChildOptions extends EngineProcessOptions {
    * short.
    */
   readonly workFolder: string;
-  /** How the state of a training is kept in `state/`; absent: it is not. */
+  /** The settings by which the state of a training is kept in `state/`; absent: it is not. */
   readonly state?: Omit<JobState, "folder"> | undefined;
   /** Limit in MiB for the tensors' memory; MEMORY_EXHAUSTED beyond it. Overrides the job's. */
   readonly memoryLimitMb?: number | undefined;

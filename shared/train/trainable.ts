@@ -18,7 +18,7 @@ interface TrainableWeight {
   readonly name: string;
   readonly className: string;
   readonly variable: TfVariable;
-  /** Whether the optimiser changes it; false for moving averages and frozen layers. */
+  /** True if the optimiser changes it; false for moving averages and frozen layers. */
   readonly trainable: boolean;
 }
 
@@ -157,7 +157,7 @@ export function buildTrainable(
 
 interface Graph {
   readonly model: TfLayersModel;
-  /** By index in the architecture; undefined for inputs. */
+  /** The layers by index in the architecture; undefined for inputs. */
   readonly layers: readonly (TfLayer | undefined)[];
 }
 

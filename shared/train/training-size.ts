@@ -1,19 +1,19 @@
 /**
- * How much work a training is, counted before it runs: steps, multiplications and memory, from the architecture of its
- * model, its parameters and the number of its samples. An estimate: shapes are followed through the layers as far as
- * their configuration states them. Pure.
+ * Estimates a training's work before it runs: steps, multiplications and memory, from its model's
+ * architecture, its parameters and its number of samples. An estimate: shapes are followed through the layers
+ * as far as their configuration states them. Pure.
  */
 import type { Architecture, LeafLayer } from "../model/model.js";
 import type { SampleSet } from "./datasets/dataset.js";
 import type { FitPlan } from "./fit-plan.js";
 import type { PlannedTraining } from "./training.js";
 
-/** What a story states of a training. Absent members: not stated, or redacted. */
+/** The statements of a story about the size of a training. Absent members: not stated, or redacted. */
 export interface StatedTraining {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly epochs: number;
   readonly batchSize: number;
-  /** Of an ensemble, whose architecture has all of them. */
+  /** The members of an ensemble, whose architecture has all of them. */
   readonly members: number;
 }
 
@@ -25,7 +25,7 @@ export interface TrainingSize {
   readonly memoryBytes: number;
 }
 
-/** What a plan comes to. Early stopping may end sooner. */
+/** Returns the size of a planned training. Early stopping may end sooner. */
 export function plannedTraining(
   architecture: Architecture,
   { epochs, batchSize, ensemble }: FitPlan,
@@ -66,7 +66,7 @@ interface ModelSize {
   readonly inputs: number;
 }
 
-/** What a layer gives for one sample: so many positions (pixels, time steps) of so many channels. */
+/** The output of a layer for one sample: so many positions (pixels, time steps) of so many channels. */
 interface Form {
   readonly positions: number;
   readonly channels: number;

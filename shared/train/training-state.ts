@@ -8,9 +8,9 @@ import type { FitOutcome } from "./fit.js";
 import type { OptimizerState } from "./optimizers.js";
 import type { Measurement } from "./training.js";
 
-/** Where the training loop is. JSON. */
+/** The position of the training loop. JSON. */
 export interface FitPosition {
-  /** Epochs that began. */
+  /** The number of epochs that began. */
   readonly epoch: number;
   /** Steps that were done. */
   readonly iteration: number;
@@ -24,7 +24,7 @@ export interface FitPosition {
   /** The epoch with the lowest validation loss so far; loss null before the first. */
   readonly best: { readonly epoch: number; readonly loss: number | null };
   readonly measurements: readonly Measurement[];
-  /** Of an ensemble: where each member is; null for one that waits. */
+  /** The position of each member of an ensemble; null for one that waits. */
   readonly members?: readonly (MemberPosition | null)[];
 }
 
@@ -58,7 +58,7 @@ export interface FitState {
   readonly arrays: ReadonlyMap<string, Float32Array>;
 }
 
-/** What a training needs beside the loop's state to continue. */
+/** The progress that a training needs beside the loop's state to continue. */
 export interface TrainingProgressSoFar extends Effort {
   /** Measured before the first step; null without held-out samples. */
   readonly before: Evaluation | null;
@@ -67,7 +67,7 @@ export interface TrainingProgressSoFar extends Effort {
 export interface Effort {
   /** Milliseconds that the processes before spent on the training. */
   readonly spentMs: number;
-  /** How often the training continued after it was cut short. */
+  /** The number of times the training continued after it was cut short. */
   readonly continuations: number;
 }
 
@@ -80,7 +80,7 @@ export interface PassId {
   readonly samplesBefore: number;
 }
 
-/** How far a pass is. */
+/** The progress of a pass. */
 export interface PassProgress {
   /** Samples that are done; a pass takes them in their order. */
   readonly samples: number;

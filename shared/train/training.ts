@@ -9,7 +9,7 @@ import type { Evaluation } from "./evaluation.js";
 export type BackendName = "wasm" | "native";
 export interface BackendChoice {
   readonly backend: BackendName;
-  /** Why this backend was chosen, for the log. */
+  /** The reason for this backend, for the log. */
   readonly reason: string;
 }
 
@@ -33,7 +33,9 @@ export interface DatasetReference {
  */
 export const jobFormat = 2;
 
-/** Where and how often the engine saves the state of a training, so that another process can continue it. */
+/**
+ * The place and the pace at which the engine saves the state of a training, so that another process can continue it.
+ */
 export interface JobState {
   /** Folder for the state file, absolute or relative to the job folder. */
   readonly folder: string;
@@ -64,7 +66,7 @@ export interface TrainingJob {
   readonly dataset: DatasetReference;
   /** Decimal string of an unsigned 64-bit number. */
   readonly seed: string;
-  /** How often this trainer was invoked before (ME9). */
+  /** The number of earlier invocations of this trainer (ME9). */
   readonly invocation: number;
   /**
    * Folder of the base model (model.safetensors and architecture.json), absolute or relative to the job
@@ -73,16 +75,17 @@ export interface TrainingJob {
   readonly base?: { readonly folder: string; readonly versionId?: Hash | undefined } | undefined;
   readonly memoryLimitMb?: number | undefined;
   /**
-   * At most this many threads; the engine takes the largest number that it can use. Every number gives the same bits.
+   * The largest number of threads; the engine takes the largest number that it can use. Every number gives the
+   * same bits.
    */
   readonly threads?: number | undefined;
-  /** Absent: no state is saved, and a training that is cut short begins again. */
+  /** The settings of the saved state; absent: no state is saved, and a training that is cut short begins again. */
   readonly state?: JobState | undefined;
   /** Keep only this many of the newest checkpoints. */
   readonly maxCheckpoints?: number | undefined;
 }
 
-/** Something that a person should know about a training that goes on. */
+/** The news of a running training that a person should know. */
 export interface EngineNotice {
   readonly event: "training-continued" | "training-state-refused" | "training-state-unsaved";
   readonly text: string;
@@ -90,12 +93,12 @@ export interface EngineNotice {
   readonly iteration?: number | undefined;
 }
 
-/** What a training is going to do, told before its first step. */
+/** The plan of a training, told before its first step. */
 export interface PlannedTraining {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
-  /** At most so many. */
+  /** The largest number of epochs. */
   readonly epochs: number;
-  /** Of training-size.ts. */
+  /** The number of steps, by training-size.ts. */
   readonly steps: number;
   readonly operations: number;
   readonly memoryBytes: number;
@@ -142,7 +145,7 @@ export interface TrainingResult {
     readonly name: string;
     readonly unit: string;
     readonly lowerIsBetter: boolean;
-    /** On held-out samples, before the training and after it. */
+    /** The metric on held-out samples, before the training and after it. */
     readonly before: number;
     readonly after: number;
   } | null;
@@ -154,13 +157,13 @@ export interface TrainingResult {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly datasetHash: Hash;
   /**
-   * What the provenance record keeps in addition to model and data: parameters, streams and their counts,
-   * optimiser.
+   * The members that the provenance record keeps in addition to model and data: parameters, streams and their
+   * counts, optimiser.
    */
   readonly provenance: Readonly<Record<string, unknown>>;
   /** Milliseconds of work, of all processes together where the training was cut short. */
   readonly durationMs: number;
-  /** How often it continued after it was cut short; absent: never. */
+  /** The number of times it continued after it was cut short; absent: none. */
   readonly continuations?: number | undefined;
   /** Older checkpoints that were not kept, because of the job's maxCheckpoints; absent: none. */
   readonly checkpointsDropped?: number | undefined;

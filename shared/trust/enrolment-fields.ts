@@ -17,16 +17,16 @@ const root = z.string().refine((text) => {
 const mqttUrl = z.url({ protocol: /^mqtts?$/ });
 const httpUrl = z.url({ protocol: /^https?$/ });
 
-/** How a device reaches its server. */
+/** The addresses at which a device reaches its server. */
 export const connectionSchema = {
-  /** Tried in order. */
+  /** The addresses, tried in order. */
   mqtt: z.array(mqttUrl).min(1).max(8),
-  /** Absent where devices do not use HTTP. */
+  /** The URL for HTTP; absent where devices do not use HTTP. */
   http: httpUrl.optional(),
   root,
 };
 
-/** What a device asks of the versions that it installs, strictest first. */
+/** The policies of a device for the versions that it installs, strictest first. */
 export const releasePolicies = ["required", "accepted", "off"] as const;
 export type ReleasePolicy = (typeof releasePolicies)[number];
 

@@ -38,13 +38,13 @@ const enrolmentSchema = z.strictObject({
    * trusted, at the time of the server (verify-chain.ts).
    */
   authorities: z.array(pem).min(1).max(4).optional(),
-  /** Absent where the device has a certificate. */
+  /** The token; absent where the device has a certificate. */
   token: z.string().min(16).max(256).optional(),
   /** The device's certificate and the key that it made for it. */
   identity: z
     .strictObject({
       certificate: pem,
-      /** PKCS #8, PEM. */
+      /** The key, PKCS #8, PEM. */
       key: pem,
       /** The server's time when it issued the certificate. */
       issuedAtMs: z.number().int().min(0),
@@ -58,7 +58,10 @@ const enrolmentSchema = z.strictObject({
       issuedAtMs: z.number().int().min(0),
     })
     .optional(),
-  /** Absent where the device's private key is elsewhere: agent.json then names the program that signs with it. */
+  /**
+   * The seed of the device's private key; absent where it is elsewhere: agent.json then names the program
+   * that signs with it.
+   */
   deviceSeed: hexKey.optional(),
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
@@ -67,7 +70,7 @@ const enrolmentSchema = z.strictObject({
   profile: z.string().min(1).max(64),
   /** The fleet's first root of releases, which the device pins at first use, and what is asked of it. */
   releases: pinnedReleasesSchema.optional(),
-  /** Of all other members; a file from before it had one is read without. */
+  /** The checksum of all other members; a file from before it had one is read without. */
   checksum: z
     .string()
     .regex(/^[0-9a-f]{64}$/, "must be 64 lower-case hex digits")
@@ -121,7 +124,7 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
   return parsed.data;
 }
 
-/** What a device keeps of its server's key. @param former keys that it had before */
+/** Returns what a device keeps of its server's key. @param former keys that it had before */
 export function pinnedKeys(
   { publicKey, before }: FollowedKey,
   former: readonly string[] = [],

@@ -1,6 +1,6 @@
 /**
- * A change of the server's key: signed by the key before, so that who has pinned that one can go on to the next; and by
- * the new one, so that nobody names a key that is not theirs. Pure. (docs/formats.md, "Server keys")
+ * Follows changes of the server's key, signed by the key before and by the new one. So who has pinned the first can go
+ * on to the next, and nobody names a key that is not theirs. Pure. (docs/formats.md, "Server keys")
  */
 import * as z from "zod";
 import { isStatementSigned, signStatement } from "./certificates/statement.js";
@@ -15,9 +15,9 @@ export const keyChangeSchema = z.strictObject({
   /** Ed25519, hex: the key before and the new one. */
   from: hexKey,
   to: hexKey,
-  /** Of the members above, by the key before. */
+  /** The signature of the members above, by the key before. */
   signature,
-  /** Of the same, by the new key. */
+  /** The signature of the same, by the new key. */
   proof: signature,
 });
 export type KeyChange = z.infer<typeof keyChangeSchema>;
@@ -42,7 +42,7 @@ export function isKeyChangeSigned({ signature, proof, ...members }: KeyChange): 
   );
 }
 
-/** Where the changes lead from a key that is trusted. */
+/** The end of the changes that lead from a key that is trusted. */
 export interface FollowedKey {
   readonly publicKey: string;
   /** The trusted key and those that followed it, without the last. */

@@ -12,7 +12,7 @@ import type { Files, Random } from "../ports.js";
 export interface Signer {
   /** 64 lower-case hex digits: the 32 raw bytes. */
   readonly publicKey: string;
-  /** 64 raw bytes. */
+  /** Signs a message; returns 64 raw bytes. */
   sign(message: Uint8Array): Uint8Array;
 }
 /** A device's own key, which may be elsewhere, such as in a chip: signing may take time, and fail. A Signer is one. */
@@ -74,7 +74,7 @@ function publicKeyObject(publicKey: string): KeyObject | undefined {
 }
 
 /**
- * Whether `signature` (64 raw bytes, or 128 hex digits) is this key's signature of the message. False for
+ * True if `signature` (64 raw bytes, or 128 hex digits) is this key's signature of the message. False for
  * malformed keys and signatures.
  */
 export function isSignatureValid(

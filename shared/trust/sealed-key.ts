@@ -1,5 +1,5 @@
 /**
- * A private key that is encrypted with a passphrase, to be kept where others may read: scrypt (RFC 7914) makes a key
+ * Encrypts a private key with a passphrase, to be kept where others may read. Scrypt (RFC 7914) makes a key
  * of the passphrase, AES-256-GCM encrypts the seed and binds the public key, which stays readable.
  */
 import { createCipheriv, createDecipheriv, scrypt, type ScryptOptions } from "node:crypto";
@@ -31,7 +31,7 @@ const sealedKeyFile = z.object({
 });
 type SealedKeyFile = z.infer<typeof sealedKeyFile>;
 
-/** About half a second and 128 MiB of one core for each guess. */
+/** The cost of a guess: about half a second and 128 MiB of one core. */
 const cost = 2 ** 17;
 const shortestPassphrase = 16;
 const tagBytes = 16;

@@ -5,11 +5,11 @@
  */
 import { isSignatureValid, type Signer } from "./keys.js";
 
-/** Whom a message is for. */
+/** The recipient of a message. */
 export interface MessageRecipient {
   readonly fleet: string;
   readonly device: string;
-  /** Of the device's enrolment; 0: unknown. */
+  /** The generation of the device's enrolment; 0: unknown. */
   readonly generation: number;
   /** The correlation of the birth that the server answered last; "" before it has answered one. */
   readonly challenge: string;
@@ -41,7 +41,7 @@ function text(value: string): Buffer {
   return Buffer.concat([length, bytes]);
 }
 
-/** What is published: the envelope's bytes with their signature. */
+/** Returns the published bytes: the envelope's with their signature. */
 export function signServerMessage(
   server: Signer,
   recipient: MessageRecipient,

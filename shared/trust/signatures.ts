@@ -65,7 +65,7 @@ export function verifyAnnounce(publicKey: string, versionId: Hash, signature: st
 export interface SessionSubject {
   readonly fleet: string;
   readonly device: string;
-  /** Of the device's enrolment. */
+  /** The generation of the device's enrolment. */
   readonly generation: number;
   readonly session: number;
   /** The session that the device knows was accepted last; 0: unknown. */
@@ -91,7 +91,7 @@ function sessionMessage(subject: SessionSubject): Buffer {
 export async function signSession(device: DeviceKey, subject: SessionSubject): Promise<string> {
   return hex(await device.sign(sessionMessage(subject)));
 }
-/** Whether the device with this key stated the session. */
+/** True if the device with this key stated the session. */
 export function isSessionSigned(
   publicKey: string,
   subject: SessionSubject,
@@ -205,7 +205,7 @@ export function signReceipt(server: Signer, receipt: UnsignedReceipt): Receipt {
   };
 }
 
-/** What a receipt must match. `session` is absent where a receipt of an older session is accepted too. */
+/** The reader whom a receipt must match. `session` is absent where a receipt of an older session is accepted too. */
 export interface ReceiptReader {
   readonly serverPublicKey: string;
   readonly fleet: string;

@@ -1,6 +1,6 @@
 /**
- * How a program signs that has a key which Stemma does not: it gets the bytes on its standard input, and prints the
- * signature (Ed25519) as 128 hexadecimal digits. What it prints is checked before it is used. Starts no program.
+ * Asks a program for a signature whose key Stemma does not have. It gets the bytes on its standard input, and prints
+ * the signature (Ed25519) as 128 hexadecimal digits. What it prints is checked before it is used. Starts no program.
  */
 import { StemmaError } from "../errors.js";
 import { isSignatureValid } from "./keys.js";
@@ -9,13 +9,13 @@ import { isSignatureValid } from "./keys.js";
 export const maxSignatureOutputBytes = 4096;
 
 export interface SigningEnd {
-  /** As its user knows it: a command line, or a field of a configuration. */
+  /** The program as its user knows it: a command line, or a field of a configuration. */
   readonly program: string;
   readonly publicKey: string;
   readonly message: Uint8Array;
-  /** What it printed; undefined where it did not end in order. */
+  /** The printed text; undefined where it did not end in order. */
   readonly printed: string | undefined;
-  /** How it ended, where not in order. */
+  /** A description of how it ended, where not in order. */
   readonly how?: string;
   readonly cause?: unknown;
 }

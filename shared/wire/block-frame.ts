@@ -3,15 +3,14 @@
  * of a transfer would be copied once more.
  */
 
-/** Enough for any header without a correlation. */
+/** The bytes for any header without a correlation. */
 const headroomBytes = 128;
 /** Buffers whose reserved space is unused: a message that is being sent must not be overwritten. */
 const free = new WeakSet<ArrayBufferLike>();
 
 /** A buffer to read a block into; encodeEnvelope writes the header in front of it once, until reuseBlock. */
 export function allocateBlock(byteLength: number): Uint8Array {
-  // Not Buffer.allocUnsafe: its buffers are slices of a shared pool, in which nothing is reserved for this
-  // block.
+  // Buffers of Buffer.allocUnsafe are slices of a shared pool, in which nothing is reserved for this block.
   const buffer = Buffer.allocUnsafeSlow(headroomBytes + byteLength);
   free.add(buffer.buffer);
   return buffer.subarray(headroomBytes);

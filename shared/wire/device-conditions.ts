@@ -1,4 +1,6 @@
-/** What a rollout asks of a device before it sends anything, and what the device answers (command `conditions`). */
+/**
+ * Defines what a rollout asks of a device before it sends anything, and what the device answers (command `conditions`).
+ */
 import * as z from "zod";
 
 /** A kind of link, as the device's owner names it. */
@@ -7,9 +9,9 @@ export const linkKind = z
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be 1 to 32 lower-case letters, digits or -");
 
 export const conditionNeeds = z.object({
-  /** Only on external power. */
+  /** True to need external power. */
   power: z.boolean(),
-  /** Only on one of these kinds of link; empty: on any. */
+  /** The kinds of link, of which the device must have one; empty: any. */
   links: z.array(linkKind).max(16),
 });
 export type ConditionNeeds = z.infer<typeof conditionNeeds>;

@@ -6,7 +6,7 @@ export const serverDoubted = "server-history-rewritten";
 export const switchRefused = "switch-refused";
 /** The software of a line has told of as many live inputs as its trial asks for. */
 export const trialComplete = "trial-complete";
-/** It has proven that since. */
+/** The event that the server has proven its history since. */
 export const serverBelieved = "server-believed";
 /** The device's certificate ends soon, and it does not reach the server over HTTPS: the server renews it over MQTT. */
 export const certificateDue = "certificate-due";

@@ -9,7 +9,7 @@ export type SettingValue = string | number;
 export type DeviceSettings = Readonly<Record<string, SettingValue>>;
 
 interface SettingKind {
-  /** What it does, for people. */
+  /** A description of its effect, for people. */
   readonly about: string;
   /** Possible texts; absent: a whole number between `least` and `most`. */
   readonly texts?: readonly string[];

@@ -166,7 +166,7 @@ export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly 
   };
 }
 
-/** Many hashes, concatenated. */
+/** A field of many hashes, concatenated. */
 export function hashes(maxCount: number): Field<readonly Hash[]> {
   return {
     encode: (value, name) => {

@@ -1,15 +1,15 @@
-/** Which gates of a rollout a device can answer for a line (command `gates`). */
+/** Defines which gates of a rollout a device can answer for a line (command `gates`). */
 import * as z from "zod";
 
 /** Empty: it can; else why it cannot. */
 const reason = z.string().max(500);
 
 export const gateAnswers = z.object({
-  /** Which of two models is the better one, by labels of samples that no training has seen. */
+  /** The gate that tells which of two models is the better one, by labels of samples that no training has seen. */
   losses: reason,
-  /** How far their outputs lie apart, and what an inference takes. */
+  /** The gate that tells how far their outputs lie apart, and what an inference takes. */
   outputs: reason,
-  /** Both on its live inputs, which its own software tells. */
+  /** The gate of both on its live inputs, which its own software tells. */
   live: reason.default("its agent does not tell"),
 });
 export type GateAnswers = z.infer<typeof gateAnswers>;

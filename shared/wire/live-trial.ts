@@ -24,7 +24,7 @@ export const trialRequest = z.object({
   rollout: z.string().max(256),
   /** Staged on the device. */
   versionId: hash,
-  /** What the line runs. */
+  /** The version that the line runs. */
   before: hash,
   /** Live inputs on which both versions are compared. */
   inputs: z.number().int().min(1).max(maxLiveInputs),
@@ -39,13 +39,13 @@ export const trialEnd = trialRequest
   .extend({ end: z.literal(true) });
 export type TrialEnd = z.infer<typeof trialEnd>;
 
-/** What the application told so far. A difference is the version's less that of what the line runs. */
+/** The answer so far of the application. A difference is the version's less that of what the line runs. */
 export const trialAnswer = z.object({
   /** Empty: the application takes part; else why not. */
   absent: z.string().max(500),
-  /** As many inputs were compared as were asked for. */
+  /** True if as many inputs were compared as were asked for. */
   isComplete: z.boolean(),
-  /** Its time is over. */
+  /** True if its time is over. */
   isOver: z.boolean(),
   /** Live inputs that were compared by losses or by outputs. */
   inputs: count,

@@ -1,6 +1,6 @@
 /**
- * The messages of the protocol as plain values: those of stemma.proto, with hashes as hex, counts as safe
- * integers and absent values as `undefined` or `null`. Types only; codec.ts encodes them. (docs/protocol.md)
+ * Defines the messages of the protocol as plain values. They are those of stemma.proto, with hashes as hex, counts as
+ * safe integers and absent values as `undefined` or `null`. Types only; codec.ts encodes them. (docs/protocol.md)
  */
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -14,9 +14,9 @@ export interface Envelope {
   readonly sequence: number;
   /** Chosen by the sender of a request and repeated in its answer; "" for none. */
   readonly correlation: string;
-  /** Of a server: milliseconds after `issuedMs`; 0: never. */
+  /** The time after `issuedMs` when a server's message expires, in milliseconds; 0: never. */
   readonly expiresMs: number;
-  /** Of a server: its clock when it signed the message, in milliseconds since 1970. */
+  /** The server's clock when it signed the message, in milliseconds since 1970; absent in a device's messages. */
   readonly issuedMs?: number | undefined;
   readonly body: Body;
 }
@@ -31,7 +31,7 @@ export interface State {
   readonly previousSession: number;
   /** Generation of the device's enrolment, from 1; sessions count within it. Absent: not stated. */
   readonly generation?: number | undefined;
-  /** Of the device, over the session that the envelope names and the members above (`signSession`). */
+  /** The device's signature over the session that the envelope names and the members above (`signSession`). */
   readonly signature?: string | undefined;
 }
 export interface LineHead {
@@ -51,11 +51,11 @@ export interface Birth {
   readonly seenJournalChain?: Hash | undefined;
   readonly unreleased: number;
   readonly clockMs: number;
-  /** null: unknown. */
+  /** The error of the clock; null: unknown. */
   readonly clockErrorMs: number | null;
-  /** As in `State`. */
+  /** The generation as in `State`. */
   readonly generation?: number | undefined;
-  /** Of the same head as `seenJournalLength`. */
+  /** The root of the same head as `seenJournalLength`. */
   readonly seenJournalRoot?: Hash | undefined;
   /** Position in the journal: the next page of restores begins there or later. Absent: the first page. */
   readonly restoresFrom?: number | undefined;
@@ -64,23 +64,26 @@ export interface Birth {
   /** `required` or `accepted`; absent: the device does not look at releases. */
   readonly releasePolicy?: string | undefined;
 }
-/** That the first `length` entries of a head's log are a log that the receiver knows (merkle-log.ts checks it). */
+/**
+ * The proof that the first `length` entries of a head's log are a log that the receiver knows (merkle-log.ts
+ * checks it).
+ */
 export interface StartProof {
   readonly length: number;
   readonly hashes: readonly Hash[];
 }
-/** That an entry is at `position` in a head's log. */
+/** The proof that an entry is at `position` in a head's log. */
 export interface ProvenFact {
   readonly position: number;
   readonly entry: Uint8Array;
   readonly hashes: readonly Hash[];
-  /** Of a fact `restored`: that the fleet's owner signed it; absent: not, or not published. */
+  /** The owner's signature of a fact `restored`; absent: not signed, or not published. */
   readonly approval?: WireApproval | undefined;
 }
 /** The owner's signature of a restore (shared/trust/releases/restore-approval.ts). */
 export interface WireApproval {
   readonly text: string;
-  /** That the log which it names is the start of the head's. */
+  /** The proof that the log which it names is the start of the head's. */
   readonly hashes: readonly Hash[];
 }
 /** A journal head with its signature; keys and signatures are lower-case hex (32 and 64 bytes). */
@@ -97,17 +100,17 @@ export interface Welcome {
   readonly protocol: number;
   readonly head?: WireHead | undefined;
   readonly clockMs: number;
-  /** For people: a device goes back only to the position of a proven fact in `restores`. */
+  /** True after a restore, for people: a device goes back only to the position of a proven fact in `restores`. */
   readonly restored: boolean;
   readonly restoredPosition: number;
   readonly known: readonly LineHead[];
   readonly blockBytes: number;
   readonly window: number;
-  /** From the head that the birth names to `head`; absent where the journal does not begin with it. */
+  /** The proof from the head that the birth names to `head`; absent where the journal does not begin with it. */
   readonly start?: StartProof | undefined;
   /** A page of the facts `restored` that the device may not know, oldest first. */
   readonly restores?: readonly ProvenFact[] | undefined;
-  /** As in the birth that is answered. */
+  /** The position as in the birth that is answered. */
   readonly restoresFrom?: number | undefined;
   /** More of them follow: the device asks for the next page with another birth. Absent: no. */
   readonly moreRestores?: boolean | undefined;
@@ -126,7 +129,7 @@ export interface Announce {
   readonly record: Uint8Array;
   readonly signature: string;
   readonly objects: readonly SmallObject[];
-  /** Of the model's tensors. */
+  /** The size of the model's tensors. */
   readonly tensorBytes: number;
   /**
    * Bytes of each object that streams and that the device sends, in the record's order; absent where there is
@@ -145,23 +148,23 @@ export interface Want extends CodingTerms {
   readonly versionId: Hash;
   /** "" where nothing is transferred (reason `base`). */
   readonly transfer: string;
-  /** What the stream holds: first the tensors of `tensorIndices`, then these. */
+  /** The objects of the stream: first the tensors of `tensorIndices`, then these. */
   readonly objects: readonly ObjectRef[];
   readonly bases: readonly Hash[];
   readonly blockBytes: number;
-  /** This is part `part` of `parts` of one list, which is split where it is longer than a message. */
+  /** The number of this part, `part` of `parts` of one list, which is split where it is longer than a message. */
   readonly part: number;
   readonly parts: number;
   readonly more: boolean;
   /** Indices into the leaves of all trees of the version, one tree after the other in the order of `treesOf`. */
   readonly tensorIndices: readonly number[];
-  /** Whether tensors may be coded against tensors that come before them in this stream. */
+  /** True if tensors may be coded against tensors that come before them in this stream. */
   readonly ownReferences?: boolean | undefined;
   /** A version whose optimizer's state that of the wanted version may be coded against. */
   readonly optimizerReference?: Hash | undefined;
 }
 /**
- * Which coded tensors the receiver of a stream accepts; repeated in every part of its want or fetch. All
+ * The coded tensors that the receiver of a stream accepts; repeated in every part of its want or fetch. All
  * members are absent where a peer knows only raw tensors.
  */
 export interface CodingTerms {
@@ -172,11 +175,11 @@ export interface CodingTerms {
    * tensors.
    */
   readonly references?: readonly Hash[] | undefined;
-  /** In a resumed transfer: the length that its manifest declared. */
+  /** The length that the manifest of a resumed transfer declared. */
   readonly streamBytes?: number | undefined;
 }
 /**
- * How an object of the stream is encoded. `code` 0: raw; `byteLength`: its length in the stream; `against`,
+ * The encoding of an object of the stream. `code` 0: raw; `byteLength`: its length in the stream; `against`,
  * `previous`, `references`: the tensors it is coded against, in this order.
  */
 export interface Encoding {
@@ -229,7 +232,7 @@ export interface Receipt {
   readonly version: number;
   readonly publicKey: string;
   readonly signature: string;
-  /** From the head that was last sent to the device in this session to `head`. */
+  /** The proof from the head that was last sent to the device in this session to `head`. */
   readonly start?: StartProof | undefined;
   /** The fact `recorded` at `position`. */
   readonly fact?: ProvenFact | undefined;
@@ -274,11 +277,11 @@ export interface Offer {
   readonly version: number;
   /** Generation of the device that it is for; absent in the signed form 1. */
   readonly generation?: number | undefined;
-  /** To be fetched and kept, and run only after an offer that is not staged. */
+  /** True if it is to be fetched and kept, and run only after an offer that is not staged. */
   readonly staged?: boolean | undefined;
-  /** Of the version, where the fleet's owner released it. */
+  /** The release of the version, where the fleet's owner released it. */
   readonly release?: OfferedRelease | undefined;
-  /** Absent: it has none, or goes out without it. */
+  /** The pipeline; absent: it has none, or goes out without it. */
   readonly pipeline?: OfferedPipeline | undefined;
 }
 /**
@@ -287,7 +290,7 @@ export interface Offer {
  */
 export interface OfferedPipeline {
   readonly id: Hash;
-  /** Absent: it is fetched as the version's other objects are. */
+  /** The pipeline's bytes; absent: it is fetched as the version's other objects are. */
   readonly data?: Uint8Array | undefined;
 }
 export interface OfferedRelease {

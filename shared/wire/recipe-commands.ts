@@ -10,7 +10,7 @@ import { isHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { bundleId, maxBundleBytes } from "../train/own-recipes/bundle.js";
 
-/** What stands before the name of a fleet's own recipe in the settings of a device. */
+/** The prefix of the name of a fleet's own recipe in the settings of a device. */
 const ownPrefix = "own:";
 const recipeName = z.string().regex(/^[a-z][a-z0-9-]{1,59}$/);
 const recipeHash = z.custom<Hash>(isHash, "is not a hash");
@@ -27,14 +27,14 @@ export function ownRecipeName(recipe: string): string | undefined {
   return recipe.startsWith(ownPrefix) ? recipe.slice(ownPrefix.length) : undefined;
 }
 
-/** Whether a text after `own:` can be the name of a recipe. */
+/** True if a text after `own:` can be the name of a recipe. */
 export function isRecipeName(name: string): boolean {
   return recipeName.safeParse(name).success;
 }
 
 const namedSchema = z.object({
   recipes: z.array(z.object({ name: recipeName, recipe: recipeHash.nullable() })).max(maxNamedRecipes),
-  /** How the device confines their code, in words; it runs none where it cannot. */
+  /** A description of how the device confines their code; it runs none where it cannot. */
   confinement: z.string().max(500),
 });
 /** The answer to `recipes`: each recipe that a line names, and the bundle that the device has of it. */

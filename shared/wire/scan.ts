@@ -1,7 +1,6 @@
 /**
- * Scans protobuf bytes before the generated decoder does: counts fields and bounds the depth without
- * allocating, so that 64 KiB of hostile bytes cannot become megabytes of objects. Knows of an envelope only
- * what counting needs.
+ * Scans protobuf bytes before the generated decoder does. It counts fields and bounds the depth without allocating, so
+ * that 64 KiB of hostile bytes cannot become megabytes of objects. Knows of an envelope only what counting needs.
  */
 import { malformed } from "./fields.js";
 import { maxFieldsPerMessage } from "./limits.js";

@@ -1,7 +1,7 @@
 /**
- * Builds and parses topics: <root>/v1/<fleet>/<device>/… They have at most seven slashes, no dots (NATS
- * refuses them) and names of one alphabet, so that no name can widen a topic. The line is inside the message.
- * (docs/protocol.md, "Topics")
+ * Builds and parses the MQTT topics of devices, below <root>/v1/<fleet>/<device>/. They have at most seven slashes, no
+ * dots (NATS refuses them) and names of one alphabet, so that no name can widen a topic. The line is inside the
+ * message. (docs/protocol.md, "Topics")
  */
 import { StemmaError } from "../errors.js";
 import { maxNameLength } from "./limits.js";

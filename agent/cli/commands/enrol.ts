@@ -25,7 +25,7 @@ interface EnrolChoices extends FileChoices {
   readonly name?: string;
 }
 
-/** How a request reaches the server and its answer this device. */
+/** The channel by which a request reaches the server, and its answer this device. */
 interface Exchange {
   request(): Promise<object>;
   send(request: object): Promise<unknown>;
@@ -72,7 +72,7 @@ export function addEnrol(program: Command): void {
   );
 }
 
-/** Undefined: only the request was written. */
+/** Runs the enrolment; undefined: only the request was written. */
 async function run(
   files: Files,
   { request: requestFile, response }: FileChoices,
@@ -92,7 +92,7 @@ async function run(
 
 interface OpenHome {
   readonly files: Files;
-  /** Of the enrolment file. */
+  /** The path of the enrolment file. */
   readonly path: string;
   /** The key of the program that agent.json names. */
   readonly deviceKey: DeviceKey | undefined;
@@ -100,7 +100,7 @@ interface OpenHome {
   readonly ownerCertificate: OwnerCertificate | undefined;
 }
 
-/** What agent.json says of this device's keys; members are undefined where it says nothing. @throws CONFIG_INVALID */
+/** Reads this device's keys from agent.json; members are undefined where it says nothing. @throws CONFIG_INVALID */
 async function keysIn(
   files: Files,
   home: string,

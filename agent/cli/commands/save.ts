@@ -111,7 +111,7 @@ interface Saving {
   readonly verbose: boolean;
 }
 
-/** Through the agent that runs; where none does, this process takes the home itself. */
+/** Saves through the agent that runs; where none does, this process takes the home itself. */
 async function saveFile(home: string, line: string, saving: Saving): Promise<SavedFile> {
   for (let tried = 1; ; tried++) {
     try {

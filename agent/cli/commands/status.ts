@@ -47,7 +47,7 @@ const columns = [
   },
 ];
 
-/** What a person has to know of the server's history. */
+/** Describes what a person has to know of the server's history. */
 function historyLines({ distrust, lost }: AgentStatus["history"]): readonly string[] {
   const named = lost.slice(-maxNamedLosses).map(({ name, version, versionId }) => {
     return `${name}:${version ?? "?"} (${versionId.slice(0, 12)})`;
@@ -63,7 +63,7 @@ function historyLines({ distrust, lost }: AgentStatus["history"]): readonly stri
   ];
 }
 
-/** Which recipes of the fleet's own are here, and whether this device runs their code. */
+/** Describes which recipes of the fleet's own are here, and whether this device runs their code. */
 function recipeLines(own: AgentStatus["recipes"]): readonly string[] {
   if (own === null) return [];
   const described = own.recipes.map(({ name, recipe, version, refused }) =>

@@ -10,7 +10,7 @@ import type { Jobs } from "../jobs.js";
 import { parse, readInput } from "../read-input.js";
 import type { TrainJobs } from "../train-jobs.js";
 
-/** Who sends a request. */
+/** Finds the caller of a request. */
 type CallerBy = (request: FastifyRequest) => Caller;
 
 export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, callerBy: CallerBy): void {

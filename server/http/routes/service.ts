@@ -10,13 +10,13 @@ import type { ServerOperations } from "../../api/server-operations.js";
 import { addTryPage, tryPagePaths } from "../try-page.js";
 import { welcomePage } from "../welcome-page.js";
 
-/** What keeps the server from doing all of its work. Answered without a token, so it reveals nothing else. */
+/** A problem that keeps the server from doing all of its work. Answered without a token, so it reveals nothing else. */
 export type ServerProblem = ValueOf<typeof serverCondition>["problems"][number];
 
 export interface ServiceParts {
   readonly operations: Pick<ServerOperations, "health">;
   readonly metrics: Registry;
-  /** What is wrong with the server now. */
+  /** Lists the server's present problems. */
   readonly problems: () => Promise<readonly ServerProblem[]>;
   /** Aborts when the server stops. */
   readonly stopping: AbortSignal;

@@ -11,11 +11,11 @@ import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
 import { untilClientLeaves, type OperationsFor } from "./calls.js";
 
-/** What the routes need to know of their server. */
+/** The parts of the server that these routes need. */
 export interface StreamRouteOptions {
   /** Ends event streams when the server stops. */
   readonly stopping: AbortSignal;
-  /** Whether clients are trusted to name files of this machine: those of the local socket. */
+  /** True if clients are trusted to name files of this machine: those of the local socket. */
   readonly mayNameFiles: boolean;
 }
 
@@ -73,7 +73,7 @@ async function sendRecovery(
     .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
 }
 
-/** What is redacted later changes the story, but not the root. */
+/** The entity tag of a recovery: a later redaction changes the story, but not the root. */
 function etagOf({ root, story }: RecoveryReport): string {
   return story === undefined ? `"${root}"` : `"${root}.${story.slice(0, 16)}"`;
 }

@@ -1,4 +1,4 @@
-/** What a repository tells of training engines and of a fleet's own recipes. Types only. */
+/** Answers of a repository about training engines and a fleet's own recipes. Types only. */
 import type { EngineState } from "../state/state.js";
 import type { RecipeState } from "../state/recipe-state.js";
 

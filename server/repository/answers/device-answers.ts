@@ -1,4 +1,4 @@
-/** What a repository tells of devices. Types only. */
+/** Answers of a repository about devices. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceSettings } from "../../../shared/wire/device-settings.js";
 import type { DeviceCertificate } from "../../../shared/journal/facts/device-facts.js";
@@ -10,7 +10,7 @@ export interface DeviceSummary {
   readonly lines: readonly string[];
   /** Counts the enrolments of this name, from 1. */
   readonly generation: number;
-  /** When this generation was enrolled. */
+  /** The time when this generation was enrolled. */
   readonly enrolledAtMs: number;
   readonly enrolledBy?: string;
   /** The batch with whose invitation it enrolled. */
@@ -22,20 +22,20 @@ export interface DeviceSummary {
   /** Revoked, and not listed any more. */
   readonly removed?: Ended;
   readonly erased?: Ended;
-  /** Absent: nobody has set anything on it. */
+  /** The settings; absent: nobody has set anything on it. */
   readonly settings?: SettingsSummary;
   /** The version that each line was given last, where it was given one. */
   readonly assigned?: Readonly<Record<string, Assignment>>;
   readonly state: "enrolled" | "revoked" | "quarantined";
   /** Given by people, by key; absent: none. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** When it last connected or reported what it runs, milliseconds since 1970; absent: never. */
+  /** The time when it last connected or reported what it runs, milliseconds since 1970; absent: never. */
   readonly seenAtMs?: number;
   /** Highest session of this generation; 0: none. */
   readonly session: number;
   readonly publicKey: string;
   readonly tokenHash: string;
-  /** Those that open its connection, oldest first; absent: its token does. */
+  /** The certificates that open its connection, oldest first; absent: its token does. */
   readonly certificates?: readonly DeviceCertificate[];
   readonly active: Readonly<
     Record<
@@ -50,10 +50,10 @@ export interface DeviceSummary {
   >;
 }
 
-/** What a device is to have, and what it says it has. */
+/** The settings that a device is to have, and those that it reports. */
 export interface SettingsSummary {
   readonly desired: DeviceSettings;
-  /** When it was changed last. */
+  /** The time of their last change. */
   readonly desiredAtMs?: number;
   readonly by?: string;
   /** Null: this generation has not said. */

@@ -1,4 +1,4 @@
-/** How a model is saved into a repository, and what came of it. Types only. */
+/** The request to save a model into a repository, and the report about it. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { LeafTable } from "../../../shared/model/model.js";
 import type { SaveUses } from "../../../shared/save/save-uses.js";
@@ -32,7 +32,7 @@ export interface SaveReport {
   readonly summary: VersionSummary;
   /** The model's leaves. */
   readonly leaves: LeafTable;
-  /** How many of them differ from the base, or are new. */
+  /** The number of tensors that differ from the base, or are new. */
   readonly changed: number;
   readonly approach: "snapshot" | "update";
   /** Bytes of the record, its fact and the new owner map (docs/formats.md). */

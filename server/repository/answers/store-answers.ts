@@ -1,4 +1,4 @@
-/** What a repository tells of its store: damage, checks, backups, counts. Types only. */
+/** Answers of a repository about its store: damage, checks, backups, counts. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { NotLookedAt } from "../tiers/tier-port.js";
 import type { ErrorCode } from "../../../shared/errors.js";
@@ -29,7 +29,9 @@ export interface CheckReport {
   readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
   /** Versions without tensors that were replayed; absent where that was not asked for. */
   readonly replayed?: number;
-  /** What could not be read because a tier could not be reached; no damage. Absent where there is nothing. */
+  /**
+   * The objects that could not be read because a tier could not be reached; no damage. Absent where there is nothing.
+   */
   readonly notLookedAt?: readonly NotLookedAt[];
   /** The packs that were replaced, where a repair was asked for and something was damaged. */
   readonly repaired?: readonly RepairedPack[];
@@ -41,8 +43,8 @@ export interface BackupReport {
   /** Bytes copied by this backup. */
   readonly bytes: number;
   /**
-   * What is damaged or missing here and so in the backup, unless an earlier backup to the same folder has it.
-   * Where there are any, the backup does not count as one: no device deletes anything because of it.
+   * The parts that are damaged or missing here and so in the backup, unless an earlier backup to the same folder has
+   * them. Where there are any, the backup does not count as one: no device deletes anything because of it.
    */
   readonly problems: CheckReport["problems"];
 }

@@ -1,4 +1,4 @@
-/** What a repository tells of versions. Types only. */
+/** Answers of a repository about versions. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Change } from "../../../shared/model/tree-diff.js";
@@ -23,19 +23,19 @@ export interface VersionSummary {
   /** The hold, with its author, time and reason. */
   readonly hold?: Hold;
   readonly retired?: Ended;
-  /** How its latest replay ended; absent where none gave a verdict. */
+  /** The end of its latest replay; absent where none gave a verdict. */
   readonly replayed?: Replayed;
-  /** Its tensors need not be stored: it is recovered by a replay. */
+  /** The drop of its tensors, which need not be stored: it is recovered by a replay. */
   readonly dropped?: Dropped;
   /** The stored data of its training are not kept for it any more. */
   readonly dataDropped?: Ended;
   /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
   readonly provedBy?: readonly Hash[];
-  /** How many evaluations of it are stored; absent where none are. */
+  /** The number of its stored evaluations; absent where there are none. */
   readonly evaluations?: number;
-  /** Its device reported how it was made before any tensors; absent where it sent them at first. */
+  /** The claim by which its device reported how it was made before any tensors; absent where it sent them at first. */
   readonly claim?: FormerClaim;
-  /** Who recorded it; absent where a device did, and in older journals. */
+  /** The caller who recorded it; absent where a device did, and in older journals. */
   readonly by?: string;
   /** Bytes of all tensors. */
   readonly tensorBytes: number;
@@ -47,7 +47,7 @@ export interface VersionSummary {
 
 /** A version whose tensors need not be stored, and what its replay needs. */
 export interface Dropped extends Ended {
-  /** What its training began from; null: nothing. */
+  /** The version that its training began from; null: nothing. */
   readonly base: Hash | null;
   /** The stored archive of the engine that gave its very tensors here, and what trainings with it report. */
   readonly engine: Hash;
@@ -58,7 +58,7 @@ export interface Dropped extends Ended {
   readonly replayMs: number;
 }
 
-/** How a replay of a version ended, when, and who began it. */
+/** The end of a version's replay: its verdict, when, and who began it. */
 export interface Replayed extends MeasuredReplay {
   readonly atMs: number;
   readonly verdict: "proved" | "refuted";
@@ -68,7 +68,7 @@ export interface Replayed extends MeasuredReplay {
   readonly by?: string;
 }
 
-/** When, why and by whom something was ended; `by` is absent where a rule or the server did. */
+/** The end of something: when, why and by whom; `by` is absent where a rule or the server did it. */
 export interface Ended {
   readonly atMs: number;
   readonly because: string;
@@ -86,11 +86,11 @@ export interface UnreadableVersion {
 
 /** One page of the versions that a query finds. */
 export interface VersionPage {
-  /** In the order that the query names. */
+  /** The versions in the order that the query names. */
   readonly versions: readonly VersionSummary[];
-  /** How many versions the query finds on all pages together. */
+  /** The number of versions that the query finds on all pages together. */
   readonly total: number;
-  /** On the first page: versions that no query can find, because the store cannot read their records. */
+  /** The versions, on the first page, that no query can find, because the store cannot read their records. */
   readonly unreadable: readonly UnreadableVersion[];
 }
 
@@ -98,11 +98,13 @@ export interface ModelDiff {
   readonly a: Hash;
   readonly b: Hash;
   readonly sameArchitecture: boolean;
-  /** Whether neither model has an architecture. */
+  /** True if neither model has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
   readonly changes: readonly (Change & {
-    /** How `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found. */
+    /**
+     * The relation by which `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found.
+     */
     readonly relation?: string;
   })[];
 }

@@ -1,6 +1,6 @@
 /**
- * Which folders a backup may be written into: a new or empty one, or an earlier backup of the same server. In
- * any other folder a backup would mix with, or replace, what somebody keeps there.
+ * Decides which folders a backup may be written into: a new or empty one, or an earlier backup of the same
+ * server. In any other folder a backup would mix with, or replace, what somebody keeps there.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
@@ -36,7 +36,7 @@ export async function refuseForeignFolder(
     throw foreign(folder, "is the backup of another server, which has another key");
 }
 
-/** What is below `fleets` and does not belong to a backup, such as the journal of a home. */
+/** Finds an entry below `fleets` that does not belong to a backup, such as the journal of a home. */
 async function strayInFleets(files: Files, folder: string): Promise<string | undefined> {
   for (const fleet of await files.list(join(folder, "fleets"))) {
     if (!isName(fleet)) return join("fleets", fleet);

@@ -13,7 +13,7 @@ import { keptKeyChangesSchema, type KeptKeyChange } from "../../identity/key-cha
 import { keyPath, type ServerKey } from "../server-key.js";
 
 export const sealedKeyName = "server-key.sealed.json";
-/** How the key changed; it has nothing secret. Absent where it never did. */
+/** The file that says how the key changed; it has nothing secret. Absent where it never did. */
 export const keyChangesName = "server-key-changes.json";
 
 const changesFile = z.strictObject({
@@ -47,7 +47,7 @@ export async function saveBackupKey(
   }
 }
 
-/** Undefined: the folder has no key. @throws KEY_INVALID */
+/** Returns the backup's key; undefined: the folder has none. @throws KEY_INVALID */
 export async function publicKeyOfBackup(files: Files, folder: string): Promise<string | undefined> {
   if ((await files.stat(join(folder, sealedKeyName))) !== undefined)
     return publicKeyOfSealed(files, join(folder, sealedKeyName));

@@ -64,7 +64,7 @@ function manifestPath(fleetFolder: string): string {
 }
 const maxManifestBytes = 2 ** 31 - 1;
 
-/** Undefined where no backup was completed. @throws BACKUP_INVALID */
+/** Reads a backup's manifest; undefined where no backup was completed. @throws BACKUP_INVALID */
 export async function readManifest(files: Files, fleetFolder: string): Promise<BackupManifest | undefined> {
   const path = manifestPath(fleetFolder);
   const stat = await files.stat(path);

@@ -1,6 +1,6 @@
 /**
- * What is not whole in a backup of a fleet, found without writing anything: packs that are missing or are not
- * what was copied, objects that do not have their id, and what the journal's versions need and no pack has.
+ * Inspects a backup of a fleet without writing anything. It finds packs that are missing or are not what was
+ * copied, objects without their id, and what the journal's versions need and no pack has.
  */
 import { join } from "node:path";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";

@@ -40,13 +40,13 @@ export interface RestoredFleet {
   readonly packs: number;
   readonly bytes: number;
   readonly versions: number;
-  /** What is damaged in the backup or missing in it; everything else is restored. */
+  /** The parts that are damaged in the backup or missing in it; everything else is restored. */
   readonly problems: CheckReport["problems"];
 }
 
 export interface VerifiedFleet {
   readonly manifest: BackupManifest;
-  /** What can be read of the journal, where it is damaged. */
+  /** The entries that can be read of the journal, where it is damaged. */
   readonly salvaged: SalvagedEntries | undefined;
 }
 
@@ -119,7 +119,7 @@ async function verifyFleet(
 
 export interface RestoreOptions {
   readonly dryRun?: boolean;
-  /** Of the server's key in the backup. A dry run checks it where it is given. */
+  /** The passphrase of the server's key in the backup. A dry run checks it where it is given. */
   readonly passphrase?: string | undefined;
   readonly caller?: Caller;
 }

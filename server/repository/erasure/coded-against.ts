@@ -1,4 +1,4 @@
-/** Which tensors have to be rewritten, so that others can go. Pure. */
+/** Finds the tensors that have to be rewritten, so that others can go. Pure. */
 import { listReferences, type Links } from "../../../shared/delta/links.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -14,7 +14,7 @@ export function codedAgainst(
 ): readonly Hash[] {
   const referencesOf = (id: Hash): readonly Hash[] => listReferences(linksOf(id) ?? {});
   const known = new Map<Hash, boolean>();
-  /** Whether a tensor that does not stay is doomed, or keeps one that is. Chains are short and have no cycles. */
+  /** True if a tensor that does not stay is doomed, or keeps one that is. Chains are short and have no cycles. */
   const holds = (id: Hash): boolean => {
     const answered = known.get(id);
     if (answered !== undefined) return answered;

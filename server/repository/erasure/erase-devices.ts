@@ -1,5 +1,5 @@
 /**
- * Erases what revoked devices gave: their versions are retired, the tensors of others that are coded against theirs are
+ * Erases what revoked devices gave. Their versions are retired, the tensors of others that are coded against theirs are
  * rewritten raw, and a collection removes the rest. Facts, save records and ids stay: by them the history is proven.
  * Each step can be repeated. The facts come first, so after a kill or on a full disk any later erasure goes on with
  * what they name, also where the selection means these devices no more because their labels are gone.
@@ -21,7 +21,7 @@ import { giveUpClaim } from "../versions/claims.js";
 import { codedAgainst } from "./coded-against.js";
 import type { Erased, ErasurePlan } from "./erasure.js";
 
-/** Of facts, in one append. */
+/** The largest number of facts in one append. */
 const factsAtOnce = 200;
 /** Tensors are rewritten in packs of this size. */
 const packBytes = 32 * 1024 * 1024;
@@ -83,7 +83,10 @@ export async function planErasure(
   };
 }
 
-/** Whether a version was there when its device was erased. What it gave since, enrolled again, is not erased. */
+/**
+ * Returns a test whether a version was there when its device was erased. What it gave since, enrolled again,
+ * is not erased.
+ */
 function wasErased({ state }: RepositoryContext, device: string): (version: VersionState) => boolean {
   const atMs = state.devices.get(device)?.erased?.atMs ?? -Infinity;
   return ({ recordedAtMs }) => recordedAtMs <= atMs;
@@ -105,7 +108,7 @@ function cutShortBefore(context: RepositoryContext, except: readonly string[]): 
     .map(([device]) => device);
 }
 
-/** Other devices erased before that have objects which nothing needs, with these objects. */
+/** Finds other devices erased before that have objects which nothing needs, with these objects. */
 async function leftBefore(
   context: RepositoryContext,
   except: readonly string[],
@@ -194,7 +197,7 @@ const maxNamed = 5;
 const erasedText = (device: string, because: string): string =>
   `erased with ${device}${because === "" ? "" : `: ${because}`}`;
 
-/** Everything that these versions name and have, as far as it can be read: of some it is gone already. */
+/** Returns everything that these versions name and have, as far as it can be read: of some it is gone already. */
 async function ownObjects(
   context: RepositoryContext,
   versions: readonly VersionState[],

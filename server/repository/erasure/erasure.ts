@@ -1,11 +1,11 @@
-/** What an erasure of devices takes, and what it leaves. Types only. */
+/** Defines an erasure of devices: what it takes, and what it leaves. Types only. */
 
-/** What an erasure takes, and what it leaves. */
+/** The effect of an erasure: what it takes, and what it leaves. */
 export interface ErasurePlan {
   readonly devices: readonly string[];
   /**
-   * Other devices that were erased before, and of which something is still stored that nothing needs: an erasure was
-   * cut short, or a transfer had it. The next erasure goes on with them.
+   * The other devices that were erased before, and of which something is still stored that nothing needs: an
+   * erasure was cut short, or a transfer had it. The next erasure goes on with them.
    */
   readonly unfinished: readonly string[];
   /** Versions that they made and that are not retired yet. */
@@ -25,7 +25,7 @@ export interface ErasurePlan {
   readonly recodedBytes: number;
   /** Versions of others that were trained from their versions; they keep their ids as parents. */
   readonly descendants: number;
-  /** Their objects that running transfers of others use: they go with a later collection. */
+  /** The number of their objects that running transfers of others use: they go with a later collection. */
   readonly leased: number;
   /** Backups that were made since their first version, newest last. */
   readonly backups: readonly { readonly location: string; readonly atMs: number }[];

@@ -1,20 +1,20 @@
 /**
- * Which versions' stored data may go, and which bytes that frees: a chunk stays while any version, registered name or
- * replay of a dropped version still needs it. Pure.
+ * Plans which versions' stored data may go, and which bytes that frees. A chunk stays while any version,
+ * registered name or replay of a dropped version still needs it. Pure.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 export interface StoredChunk {
   readonly id: Hash;
-  /** As it is stored. */
+  /** The chunk's size as it is stored. */
   readonly bytes: number;
 }
 
 export interface VersionWithData {
   readonly versionId: Hash;
-  /** Of the stored data of its training, each once. */
+  /** The chunks of its training's stored data, each once. */
   readonly chunks: readonly StoredChunk[];
-  /** Why they stay; undefined: they may go. */
+  /** The reason why they stay; undefined: they may go. */
   readonly stays?: string | undefined;
 }
 

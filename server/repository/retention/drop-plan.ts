@@ -9,11 +9,11 @@ export interface DroppableVersion {
   readonly versionId: Hash;
   /** The version that its training began from; null: from none. */
   readonly base: Hash | null;
-  /** Its tensors were dropped before. */
+  /** True if its tensors were dropped before. */
   readonly isDropped: boolean;
   /** Milliseconds that its training took here; undefined where that was not measured. */
   readonly replayMs: number | undefined;
-  /** Why its tensors stay whatever the bound; undefined: they may go. */
+  /** The reason why its tensors stay whatever the bound; undefined: they may go. */
   readonly stays?: string | undefined;
 }
 
@@ -71,7 +71,7 @@ export class ReplayChains {
     else siblings.push(versionId);
   }
 
-  /** Why the tensors of a version cannot be dropped now. */
+  /** Returns why the tensors of a version cannot be dropped now; undefined if they can. */
   whyNot({ versionId, base, replayMs }: DroppableVersion, maxMs: number): string | undefined {
     if (replayMs === undefined) return "no replay on this server has proved it with data that stay";
     if (base !== null && !this.#known.has(base)) return "what it was trained from is not kept here";

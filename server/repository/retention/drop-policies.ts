@@ -1,6 +1,6 @@
 /**
- * Policies that drop tensors of proved models by themselves: after how long, and how long a recovery may train, for the
- * fleet, a line or a name. They are facts. drop-plan.ts decides about the versions that they mean.
+ * Defines policies that drop tensors of proved models by themselves. They say after how long, and how long a recovery
+ * may train, for the fleet, a line or a name. They are facts. drop-plan.ts decides about the versions that they mean.
  */
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";

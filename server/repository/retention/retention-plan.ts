@@ -13,7 +13,9 @@
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ageMs, periodName, printAge, type RetentionRule, type ThinningStage } from "./retention-rules.js";
 
-/** What a rule applies to. A name's rule takes precedence over its line's, and a line's over the fleet's. */
+/**
+ * The versions that a rule applies to. A name's rule takes precedence over its line's, and a line's over the fleet's.
+ */
 export type RetentionScope =
   | { readonly of: "fleet" }
   | { readonly of: "line"; readonly line: string }
@@ -36,9 +38,9 @@ export interface RetainableVersion {
   readonly recordedAtMs: number;
   readonly bases: readonly Hash[];
   readonly tags: readonly string[];
-  /** Whether it was ever assigned to a device. */
+  /** True if it was ever assigned to a device. */
   readonly distributed: boolean;
-  /** Why it cannot be retired now, whatever the rule. */
+  /** The reason why it cannot be retired now, whatever the rule. */
   readonly needed?: {
     readonly reason: "held" | "in-use" | "unreleased" | "busy" | "refused";
     readonly because: string;
@@ -95,7 +97,7 @@ export function printScope(scope: RetentionScope): string {
       : `the name ${scope.name}`;
 }
 
-/** Both lists are in journal order and together contain every version once. */
+/** Plans what to keep and what to retire; both lists are in journal order and together contain every version once. */
 export function planRetention<Version extends RetainableVersion>(
   versions: readonly Version[],
   rules: readonly ScopedRule[],
@@ -134,7 +136,7 @@ function seriesOf<Version extends RetainableVersion>(versions: readonly Version[
 interface Judgement<Version> {
   readonly rules: readonly ScopedRule[];
   readonly nowMs: number;
-  /** Filled by judgeSeries. */
+  /** The kept versions, filled by judgeSeries. */
   readonly keep: Map<Hash, Kept<Version>>;
   readonly retire: Map<Hash, Retired<Version>>;
 }

@@ -33,9 +33,9 @@ export interface ThinningStage {
 }
 
 export interface RetentionRule {
-  /** Whether the direct bases of kept versions are kept. */
+  /** True if the direct bases of kept versions are kept. */
   readonly bases: boolean;
-  /** Whether versions that were ever assigned to a device are kept. */
+  /** True if versions that were ever assigned to a device are kept. */
   readonly releaseBases: boolean;
   /** Versions up to this age are kept; null keeps every version for ever. */
   readonly keepAllFor: Age | null;

@@ -1,7 +1,7 @@
 /**
- * Retention of one fleet. Sets rules as facts, plans over the fleet's state, forecasts the bytes that a plan
- * would free, and applies plans through the commit queue. retention-plan.ts decides which versions are kept.
- * Retention itself frees no space; collections do.
+ * Applies retention rules to one fleet's versions. Sets rules as facts, plans over the fleet's state,
+ * forecasts the bytes that a plan would free, and applies plans through the commit queue. retention-plan.ts
+ * decides which versions are kept. Retention itself frees no space; collections do.
  */
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -195,7 +195,7 @@ function candidateOf(
   };
 }
 
-/** Why a version is kept whatever the rule. */
+/** Returns why a version is kept whatever the rule. */
 function neededBecause(
   { state, records }: RepositoryContext,
   version: VersionState,

@@ -1,7 +1,7 @@
 /** Scopes of rules and policies: how facts name them, and their order in lists. Pure. */
 import { printScope, type RetentionScope } from "./retention-plan.js";
 
-/** As facts name a scope: of a line, of a name, or of the whole fleet. */
+/** The members by which facts name a scope: of a line, of a name, or of the whole fleet. */
 export interface ScopeMembers {
   readonly line: string | null;
   readonly name: string | null;

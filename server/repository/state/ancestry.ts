@@ -1,5 +1,5 @@
 /**
- * Who descends from whom: descendants, the most recent common ancestor, and generations between two versions.
+ * Answers who descends from whom: descendants, the most recent common ancestor, and generations between two versions.
  * Follows the index of children, so that an answer costs what it weighs, not what the fleet holds. Pure.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -17,7 +17,7 @@ export interface Descendant {
 export interface DescendantPage {
   /** Children first, then their children; of one generation in journal order. */
   readonly descendants: readonly Descendant[];
-  /** On all pages together. */
+  /** The number on all pages together. */
   readonly total: number;
 }
 
@@ -70,7 +70,7 @@ export function generationsTo(
   return generations;
 }
 
-/** Undefined where the two have no ancestor in common. @throws MODEL_NOT_FOUND */
+/** Finds the most recent common ancestor; undefined where the two have none. @throws MODEL_NOT_FOUND */
 export function commonAncestorOf(table: VersionTable, a: Hash, b: Hash): CommonAncestor | undefined {
   requireVersion(table, a);
   requireVersion(table, b);

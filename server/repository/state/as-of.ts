@@ -41,7 +41,7 @@ function lineAsOf(
     ...defined({ uncertainMs }),
   });
   if (atMs > nowMs) return unknown("this moment is in the future");
-  // What an earlier generation reported is another machine's history.
+  // Reports of an earlier generation are another machine's history.
   const enrolled = generations.findLast(({ enrolledAtMs }) => enrolledAtMs <= atMs);
   const all = activations.get(line) ?? [];
   const history = all.filter(({ generation }) => generation === enrolled?.generation);

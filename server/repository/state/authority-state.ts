@@ -10,10 +10,10 @@ import type { Ended } from "../answers/version-answers.js";
 import { checkName } from "./naming.js";
 
 export interface AuthorityState extends TrustedAuthority {
-  /** When it was added, or what is said of it was replaced. */
+  /** The time when it was added, or when what is said of it was replaced. */
   readonly atMs: number;
   readonly by?: string;
-  /** It is not trusted any more. What its lists revoke stays revoked, should it be added again. */
+  /** The end of trust in it. What its lists revoke stays revoked, should it be added again. */
   readonly removed?: Ended;
 }
 

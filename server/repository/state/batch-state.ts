@@ -10,9 +10,9 @@ import type { Ended } from "../answers/version-answers.js";
 import type { DeviceState } from "./device-state.js";
 
 export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by" | "request"> {
-  /** Who created it; the enrolments name the same. */
+  /** The caller who created it; the enrolments name the same. */
   readonly by?: Caller | string;
-  /** Devices that enrolled. */
+  /** The number of devices that enrolled. */
   readonly used: number;
   readonly revoked?: Ended;
 }
@@ -45,7 +45,7 @@ export interface BatchApplicant {
   readonly known: Pick<DeviceState, "status"> | undefined;
 }
 
-/** Why no such device may enrol; undefined: it may. */
+/** Returns why no such device may enrol; undefined if it may. */
 export function whyNotInBatch(
   batch: BatchState | undefined,
   { device, atMs, known }: BatchApplicant,

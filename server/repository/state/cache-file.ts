@@ -24,7 +24,7 @@ export class CacheFile {
     this.#options = options;
   }
 
-  /** What the file has after its head; empty where it is missing, unreadable, of another format or too long. */
+  /** Reads the file's content after its head; empty where it is missing, unreadable, of another format or too long. */
   async read(): Promise<Uint8Array> {
     const { path, head, maxBytes } = this.#options;
     try {

@@ -15,11 +15,11 @@ export interface ClaimState {
   readonly position: number;
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
-  /** Of the device that sent everything but the tensors. */
+  /** The generation of the device that sent everything but the tensors. */
   readonly generation: number;
   /** Set in the moment before the version is recorded. */
   proved?: Replayed;
-  /** Its replay gave no proof: the device is asked for the tensors. */
+  /** The end of its replay without a proof: the device is asked for the tensors. */
   ended?: EndedClaim;
 }
 

@@ -25,7 +25,7 @@ export interface ActivationState {
 
 export interface DesiredSettings {
   readonly values: DeviceSettings;
-  /** When one of them was changed last. */
+  /** The time when one of them was last changed. */
   readonly atMs: number;
   readonly by?: string;
 }
@@ -38,7 +38,7 @@ export interface ReportedSettings {
 export interface Generation {
   readonly generation: number;
   readonly enrolledAtMs: number;
-  /** Who enrolled it. */
+  /** The caller who enrolled it. */
   readonly by?: string;
 }
 
@@ -55,7 +55,7 @@ export interface DeviceState {
   status: "enrolled" | "revoked" | "quarantined";
   /** Highest session of the current generation; 0: none. */
   session: number;
-  /** When it last connected or reported what it runs, by the server's clock; undefined: never. */
+  /** The time when it last connected or reported what it runs, by the server's clock; undefined: never. */
   seenAtMs: number | undefined;
   /** Given by people, whatever the generation. */
   labels: Readonly<Record<string, string>>;
@@ -66,17 +66,17 @@ export interface DeviceState {
   revoked: Ended | undefined;
   /** The batch with whose invitation this generation enrolled. */
   batch: string | undefined;
-  /** Not served before a person accepts it; it is quarantined until then. */
+  /** True if it is not served before a person accepts it; it is quarantined until then. */
   waits: boolean;
-  /** Since when it is quarantined, and why; undefined: it is not. */
+  /** The quarantine, since when and why; undefined: it has none. */
   quarantined: Ended | undefined;
   /** Revoked, and not listed any more. */
   removed: Ended | undefined;
-  /** When what it had given until then was erased, the last time. */
+  /** The latest erasure of what it had given until then. */
   erased: Ended | undefined;
-  /** What it is to have, whatever the generation; undefined: nobody has set anything. */
+  /** The settings that it is to have, whatever the generation; undefined: nobody has set anything. */
   settings: DesiredSettings | undefined;
-  /** What this generation says it has; undefined: it has not said. */
+  /** The settings that this generation reports; undefined: it has not reported them. */
   reportedSettings: ReportedSettings | undefined;
   /** Line → version that the server assigned to it. */
   readonly assignments: Map<string, Assignment>;
@@ -89,13 +89,13 @@ export interface DeviceState {
   readonly assumed: Map<string, number>;
   /** Versions that the server has sent completely to the current generation. */
   given: Set<Hash>;
-  /** What sending them took, oldest first; without those that nothing was measured of. */
+  /** The transfers of them, oldest first; without those that nothing was measured of. */
   deliveries: Delivery[];
   /** Recipes of the fleet's own that the server has sent to the device, whatever its generation. */
   readonly recipes: Set<Hash>;
 }
 
-/** What it took to send a version to a device. */
+/** The bytes and the time of a version's transfer to a device. */
 export interface Delivery {
   readonly versionId: Hash;
   readonly atMs: number;
@@ -196,7 +196,10 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
  * that one.
  */
 const keptCertificates = 2;
-/** Of an owner's authority, which may give certificates for a day: all that are good at the same time are known. */
+/**
+ * The largest number of certificates that are kept of an owner's authority, which may give one for a day: all
+ * that are good at the same time are known.
+ */
 const keptOfOwner = 16;
 
 export function applyCertified(device: DeviceState, fact: FactOf<"certified">): void {
@@ -212,7 +215,7 @@ export function applySession(device: DeviceState, { session, atMs }: FactOf<"ses
 
 type StandingFact = FactOf<"revoked" | "quarantined" | "unquarantined" | "device-removed" | "device-erased">;
 
-/** Whether the device is served, and why not. */
+/** Applies a fact that decides whether the device is served, and why not. */
 export function applyStanding(device: DeviceState, fact: StandingFact): void {
   const ended = { atMs: fact.atMs, because: fact.because, ...byOf(fact) };
   switch (fact.type) {
@@ -292,8 +295,8 @@ export function applyActivated(
   let history = device.activations.get(fact.line);
   if (history === undefined) device.activations.set(fact.line, (history = []));
   const { generation } = currentGeneration(device);
-  // Only an exact repetition of the last activation is ignored. An older time does not mean a repetition: the
-  // device's clock may have been set back.
+  // An exact repetition of the last activation is ignored, and nothing else. An older time does not mean a
+  // repetition: the device's clock may have been set back.
   const last = history.at(-1);
   if (
     last !== undefined &&
@@ -338,7 +341,9 @@ export function hasActivation(
     );
 }
 
-/** What a line runs, as the device of the current generation reported it; undefined: it did not yet. */
+/**
+ * Returns the version that a line runs, as the device of the current generation reported it; undefined: it did not yet.
+ */
 export function activeOn(device: DeviceState, line: string): ActivationState | undefined {
   const last = device.lastActivation.get(line);
   return last?.generation === currentGeneration(device).generation ? last : undefined;
@@ -366,12 +371,12 @@ export function activationInterval(activation: ActivationState): {
   const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
   if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
   const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
-  // Where the device's clock is certainly ahead of the server's, only the server's time counts.
+  // Only the server's time counts where the device's clock is certainly ahead of the server's.
   const from = deviceAtMs - deviceClockErrorMs;
   return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
 }
 
-/** Whether `next`, which is later in the journal, happened before `newest`. */
+/** True if `next`, which is later in the journal, happened before `newest`. */
 function isEarlier(next: ActivationState, newest: ActivationState): boolean {
   if (next.generation !== newest.generation) return next.generation < newest.generation;
   if (next.session !== newest.session) return next.session < newest.session;

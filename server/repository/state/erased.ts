@@ -1,10 +1,10 @@
-/** Whether a version was erased with its device. Pure. */
+/** Decides whether a version was erased with its device. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FleetState } from "./state.js";
 
-/** For a version whose tensors went with its device; undefined for every other one. */
+/** Returns the error for a version whose tensors went with its device; undefined for every other one. */
 export function erasedError(
   { state, records }: { readonly state: FleetState; readonly records: ReadonlyMap<Hash, SaveRecord> },
   versionId: Hash,

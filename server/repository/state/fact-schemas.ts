@@ -1,4 +1,4 @@
-/** Which members each type of fact has, and what they may be. */
+/** Defines the members of each type of fact, and what they may be. */
 import * as z from "zod";
 import { callerPaths, maxCallerText } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -28,7 +28,7 @@ const callerShape = {
   role: callerText.optional(),
   claims: callerText.optional(),
 };
-/** Who caused a fact, and with which request. Older journals have a text, or nothing. */
+/** The caller who caused a fact, and the request. Older journals have a text, or nothing. */
 const by = {
   by: z.union([text, z.looseObject(callerShape)]).optional(),
   request: z.custom<string>(isRequestId, "not the id of a request").optional(),
@@ -45,7 +45,7 @@ export const maxListedSerials = 8192;
 const serials = z.array(z.string().regex(/^[0-9a-f]{2,40}$/)).max(maxListedSerials);
 const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
-/** See MeasuredReplay. */
+/** The measured members of a replay; see MeasuredReplay. */
 const measured = {
   workMs: count.optional(),
   dataFrom: z.enum(["stored", "registered", "generator"]).optional(),
@@ -80,7 +80,7 @@ const rolloutPolicy = z.looseObject({
   onlyOnPower: z.boolean().optional(),
   links: z.array(text).max(16).optional(),
 });
-/** Of a version beside what a device ran. */
+/** The compared losses of a version and of what a device ran. */
 const comparedLosses = z
   .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
   .optional();

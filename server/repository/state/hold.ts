@@ -8,7 +8,7 @@ export interface Hold {
   readonly by?: string;
 }
 
-/** For example "by ann@workshop since 2026-11-21 09:30Z: incident 7". */
+/** Describes a hold, for example "by ann@workshop since 2026-11-21 09:30Z: incident 7". */
 export function describeHold({ atMs, because, by }: Hold): string {
   return `${by === undefined ? "" : `by ${by} `}since ${new Date(atMs).toISOString().slice(0, 16).replace("T", " ")}Z${because === "" ? "" : `: ${because}`}`;
 }

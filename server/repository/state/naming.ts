@@ -80,7 +80,7 @@ export function parseModelReference(reference: string): ModelReferenceText {
     : { kind: "tag", name, tag: rest };
 }
 
-/** Whether text may be a version id or a prefix of one: 8 to 64 hexadecimal digits. */
+/** True if text may be a version id or a prefix of one: 8 to 64 hexadecimal digits. */
 export function isIdPrefix(text: string): boolean {
   return /^[0-9a-f]{8,64}$/.test(text);
 }

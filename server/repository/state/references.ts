@@ -42,10 +42,10 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
   return kept;
 }
 
-/** What a version needs, as the store has it. */
+/** The parts that a version needs, as the store has it. */
 export interface ReadVersion {
   readonly record: SaveRecord;
-  /** Of all its trees. */
+  /** The leaves of all its trees. */
   readonly leaves: LeafTable;
   readonly data: UsedData;
 }
@@ -69,7 +69,7 @@ export class ReferenceIndex {
   readonly #counted = new Set<Hash>();
   /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
   readonly #optional = new Map<Hash, RecordObject>();
-  /** Those of them that the replay of a dropped version needs: their absence is damage. */
+  /** The objects of them that the replay of a dropped version needs: their absence is damage. */
   readonly #required = new Map<Hash, number>();
   /** The counted versions without tensors, as they were counted. */
   readonly #dropped = new Map<Hash, NeedyVersion>();
@@ -306,14 +306,14 @@ function neededBy(versionId: Hash, { record, leaves, data, dropped }: NeedyVersi
   return new Set([...needed, dropped.engine, ...(dropped.data === null ? [] : [dropped.data])]);
 }
 
-/** What a record only may name, and a replay needs. */
+/** Returns the objects that only a record may name, and a replay needs. */
 function requiredByReplay({ record, dropped }: NeedyVersion): readonly Hash[] {
   if (dropped === undefined) return [];
   const { openings } = record.objects;
   return openings === undefined ? [dropped.engine] : [dropped.engine, openings];
 }
 
-/** With the chunks of its data. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+/** Returns what a replay needs, with the chunks of its data. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
 export async function neededByReplay(
   objects: Pick<ObjectReader, "read" | "stat" | "openStream" | "has">,
   { engine, data }: Pick<Dropped, "engine" | "data">,

@@ -24,7 +24,7 @@ export interface RolloutMember {
   readonly wave: number;
   readonly joinedAtMs: number;
   readonly planned?: PlannedTransfer;
-  /** What it measured before its trial on live inputs. */
+  /** The measurement before its trial on live inputs. */
   readonly measured?: Timed & DeviceMeasurement;
   readonly judged?: Timed & DeviceJudgement;
 }
@@ -36,29 +36,29 @@ export interface RolloutState {
   readonly select: string;
   readonly policy: RolloutPolicy;
   readonly createdAtMs: number;
-  /** Who created it, and by which name of theirs an approval is told from their own. */
+  /** The caller who created it, and by which name of theirs an approval is told from their own. */
   readonly by?: string;
   readonly byWho?: string;
   /** The rollout that it ends when it starts. */
   readonly supersedes?: string;
-  /** Who approved it; undefined: nobody. */
+  /** The caller who approved it; undefined: nobody. */
   approvedBy: string | undefined;
-  /** When it first ran; undefined: it did not start yet. */
+  /** The time when it first ran; undefined: it did not start yet. */
   startedAtMs: number | undefined;
   /** `created` until it starts. */
   phase: "created" | RolloutPhase;
   because: string;
   phaseAtMs: number;
-  /** When it went on after a pause; what came before is accepted. 0: never. */
+  /** The time when it went on after a pause; what came before is accepted. 0: never. */
   resumedAtMs: number;
   /** The newest wave, from 1; 0: none yet. */
   wave: number;
   waveAtMs: number;
-  /** In the order in which they joined. */
+  /** The members in the order in which they joined. */
   readonly members: Map<string, RolloutMember>;
-  /** How many of them were not judged yet. */
+  /** The number of them that were not judged yet. */
   undecided: number;
-  /** How many comparisons of losses were reported, each of which spends of the level. */
+  /** The number of reported comparisons of losses, each of which spends of the level. */
   comparisons: number;
 }
 
@@ -199,7 +199,7 @@ function applySwitchFailed(rollout: RolloutState, fact: FactOf<"switch-failed">)
   return true;
 }
 
-/** What was decided after the backup is lost, so a person has to say that a rollout goes on. */
+/** Pauses restored rollouts: decisions after the backup are lost, so a person has to say that a rollout goes on. */
 export function pauseRestored(rollouts: ReadonlyMap<string, RolloutState>, atMs: number): void {
   for (const rollout of rollouts.values())
     if (rollout.phase === "running" || (rollout.phase === "done" && rollout.undecided > 0)) {
@@ -229,7 +229,7 @@ export function requireRollout(rollouts: ReadonlyMap<string, RolloutState>, name
 }
 
 /**
- * Whether a fact about a rollout may follow.
+ * Requires that a fact about a rollout may follow.
  * @throws ROLLOUT_UNKNOWN, NOT_ALLOWED
  */
 export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: RolloutFact): void {
@@ -297,12 +297,12 @@ function priorityOf({ policy }: Pick<RolloutState, "policy">): number {
   return policy.priority ?? 0;
 }
 
-/** Whether an open rollout has still to decide on a device. */
+/** True if an open rollout has still to decide on a device. */
 function decides(rollout: RolloutState, device: string): boolean {
   return isOpen(rollout) && rollout.members.has(device) && rollout.members.get(device)?.judged === undefined;
 }
 
-/** Whether a rollout goes before a newer one of the line for a device that is in both. */
+/** True if a rollout goes before a newer one of the line for a device that is in both. */
 function goesBefore(older: RolloutState, newer: RolloutState, device: string): boolean {
   return decides(older, device) && (!decides(newer, device) || priorityOf(older) > priorityOf(newer));
 }
@@ -329,11 +329,11 @@ export interface StagedVersion {
   readonly line: string;
   readonly versionId: Hash;
   readonly rollout: string;
-  /** Of all devices of the rollout together; absent: no limit. */
+  /** The limit for all devices of the rollout together; absent: no limit. */
   readonly maxBytesPerSecond?: number;
 }
 
-/** What the device is to fetch and keep, beside what its lines run. */
+/** Yields the versions that the device is to fetch and keep, beside what its lines run. */
 export function* stagedFor(
   rollouts: ReadonlyMap<string, RolloutState>,
   device: string,

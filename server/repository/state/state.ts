@@ -1,4 +1,4 @@
-/** What a fleet's state is; apply-fact.ts makes it from the journal. Types, and the state before the first fact. */
+/** Defines a fleet's state, which apply-fact.ts makes from the journal. Types, and the state before the first fact. */
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { AuthorityState } from "./authority-state.js";
@@ -24,7 +24,7 @@ export interface DatasetState {
 export interface EngineState {
   /** The stored archive. */
   readonly engine: Hash;
-  /** What trainings with it report. */
+  /** The id that trainings with it report. */
   readonly engineId: Hash;
   readonly source: "build" | "approval";
   readonly because: string;
@@ -49,7 +49,7 @@ export interface FleetState {
   readonly authorities: Map<string, AuthorityState>;
   /** Certificates of owners' authorities whose devices were revoked (numberKey): they are not taken again. */
   readonly endedCertificates: Set<string>;
-  /** By name, oldest first. */
+  /** The rollouts by name, oldest first. */
   readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
   /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */

@@ -9,7 +9,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 
-/** What the latest fact states about one pair of versions. */
+/** The state of one pair of versions, by its latest fact. */
 export interface SuccessorState {
   readonly isRemoved: boolean;
   readonly atMs: number;
@@ -27,7 +27,7 @@ export interface SuccessorFacts {
 /** One declared relation, seen from either of its versions. */
 export interface DeclaredRelation {
   readonly versionId: Hash;
-  /** Absent where the save record declares it. */
+  /** The declaration; absent where the save record declares it. */
   readonly declared?: Omit<SuccessorState, "isRemoved">;
 }
 
@@ -45,7 +45,7 @@ export function applySucceeded(successors: SuccessorFacts, fact: FactOf<"succeed
   before.add(versionId);
 }
 
-/** What is needed to look up relations: facts, records, and the versions whose records name a predecessor. */
+/** The tables to look up relations in: facts, records, and the versions whose records name a predecessor. */
 export interface RelationTable {
   readonly state: { readonly successors: SuccessorFacts };
   readonly records: ReadonlyMap<Hash, SaveRecord>;

@@ -15,15 +15,15 @@ export interface VersionState {
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it; undefined where no device did. */
   readonly generation: number | undefined;
-  /** Who recorded it; undefined where a device did. */
+  /** The caller who recorded it; undefined where a device did. */
   readonly by?: string;
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
   retired?: Ended;
   held?: Hold;
-  /** How its latest replay ended. */
+  /** The end of its latest replay. */
   replayed?: Replayed;
-  /** Its tensors need not be stored: it is recovered by a replay. */
+  /** The drop of its tensors, which need not be stored: it is recovered by a replay. */
   dropped?: Dropped;
   /** The stored data of its training are not kept for it. */
   dataDropped?: Ended;

@@ -128,7 +128,7 @@ function notFound(reference: string): StemmaError {
   );
 }
 
-/** For the id of a claim, which is not a version yet. */
+/** Makes the error for the id of a claim, which is not a version yet. */
 function claimedOf({ state }: VersionTable, reference: string): StemmaError | undefined {
   const claims = isIdPrefix(reference)
     ? [...state.claims.values()].filter(({ versionId }) => versionId.startsWith(reference))
@@ -225,7 +225,7 @@ export interface VersionFilter {
   readonly includeRetired?: boolean;
 }
 
-/** In journal order, oldest first. */
+/** Lists versions in journal order, oldest first. */
 export function listVersions(
   { state, records, byDevice, byBase }: VersionTable,
   { name, device, line, base, includeRetired = false }: VersionFilter = {},

@@ -1,4 +1,4 @@
-/** Which versions something needs now, and what. Pure. */
+/** Finds which versions something needs now, and what needs them. Pure. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { lastActivations } from "./device-state.js";
 import { versionsOfRollouts } from "./rollout-state.js";

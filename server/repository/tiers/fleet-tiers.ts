@@ -11,7 +11,7 @@ import { versionsAtRest } from "../retention/retention.js";
 import type { HomeTiers } from "./home-tiers.js";
 import type { FleetTiers, MovableVersion, TierChoice } from "./tier-port.js";
 
-/** After this many versions, reading yields to other work. */
+/** The number of versions after which reading yields to other work. */
 const versionsBetweenYields = 64;
 
 export function fleetTiers(context: RepositoryContext, tiers: HomeTiers): FleetTiers {

@@ -11,7 +11,7 @@ import { tierUnreachable, type TierFiles } from "../../../shared/objects/tiers/t
 import type { Clock, Files } from "../../../shared/ports.js";
 import { readIdentity, type KnownTier } from "./tiers-file.js";
 
-/** How long an operation may take, and this many bytes a second on top of that. */
+/** The time that an operation may take, in addition to the time for its bytes at the slowest rate below. */
 const deadlineMs = 20_000;
 const slowestBytesPerMs = 64;
 
@@ -31,7 +31,7 @@ export class GuardedTier {
     this.#ports = ports;
   }
 
-  /** Whether the folder is there and is this tier's. @throws TIER_UNREACHABLE */
+  /** Requires that the folder is there and is this tier's. @throws TIER_UNREACHABLE */
   check(): Promise<void> {
     return this.#run(0, () => this.#requireIdentity());
   }

@@ -20,9 +20,9 @@ export interface TierState {
   readonly name: string;
   readonly folder: string;
   readonly addedAtMs: number;
-  /** Undefined where it can be used now; else the error that its use would give. */
+  /** The error that its use would give; undefined where it can be used now. */
   readonly error?: StemmaError;
-  /** Where it can be used: free bytes of its disk, and the low files of all fleets. */
+  /** The free bytes of its disk where it can be used, and the low files of all fleets. */
   readonly freeBytes?: number;
   readonly files?: number;
   readonly bytes?: number;
@@ -39,7 +39,7 @@ export class HomeTiers {
   readonly #ports: HomeTiersPorts;
   #content: TiersFile | undefined;
   #guards: readonly GuardedTier[];
-  /** By fleet, so that a store gets the same objects each time. */
+  /** The tiers by fleet, so that a store gets the same objects each time. */
   readonly #ofFleet = new Map<string, readonly Tier[]>();
 
   constructor(home: string, ports: HomeTiersPorts, content: TiersFile | undefined) {

@@ -1,4 +1,4 @@
-/** What a fleet's repository offers about storage tiers. Types only; fleet-tiers.ts implements it. */
+/** Defines what a fleet's repository offers about storage tiers. Types only; fleet-tiers.ts implements it. */
 import type {
   MovedLowBytes,
   MoveOptions,
@@ -26,13 +26,13 @@ export interface TierChoice {
   readonly versions: readonly MovableVersion[];
   /** Versions whose tensors stay in this home. */
   readonly nearVersions: number;
-  /** Those of all movable versions. */
+  /** The tensors of all movable versions. */
   readonly tensors: ReadonlySet<Hash>;
 }
 
 export interface Collected {
   readonly freedBytes: number;
-  /** What was removed from tiers; absent where there is none. */
+  /** The low files that were removed from tiers; absent where there is none. */
   readonly tiers?: RemovedLowFiles;
 }
 
@@ -40,7 +40,7 @@ export interface Collected {
 export interface FleetTiers {
   /** @param busy the versions that running work needs */
   choose(busy: () => ReadonlyMap<Hash, string>): Promise<TierChoice>;
-  /** Where a tensor's low-order bytes are that are not in its pack. */
+  /** Returns where a tensor's low-order bytes are that are not in its pack. */
   lowPartOf(tensor: Hash): LowPart | undefined;
   /** @throws NOT_FOUND, and as LowBytesMoves.move */
   move(tier: string, tensors: ReadonlySet<Hash>, options?: MoveOptions): Promise<MovedLowBytes>;

@@ -14,7 +14,7 @@ const name = z.string().min(1).max(64);
 const tiersFile = z.object({
   kind: z.literal("stemma-tiers"),
   format: z.literal(1),
-  /** Of this home, made with its first tier. */
+  /** The id of this home, made with its first tier. */
   home: identifier,
   tiers: z
     .array(z.object({ name, folder: z.string().min(1).max(4096), id: identifier, addedAtMs: z.number() }))
@@ -28,7 +28,7 @@ const identityFile = z.object({
   format: z.literal(1),
   id: identifier,
   home: identifier,
-  /** For people. */
+  /** The tier's name, for people. */
   name,
   homePath: z.string().max(4096),
 });
@@ -41,7 +41,7 @@ function pathIn(home: string): string {
   return join(home, "tiers.json");
 }
 
-/** Undefined where the home never had a tier. @throws TIER_INVALID */
+/** Reads the file of tiers; undefined where the home never had a tier. @throws TIER_INVALID */
 export async function readTiersFile(files: Files, home: string): Promise<TiersFile | undefined> {
   const value = await readJson(files, pathIn(home));
   if (value === undefined) return undefined;
@@ -58,7 +58,10 @@ export async function writeTiersFile(files: Files, home: string, content: TiersF
   await writeDurably(files, pathIn(home), Buffer.from(`${JSON.stringify(content)}\n`));
 }
 
-/** Undefined where the folder has none. @throws FILE_FAILED, TIER_INVALID for a file that is something else */
+/**
+ * Reads a tier's identity; undefined where the folder has none. @throws FILE_FAILED, TIER_INVALID for a file
+ * that is something else
+ */
 export async function readIdentity(files: Files, folder: string): Promise<TierIdentity | undefined> {
   const value = await readJson(files, join(folder, identityName));
   if (value === undefined) return undefined;
@@ -75,7 +78,7 @@ export async function writeIdentity(files: Files, folder: string, identity: Tier
   await writeDurably(files, join(folder, identityName), Buffer.from(`${JSON.stringify(identity)}\n`));
 }
 
-/** Undefined where there is no such file; null where it is not JSON. */
+/** Reads JSON; undefined where there is no such file; null where it is not JSON. */
 async function readJson(files: Files, path: string): Promise<unknown> {
   try {
     const stat = await files.stat(path);

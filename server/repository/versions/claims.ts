@@ -38,13 +38,13 @@ export async function loadClaimRecords(
   return records;
 }
 
-/** Undefined where it is none, or none any more; also where its record cannot be read. */
+/** Finds a claim; undefined where it is none, or none any more; also where its record cannot be read. */
 export function findClaim(context: RepositoryContext, versionId: Hash): ClaimSummary | undefined {
   const claim = context.state.claims.get(versionId);
   return claim === undefined ? undefined : summaryOfClaim(context, claim);
 }
 
-/** In journal order. */
+/** Lists claims in journal order. */
 export function listClaims(context: RepositoryContext): readonly ClaimSummary[] {
   return [...context.state.claims.values()].flatMap((claim) => summaryOfClaim(context, claim) ?? []);
 }
@@ -128,7 +128,7 @@ export async function endClaim(
 ): Promise<ClaimSummary | undefined> {
   await context.queue.submit({
     requiredObjects: [],
-    // Its tensors may have been sent meanwhile.
+    // The tensors may have been sent meanwhile.
     decide: ({ state, recordedHere }) =>
       state.claims.has(fact.versionId) && !recordedHere.has(fact.versionId) ? [fact] : [],
   });
@@ -154,7 +154,7 @@ export async function giveUpClaim(
   });
 }
 
-/** What collections keep for claims, as far as the store has it. */
+/** Returns the objects that collections keep for claims, as far as the store has them. */
 export function claimedObjects({ claimRecords, objects, state }: RepositoryContext): ReadonlySet<Hash> {
   const kept = new Set<Hash>();
   for (const versionId of state.claims.keys()) {

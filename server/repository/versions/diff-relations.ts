@@ -1,7 +1,7 @@
 /**
- * Finds how tensors that differ between two versions follow from others by content: a changed one from what it was, and
- * one at a place that only the newer version has from any of the older version, found by signatures. Reads a bounded
- * number of bytes.
+ * Finds how tensors that differ between two versions follow from others by content. A changed one follows
+ * from what it was, and one at a place that only the newer version has from any of the older version, found
+ * by signatures. Reads a bounded number of bytes.
  */
 import { describeRelation } from "../../../shared/delta/derived/describe.js";
 import type { Leaf } from "../../../shared/model/model.js";
@@ -26,7 +26,7 @@ export interface RelationSearch {
   readonly changes: readonly Change[];
   /** The older version. */
   readonly sideA: ModelSide;
-  /** By path the leaves of other bases of the newer version, where the older one is one of its bases. */
+  /** The leaves by path of other bases of the newer version, where the older one is one of its bases. */
   readonly otherBases: readonly ReadonlyMap<string, Leaf>[];
   readonly limits?: typeof diffLimits;
 }
@@ -54,7 +54,7 @@ export async function withRelations(
   });
 }
 
-/** How tensors at places that only the newer version has follow from the older version's. */
+/** Finds how tensors at places that only the newer version has follow from the older version's. */
 async function relationsElsewhere(
   reader: BoundedReader,
   changes: readonly Change[],
@@ -65,7 +65,7 @@ async function relationsElsewhere(
   if (added.length === 0) return found;
   const index = new SignatureIndex<number>();
   const removed = new Set(changes.filter(({ kind }) => kind === "removed").map(({ path }) => path));
-  // What was removed is the likeliest: it is read first.
+  // Removed tensors are the likeliest: they are read first.
   const order = leaves
     .map((leaf, i) => ({ leaf, i }))
     .filter(({ leaf }) => isSigned(leaf))

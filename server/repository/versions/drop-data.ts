@@ -76,7 +76,7 @@ async function readStored(context: RepositoryContext, id: Hash): Promise<Manifes
   return { content, chunks };
 }
 
-/** Why the data of a version stay; undefined: they may go. */
+/** Returns why the data of a version stay; undefined if they may go. */
 function whyDataStay(
   { state }: RepositoryContext,
   { dropped, replayed, provedBy, held }: VersionState,
@@ -112,7 +112,7 @@ export async function dropData(
   const contents: Hash[] = [];
   for (const id of used) contents.push(...[(await readManifest(objects, id))?.content ?? []].flat());
   await context.queue.submit({
-    // Nothing is given up of a model that is not here as a whole.
+    // A model that is not here as a whole gives up nothing.
     requiredObjects: [versionId, ...leaves.map(({ tensor }) => tensor)],
     // Decided alone, so that it sees every drop, hold and registration before it.
     isExclusive: true,

@@ -64,7 +64,7 @@ function measuredProof({ replayed, provedBy }: VersionState): number | undefined
   return isProof ? replayed.workMs : undefined;
 }
 
-/** Why no replay can stand for its tensors, by its record alone. */
+/** Returns why no replay can stand for its tensors, by its record alone. */
 function unfitFor(
   { records, state }: RepositoryContext,
   { versionId, replayed, dataDropped }: VersionState,
@@ -128,7 +128,7 @@ export async function dropTensors(context: RepositoryContext, request: DropReque
   return requireVersion(context, versionId);
 }
 
-/** What the caller found has to be so still. @throws DROP_REFUSED */
+/** Refuses the drop unless what the caller found is still so. @throws DROP_REFUSED */
 function refuseChanged(
   context: RepositoryContext,
   { versionId, base, engine, engineId, replayMs }: DropRequest,

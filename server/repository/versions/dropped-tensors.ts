@@ -1,5 +1,5 @@
 /**
- * Tensors of dropped versions for those who need them: they are made again by a replay, stored for a while under a
+ * Makes the tensors of dropped versions for those who need them, by a replay. They are stored for a while under a
  * lease, and removed by a later collection. What is stored this way can go at any time: another replay gives it.
  */
 import { StemmaError } from "../../../shared/errors.js";
@@ -11,7 +11,7 @@ import { requireVersion, type VersionTable } from "../state/version-table.js";
 /** Makes the tensors of a dropped version again and stores them. @throws REBUILD_FAILED, ROOT_MISMATCH, DISK_FULL */
 export type RebuildTensors = (versionId: Hash, signal: AbortSignal) => Promise<void>;
 
-/** How long tensors that were made again are protected against collection after their last use. */
+/** The time that tensors that were made again are protected against collection after their last use. */
 const protectedMs = 3_600_000;
 /** Bytes of such tensors that are protected at a time; beyond, those used longest ago are released. */
 const maxProtectedBytes = 8 * 1024 ** 3;

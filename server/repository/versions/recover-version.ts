@@ -16,7 +16,7 @@ import { verifyVersion } from "./verify-version.js";
 export interface RecoverVersionOptions {
   /** Default: the model. */
   readonly part?: RecoveredPart | undefined;
-  /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
+  /** The layers to recover: only their tensors; see shared/recover/selected-leaves.ts. */
   readonly layers?: readonly string[] | undefined;
   /** A lease on the version: it may be retired meanwhile. */
   readonly lease?: string | undefined;

@@ -15,7 +15,7 @@ import { checkName, ownDevice, ownLine } from "../state/naming.js";
 import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
 import { requireVersion } from "../state/version-table.js";
 
-/** After this time, a collection may delete a save's objects; recording then fails with REFERENCE_MISSING. */
+/** The time after which a collection may delete a save's objects; recording then fails with REFERENCE_MISSING. */
 const saveLeaseMs = 60 * 60 * 1000;
 
 /** See FleetRepository.save. */

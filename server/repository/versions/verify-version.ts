@@ -14,7 +14,7 @@ import type { RepositoryContext } from "../context.js";
 import type { VerifiedVersion, VersionSummary } from "../answers/version-answers.js";
 import { requireKept } from "./diff-versions.js";
 
-/** At most this many damaged parts are named in an error. */
+/** The largest number of damaged parts that an error names. */
 const maxNamedParts = 10;
 
 interface Damage {

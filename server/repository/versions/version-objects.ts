@@ -1,7 +1,7 @@
 /**
- * Whether the objects that a version names are, in the store, what the version declares: tensors of the declared
- * dtype and shape, other objects of the kind of their role. A tensor's id follows from its dtype and shape too,
- * but a tree can name a stored tensor by its id and declare another dtype; such a version could not be recovered.
+ * Checks that a version's objects in the store are what it declares. Tensors have the declared dtype and
+ * shape, other objects the kind of their role. A tensor's id follows from its dtype and shape too, but a tree
+ * can name a stored tensor by its id and declare another dtype; such a version could not be recovered.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { LeafTable } from "../../../shared/model/model.js";

@@ -1,13 +1,13 @@
 /**
- * Averages of tensors of one type and shape, with the arithmetic of the programs that make them: every operation is
- * rounded as there, so that the average comes out bit for bit. Every machine computes the same. Pure.
+ * Computes averages of tensors of one type and shape, with the arithmetic of the programs that make them. Every
+ * operation is rounded as there, so that the average comes out bit for bit. Every machine computes the same. Pure.
  */
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { roundingOf, tensorOf, valuesOf, wordsOf } from "./float-numbers.js";
 
 /**
- * In which order an average is computed, by its code:
+ * The orders in which an average is computed, by its code:
  * - double: products and their sum in float64, rounded once (numpy in float64, then cast).
  * - single: products and sums rounded one by one (PyTorch: `total += state[name] * weight`).
  * - counted: sum of state · count, divided by the sum of the counts, rounded one by one (federated averaging in
@@ -57,7 +57,7 @@ function weightedMean(
     const back = Math.fround(1 - weight);
     for (let i = 0; i < mean.length; i++) {
       const step = Math.fround(to[i]! - from[i]!);
-      // As PyTorch's lerp does it: from the nearer end, product and sum rounded together.
+      // PyTorch's lerp does the same: from the nearer end, product and sum rounded together.
       mean[i] = weight < 0.5 ? from[i]! + weight * step : to[i]! - step * back;
     }
     return mean;

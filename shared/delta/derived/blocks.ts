@@ -1,13 +1,14 @@
 /**
- * GGUF's blocks of 32 numbers in bytes, each with its scale before its codes, and back to floats: by the formulas of
- * ggml's reference, with every operation rounded to float32. Every machine computes the same bytes. Pure.
+ * Converts GGUF's blocks of 32 numbers in bytes, each with its scale before its codes, to floats and back. It
+ * follows the formulas of ggml's reference, with every operation rounded to float32. Every machine computes
+ * the same bytes. Pure.
  */
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { canScale, cast, tensorOf, valuesOf, wordsOf } from "./float-numbers.js";
 import { pick } from "./samples.js";
 
-/** By their numbers in an encoding. */
+/** The forms of blocks by their numbers in an encoding. */
 export const blockForms = ["Q4_0", "Q4_1", "Q8_0"] as const;
 export type BlockForm = (typeof blockForms)[number];
 
@@ -22,7 +23,7 @@ function elementsOf({ shape }: TensorHeader): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** Whether one is the bytes of blocks and the other floats, as many as these blocks have. */
+/** True if one is the bytes of blocks and the other floats, as many as these blocks have. */
 export function fitBlocks(child: TensorHeader, source: TensorHeader, form: BlockForm): boolean {
   const [floats, blocks] = child.dtype === "U8" ? [source, child] : [child, source];
   return (

@@ -105,7 +105,7 @@ function writeQuantisation(out: ByteWriter, quantisation: Quantisation): void {
 
 const groupingBySize = 255;
 
-/** Which references a derived tensor needs, from its first bytes. @throws DELTA_MALFORMED */
+/** Returns which references a derived tensor needs, from its first bytes. @throws DELTA_MALFORMED */
 export function requiredByDerived(bytes: Uint8Array): NeededReferences {
   const reader = new ByteReader(bytes);
   const present = readFlags(reader);
@@ -244,7 +244,7 @@ function checkTypes(header: TensorHeader, base: TensorHeader, quantisation: Quan
   if (!areBytes || !follows) throw encodingMalformed("its type does not follow from that of its references");
 }
 
-/** As many floats as codes, in groups that their shape has. @throws DELTA_MALFORMED */
+/** Requires as many floats as codes, in groups that their shape has. @throws DELTA_MALFORMED */
 function checkQuantised(header: TensorHeader, source: TensorHeader, quantisation: Quantisation): void {
   const [floats, codes] = quantisation.toCodes ? [source, header] : [header, source];
   const count = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);

@@ -1,7 +1,7 @@
 /**
- * How one tensor follows from others: their average, other axes, some of its rows, another scale, another type or
- * quantised. Applied in this order; every machine computes the same bits, and a result that is not a number is always
- * the same NaN. Pure.
+ * Computes how one tensor follows from others: their average, other axes, some of its rows, another scale,
+ * another type or quantised. Applied in this order; every machine computes the same bits, and a result that
+ * is not a number is always the same NaN. Pure.
  */
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
@@ -14,9 +14,9 @@ import type { Quantisation } from "./quantisation.js";
 export interface Derivation {
   /** Count of references that are averaged; 1: the base alone. */
   readonly averaged: number;
-  /** Absent: every one counts the same, and sums are in float64. */
+  /** The weighting; absent: every one counts the same, and sums are in float64. */
   readonly weighting?: Weighting | undefined;
-  /** For each axis the axis of the base. */
+  /** The axis of the base for each axis. */
   readonly axes?: readonly number[] | undefined;
   readonly taken?: TakenPositions | undefined;
   /** Every number times 2 to this power. */
@@ -28,12 +28,12 @@ export interface Derivation {
   readonly dtype: DType;
 }
 
-/** What a derivation without quantisation or blocks gives, without new positions. The references fit each other. */
+/** Applies a derivation without quantisation or blocks, and without new positions. The references fit each other. */
 export function derive(references: readonly Tensor[], derivation: Derivation): Tensor {
   return cast(sourceOf(references, derivation), derivation.dtype);
 }
 
-/** What is cast or quantised in the end. */
+/** Returns the tensor that is cast or quantised in the end. */
 export function sourceOf(references: readonly Tensor[], derivation: Derivation): Tensor {
   const { averaged, weighting, axes, taken, octaves } = derivation;
   let tensor = averaged > 1 ? averageOf(references.slice(0, averaged), weighting) : references[0]!;

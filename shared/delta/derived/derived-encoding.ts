@@ -1,6 +1,6 @@
 /**
- * A tensor that follows from others (docs/codec.md, "Derived"): the derived tensor is the base of an ordinary encoding,
- * and new positions are coded without a base.
+ * Encodes a tensor that follows from others (docs/codec.md, "Derived"). The derived tensor is the base of an
+ * ordinary encoding, and new positions are coded without a base.
  *
  * Bytes: the derivation (derivation-bytes.ts) ‖ scales (scaling-bytes.ts) ‖ code u8 and sized bytes of the known
  * positions against the derived tensor ‖ where positions are new, code u8 and bytes of these.

@@ -11,7 +11,7 @@ import { codesPerByte, groupsOf, type Quantisation } from "./quantisation.js";
 const maxRanges = 3;
 
 /**
- * How `child` follows from tensors, such as "a cast to BF16"; undefined where that was not found.
+ * Describes how `child` follows from tensors, such as "a cast to BF16"; undefined where that was not found.
  * @param references what it may follow from: the first, or an average of several
  */
 export function describeRelation(child: Tensor, references: readonly Tensor[]): string | undefined {
@@ -44,7 +44,7 @@ function describeAverage(averaged: number, weighting: Weighting | undefined): st
   return `the average of ${averaged} models, weighted ${shares.join(", ")}`;
 }
 
-/** Such as "quantised to int4, 64 scales, one for 32 numbers". */
+/** Describes a quantisation, such as "quantised to int4, 64 scales, one for 32 numbers". */
 function describeQuantisation(quantisation: Quantisation, child: Tensor, base: Tensor): string {
   const { toCodes, grouping, isSigned } = quantisation;
   const [floats, codes] = toCodes ? [base, child] : [child, base];
@@ -75,7 +75,7 @@ function describeTaken({ axis, runs }: TakenPositions, shape: readonly number[])
   const isOne = runs.every(({ from, length }) => from >= 0 || length === 1) && fresh.length === 1;
   const own = isOne ? wordFor(axis, shape, 1) : word;
   const added = fresh.length === 0 ? "" : `${own} ${listed(fresh)} ${isOne ? "is" : "are"} new`;
-  // Nothing is said of positions that stay where they were.
+  // Positions that stay where they were are not described.
   const others = isInPlace && fresh.length > 0 ? "" : describeKnown(known, word);
   return [others, added].filter((part) => part !== "").join(", ");
 }

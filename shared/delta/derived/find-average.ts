@@ -1,6 +1,6 @@
 /**
- * Finds with which weights a tensor is the average of others: by least squares on a sample, then the nearby fractions
- * and orders of operations that give most numbers exactly. Pure.
+ * Finds with which weights a tensor is the average of others. It uses least squares on a sample, then the
+ * nearby fractions and orders of operations that give most numbers exactly. Pure.
  */
 import { hasSameHeader } from "../../tensor/same-header.js";
 import type { Tensor } from "../../tensor/tensor.js";
@@ -11,7 +11,7 @@ import { pick, sampledPositions } from "./samples.js";
 /** Numbers that weights are solved from, and that formulas are tried on. */
 const solvedNumbers = 65_536;
 const triedNumbers = 2_048;
-/** What is left of the distance to the first reference, at most; more is a training, not an average. */
+/** The largest rest of the distance to the first reference; more is a training, not an average. */
 const maxLeftShare = 0.3;
 /**
  * Whatever its order of operations, an average of up to eight is so many units in the last place from the exact one;
@@ -59,7 +59,10 @@ function near(averaged: number, fractions: Fractions): FoundAverage | undefined 
   return isEncodable(fractions) ? { averaged, weighting: { ...fractions, form: "double" } } : undefined;
 }
 
-/** Of a mean of all references: the sums that most numbers come out with, where those in float64 are not exact. */
+/**
+ * Finds the weighting of a mean of all references: the sums that most numbers come out with, where those in
+ * float64 are not exact.
+ */
 export function findMeanWeighting(child: Tensor, references: readonly Tensor[]): Weighting | undefined {
   const positions = sampledPositions(child.bytes.length / bytesOf(child), triedNumbers);
   const wanted = pick(child, positions);
@@ -79,7 +82,7 @@ function bytesOf({ dtype }: Tensor): 2 | 4 {
 }
 
 interface Solution {
-  /** Their sum is 1. */
+  /** The weights, whose sum is 1. */
   readonly weights: readonly number[];
   /** Share of the numbers that are as near the average as rounding leaves them. */
   readonly roundedShare: number;
@@ -148,7 +151,7 @@ function asCounts(weights: readonly number[], total: number): Fractions {
   return { counts: weights.map((weight) => Math.round(weight * total)), total };
 }
 
-/** What an encoding can name. */
+/** True if an encoding can name these fractions. */
 function isEncodable({ counts }: Fractions): boolean {
   return counts.some((count) => count !== 0) && counts.every((count) => Math.abs(count) < 2 ** 41);
 }

@@ -1,6 +1,6 @@
 /**
- * Finds by which formula floats became codes, or codes floats: on a sample of a few groups, with the numbers of
- * complete groups where a scale follows from them. Tries a bounded number of formulas. Pure.
+ * Finds by which formula floats became codes, or codes floats. It looks at a sample of a few groups, with the
+ * numbers of complete groups where a scale follows from them. Tries a bounded number of formulas. Pure.
  */
 import type { Tensor } from "../../tensor/tensor.js";
 import { fitFloats, fitScaling } from "./fit-scaling.js";
@@ -61,7 +61,7 @@ const plain: Quantisation = {
   zero: 0,
 };
 
-/** How the bytes of so many numbers may hold codes, most usual first. */
+/** Returns how the bytes of so many numbers may hold codes, most usual first. */
 function forms(codes: Tensor, numbers: number): readonly Quantisation[] {
   const { dtype, bytes } = codes;
   if (bytes.length === numbers) {
@@ -178,7 +178,7 @@ function better(a: Candidate | undefined, b: Candidate | undefined): Candidate |
 interface ChosenForm {
   readonly form: Quantisation;
   readonly codes: Int16Array;
-  /** With codes of a group's halves in one byte, the numbers of a group. */
+  /** The numbers of a group, with codes of a group's halves in one byte. */
   readonly groupSize: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Finds which rows, columns or other positions of a tensor are those of another, by hashes: first of single elements,
- * then of a few of each position, then of all. Pure.
+ * Finds which rows, columns or other positions of a tensor are those of another, by hashes. They are first of
+ * single elements, then of a few of each position, then of all. Pure.
  */
 import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
@@ -8,9 +8,9 @@ import { derive } from "./derivation.js";
 import { axisBytes, type PositionRun, type TakenPositions } from "./positions.js";
 import { pick } from "./samples.js";
 
-/** Of rows or columns, this share must be those of the base. */
+/** The least share of rows or columns that must be the base's. */
 const minKnownShare = 0.25;
-/** Of each row, column or other position so many elements are hashed. */
+/** The number of elements of each row, column or other position that are hashed. */
 const elementsPerPosition = 8;
 /** Bits of the table of first elements, for each position: so many keep most unknown ones out. */
 const tableBitsPerPosition = 16;
@@ -42,8 +42,8 @@ export function findTaken(child: Tensor, base: Tensor): { readonly taken: TakenP
 }
 
 /**
- * How many positions of the child begin with an element with which some position of the base may begin: never fewer
- * than are the base's, and hardly more. Both have one type.
+ * Counts the positions of the child that begin with an element with which some position of the base may
+ * begin: never fewer than are the base's, and hardly more. Both have one type.
  */
 function knownFirstElements(child: Tensor, base: Tensor, axis: number): number {
   const bits = 32 - Math.clz32(tableBitsPerPosition * base.shape[axis]!);

@@ -15,7 +15,7 @@ import { transposed } from "./positions.js";
 import { hasCodes, quantised, type Scaling } from "./quantisation.js";
 import { pick, sampledPositions } from "./samples.js";
 
-/** So many elements are compared, and this share of them must be equal. */
+/** The number of elements that are compared; a share of them must be equal. */
 const comparedElements = 512;
 const minEqualShare = 0.5;
 const maxRank = 4;
@@ -25,7 +25,7 @@ function sameShape(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((size, i) => size === b[i]);
 }
 
-/** Whether two samples of one type and length are mostly equal. */
+/** True if two samples of one type and length are mostly equal. */
 function looksEqual(a: Tensor, b: Tensor): boolean {
   if (a.dtype !== b.dtype || a.bytes.length !== b.bytes.length) return false;
   const width = dtypeBits(a.dtype) / 8;
@@ -61,7 +61,7 @@ class Compared {
   get sample(): Tensor {
     return (this.#sample ??= pick(this.child, this.positions));
   }
-  /** Whether most numbers of the sample are the base's, after this and a cast; the shapes are the same. */
+  /** True if most numbers of the sample are the base's, after this and a cast; the shapes are the same. */
   followsBy(change: Omit<Derivation, "averaged" | "dtype">): boolean {
     const { dtype } = this.child;
     return looksEqual(
@@ -142,7 +142,9 @@ function findAverage(compared: Compared): Found | undefined {
   return undefined;
 }
 
-/** Where a type's exponent is: bytes of a number, bits below it in the highest two of them, its largest value. */
+/**
+ * The place of each type's exponent: bytes of a number, bits below it in the highest two of them, its largest value.
+ */
 const exponentFields: Partial<Record<DType, readonly [number, number, number]>> = {
   F32: [4, 7, 255],
   BF16: [2, 7, 255],
@@ -203,7 +205,7 @@ function findAxes(compared: Compared): Found | undefined {
   return undefined;
 }
 
-/** Where elements of a transposed tensor of this shape were before. */
+/** Returns where elements of a transposed tensor of this shape were before. */
 function beforeTransposing(
   positions: Int32Array,
   shape: readonly number[],

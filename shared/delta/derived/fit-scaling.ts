@@ -1,6 +1,6 @@
 /**
- * Scales from codes and numbers, where no formula gives them: every number and its code leave an interval for the
- * scale of its group; a scale that all of them leave gives every code. Pure.
+ * Fits scales to codes and numbers, where no formula gives them. Every number and its code leave an interval
+ * for the scale of its group; a scale that all of them leave gives every code. Pure.
  */
 import type { Tensor } from "../../tensor/tensor.js";
 import { float8Values, isFloat8 } from "./float8.js";
@@ -60,7 +60,7 @@ export function fitScaling(fit: CodesToFit): Fitted {
   return { quantisation, scaling: { scales, zeros } };
 }
 
-/** Between which ratios of number and scale a code comes out, and its own one. */
+/** Returns the ratios of number and scale between which a code comes out, and its own one. */
 type Edges = (code: number, zero: number) => readonly [low: number, high: number, middle: number];
 
 function edgesOf({ min, max }: Quantisation, dtype: Tensor["dtype"]): Edges {
@@ -93,7 +93,7 @@ class IntervalBuilder {
     if (Number.isNaN(middle)) return;
     this.#products += value * middle;
     this.#squares += middle * middle;
-    // Of numbers below zero the mirrored interval.
+    // Numbers below zero have the mirrored interval.
     const [near, far] = value < 0 ? [-high, -low] : [low, high];
     const magnitude = Math.abs(value);
     if (far > 0) this.#low = Math.max(this.#low, magnitude / far);
@@ -231,7 +231,7 @@ function floatIntervals(
   });
 }
 
-/** Of all numbers, or a few of a large tensor, the share that comes out exactly. */
+/** Returns the share that comes out exactly, of all numbers or of a few of a large tensor. */
 function shareOfFloats(
   { child, values, runs }: FloatsToFit,
   numbers: Float64Array,

@@ -11,11 +11,11 @@ const singles: ReadonlySet<DType> = new Set(["F32", "F16", "BF16"]);
 const floats: ReadonlySet<DType> = new Set(["F64", "F32", "F16", "BF16"]);
 const nan32 = 0x7fc00000;
 
-/** Whether the codec knows how numbers of one type become those of another. */
+/** True if the codec knows how numbers of one type become those of another. */
 export function canCast(from: DType, to: DType): boolean {
   return from === to || (floats.has(from) && floats.has(to));
 }
-/** Whether numbers of a type can be averaged, scaled and quantised. */
+/** True if numbers of a type can be averaged, scaled and quantised. */
 export function canScale(dtype: DType): boolean {
   return singles.has(dtype);
 }
@@ -96,7 +96,7 @@ function toHalf(word: number): number {
   return sign | (exponent < 113 ? rounded : rounded + ((exponent - 113) << 10));
 }
 
-/** To the nearest whole number, ties to even. */
+/** Rounds to the nearest whole number, ties to even. */
 export function roundEven(value: number): number {
   const low = Math.floor(value);
   const rest = value - low;

@@ -3,13 +3,13 @@
 /** `all`: one group; by `axis`: one for each of its positions; by `size`: one for so many numbers in a row. */
 export type Grouping = "all" | { readonly axis: number } | { readonly size: number };
 
-/** How groups follow each other: run r of `length` numbers belongs to group r modulo `count`. */
+/** The order of groups: run r of `length` numbers belongs to group r modulo `count`. */
 export interface GroupRuns {
   readonly count: number;
   readonly length: number;
 }
 
-/** Undefined where the shape has no such groups. */
+/** Returns the runs of groups; undefined where the shape has no such groups. */
 export function groupRuns(shape: readonly number[], grouping: Grouping): GroupRuns | undefined {
   const numbers = shape.reduce((product, size) => product * size, 1);
   if (numbers === 0) return undefined;

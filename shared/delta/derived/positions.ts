@@ -11,7 +11,7 @@ export interface PositionRun {
   readonly length: number;
 }
 
-/** Which positions along an axis come from which. */
+/** The positions along an axis, and which they come from. */
 export interface TakenPositions {
   readonly axis: number;
   readonly runs: readonly PositionRun[];
@@ -37,7 +37,7 @@ export function transposed({ dtype, shape, bytes }: Tensor, axes: readonly numbe
   return { dtype, shape: own, bytes: out };
 }
 
-/** How a tensor's bytes are cut by the positions of one axis: `outer` groups of `size` positions. */
+/** A tensor's bytes as the positions of one axis cut them: `outer` groups of `size` positions. */
 export interface AxisBytes {
   readonly outer: number;
   readonly size: number;

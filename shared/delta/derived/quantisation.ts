@@ -1,6 +1,6 @@
 /**
- * Floats as numbers of 4 or 8 bits and back, by the formulas of the programs that quantise models: code = round(x /
- * scale) + zero point, with one scale for each group. Every machine computes the same codes. Pure.
+ * Converts floats to numbers of 4 or 8 bits and back, by the formulas of the programs that quantise models. It is code
+ * = round(x / scale) + zero point, with one scale for each group. Every machine computes the same codes. Pure.
  */
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
@@ -13,17 +13,17 @@ export const packings = ["bytes", "lowFirst", "highFirst", "halves"] as const;
 export type Packing = (typeof packings)[number];
 
 /**
- * To nearest with ties to even (PyTorch, ONNX) or away from zero (GGUF Q8_0), down after adding a half (GGUF Q4), down,
- * towards zero.
+ * The roundings: to nearest with ties to even (PyTorch, ONNX) or away from zero (GGUF Q8_0), down after
+ * adding a half (GGUF Q4), down, towards zero.
  */
 export const roundings = ["even", "away", "up", "down", "cut"] as const;
 export type Rounding = (typeof roundings)[number];
 
 /**
- * How a scale follows from its group's numbers; `stored` and `reference`: it does not. Largest magnitude through the
- * largest code, through the negated smallest one, or through half of their distance; distance of the smallest and the
- * largest number through that of the codes, with zero between them or not; the number of largest magnitude through the
- * smallest code (GGUF Q4_0).
+ * The rules by which a scale follows from its group's numbers; `stored` and `reference`: it does not. Largest
+ * magnitude through the largest code, through the negated smallest one, or through half of their distance;
+ * distance of the smallest and the largest number through that of the codes, with zero between them or not;
+ * the number of largest magnitude through the smallest code (GGUF Q4_0).
  */
 export const scaleRules = [
   "stored",
@@ -38,8 +38,9 @@ export const scaleRules = [
 export type ScaleRule = (typeof scaleRules)[number];
 
 /**
- * Which code zero has: the same in every group; smallest code − round(smallest number / scale); round(smallest code −
- * smallest number / scale); stored for each group; none, since the smallest number is subtracted first (GGUF Q4_1).
+ * The rules for the code of zero: the same in every group; smallest code − round(smallest number / scale);
+ * round(smallest code − smallest number / scale); stored for each group; none, since the smallest number is
+ * subtracted first (GGUF Q4_1).
  */
 export const zeroRules = ["fixed", "rounded", "shifted", "stored", "smallest"] as const;
 export type ZeroRule = (typeof zeroRules)[number];
@@ -49,26 +50,26 @@ export const scaleTypes = ["F32", "F16", "BF16"] as const;
 export type ScaleType = (typeof scaleTypes)[number];
 
 export interface Quantisation {
-  /** Whether floats become codes; else codes become floats. */
+  /** True if floats become codes; else codes become floats. */
   readonly toCodes: boolean;
   readonly packing: Packing;
-  /** Whether codes are in two's complement. */
+  /** True if codes are in two's complement. */
   readonly isSigned: boolean;
   /** Smallest and largest code. Unused for 8-bit floats. */
   readonly min: number;
   readonly max: number;
   readonly grouping: Grouping;
   readonly rounding: Rounding;
-  /** Whether numbers are multiplied by 1 / scale. */
+  /** True if numbers are multiplied by 1 / scale. */
   readonly isReciprocal: boolean;
   readonly scaleRule: ScaleRule;
   readonly scaleType: ScaleType;
   readonly zeroRule: ZeroRule;
-  /** With the rule `fixed`. */
+  /** The code of zero with the rule `fixed`. */
   readonly zero: number;
 }
 
-/** What each group is scaled by. */
+/** The scale and the zero of each group. */
 export interface Scaling {
   readonly scales: Float32Array;
   /** Zero points; with the rule `smallest` the number that is subtracted. */
@@ -187,12 +188,12 @@ export function zerosByRule(
   });
 }
 
-/** What floats are quantised with, in addition to the formula. */
+/** The parts with which floats are quantised, in addition to the formula. */
 export interface CodesTarget {
-  /** Of the floats. */
+  /** The groups of the floats. */
   readonly runs: GroupRuns;
   readonly scaling: Scaling;
-  /** Of the codes. */
+  /** The type of the codes. */
   readonly dtype: DType;
 }
 

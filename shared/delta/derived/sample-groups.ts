@@ -33,7 +33,7 @@ export function gatherGroups<Numbers extends Float32Array | Int16Array>(
   return out;
 }
 
-/** Where the number `index` of a group is. */
+/** Returns where the number `index` of a group is. */
 export function positionInGroup({ count, length }: GroupRuns, group: number, index: number): number {
   return (group + count * Math.floor(index / length)) * length + (index % length);
 }
@@ -43,8 +43,8 @@ const windowNumbers = 32;
 const windows = 64;
 
 /**
- * How much codes rise or fall with numbers, 0 to 1: the mean of their correlations in short windows, because scales
- * differ between groups, also in sign. Codes of 8-bit floats have their sign in the highest bit.
+ * Returns how much codes rise or fall with numbers, 0 to 1: the mean of their correlations in short windows, because
+ * scales differ between groups, also in sign. Codes of 8-bit floats have their sign in the highest bit.
  */
 export function looksLike(values: Float32Array, codes: Int16Array, hasSignBit: boolean): number {
   const step = windowNumbers * Math.max(1, Math.floor(values.length / (windows * windowNumbers)));

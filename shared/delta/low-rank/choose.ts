@@ -1,6 +1,6 @@
 /**
- * Chooses unfolding, rank and bits of the factors for a tensor, on a sample of its rows and columns, by what
- * the codec itself would need for the sample.
+ * Chooses unfolding, rank and bits of the factors for a tensor, on a sample of its rows and columns. It goes
+ * by what the codec itself would need for the sample.
  */
 import { measurePiece } from "../encode-piece.js";
 import { estimateNumbers } from "../estimate.js";
@@ -19,8 +19,8 @@ const minGain = 0.004;
 /** Components looked for first, and where these are too few. */
 const widths = [24, 40, 72] as const;
 /**
- * Where the last step of rank saves more bits than this per component and number of a factor, the next width is the
- * last: measured on fine-tunes, the best rank is then 32 or more.
+ * The bits per component and number of a factor above which the last step of rank makes the next width the
+ * last one: measured on fine-tunes, the best rank is then 32 or more.
  */
 const steepGain = 2;
 /** Components beyond the highest rank that the decomposition needs to find it well. */
@@ -75,7 +75,7 @@ export function chooseFactors(
   return undefined;
 }
 
-/** How many components to look for after so many were too few; undefined: no more are of use. */
+/** Returns how many components to look for after so many were too few; undefined: no more are of use. */
 function widerThan(
   width: number,
   { rows, columns, highest, lastGain }: MatrixSize & { readonly highest: number; readonly lastGain: number },

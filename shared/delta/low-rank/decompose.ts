@@ -1,7 +1,7 @@
 /**
- * Finds the strongest outer products in what a base misses: block power iterations on the differences, each
- * divided by its row's and its column's magnitude, so that quiet rows count as much as loud ones. Any factors
- * give a correct encoding; better ones give a shorter one. Deterministic.
+ * Finds the strongest outer products in what a base misses, by block power iterations on the differences.
+ * Each is divided by its row's and its column's magnitude, so that quiet rows count as much as loud ones. Any
+ * factors give a correct encoding; better ones give a shorter one. Deterministic.
  */
 import type { KernelMemory } from "../kernel-memory.js";
 import { quarterOctaves } from "../numbers.js";

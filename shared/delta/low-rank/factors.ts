@@ -25,14 +25,14 @@ export interface MatrixSize {
 
 export interface Factors extends MatrixSize {
   readonly rank: number;
-  /** In octaves. */
+  /** The scales of rows in octaves. */
   readonly rowScales: Int32Array;
   readonly columnScales: Int32Array;
-  /** By component, in quarter octaves. */
+  /** The steps by component, in quarter octaves. */
   readonly steps: Int32Array;
-  /** By component, then by row. */
+  /** The left factor by component, then by row. */
   readonly left: Int32Array;
-  /** By component, then by column. */
+  /** The right factor by component, then by column. */
   readonly right: Int32Array;
 }
 
@@ -42,7 +42,7 @@ export const factorLimit = 2 ** 24;
 export const maxOctaves = 100;
 export const maxStep = 600;
 
-/** Whether a matrix may be predicted with this rank: never with more factor numbers than it has numbers. */
+/** True if a matrix may be predicted with this rank: never with more factor numbers than it has numbers. */
 export function isPossibleRank({ rows, columns }: MatrixSize, rank: number): boolean {
   return (
     rank >= 1 &&

@@ -146,7 +146,7 @@ function readLevels(
   return levels;
 }
 
-/** Which references a low-rank encoding needs. @throws DELTA_MALFORMED */
+/** Returns which references a low-rank encoding needs. @throws DELTA_MALFORMED */
 export function requiredByLowRank(bytes: Uint8Array): EncodedTensor["against"] {
   return { base: true, previous: readFlags(new ByteReader(bytes)) };
 }

@@ -1,6 +1,6 @@
 /**
- * The prediction of a tensor by its base and a product of two factors, in row blocks, with the same bits on
- * every machine: base (or base + alpha · (base − previous)) + product, every operation rounded to float32. A
+ * Predicts a tensor by its base and a product of two factors, with the same bits on every machine. In row
+ * blocks it is base (or base + alpha · (base − previous)) + product, every operation rounded to float32. A
  * number that would not be finite is predicted by the base.
  */
 import { uninitializedBytes } from "../../tensor/uninitialized-bytes.js";
@@ -16,7 +16,7 @@ export function blockRowsOf(columns: number): number {
   return Math.max(1, Math.floor(blockNumbers / columns));
 }
 
-/** What a low-rank prediction adds its product to. */
+/** The prediction that a low-rank prediction adds its product to. */
 export interface LinePrediction {
   readonly kind: NumberKind;
   /** `base` is there; `previous` where alpha64 is not 0. */
@@ -28,7 +28,7 @@ export interface LinePrediction {
 export interface LineArrays {
   readonly base: number;
   readonly previous: number;
-  /** For numbers before they are widened, and after they are narrowed. */
+  /** The offset of numbers before they are widened, and after they are narrowed. */
   readonly narrow: number;
 }
 

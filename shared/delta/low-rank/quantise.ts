@@ -24,7 +24,7 @@ export function bestNoise({ rows, columns }: MatrixSize, rank: number, typical: 
 interface ComponentSteps {
   readonly left: number;
   readonly right: number;
-  /** Of both together, in quarter octaves, without the matrix's overall scale. */
+  /** The step of both together, in quarter octaves, without the matrix's overall scale. */
   readonly quarters: number;
 }
 
@@ -157,7 +157,7 @@ function roundInto(
   return largest < factorLimit;
 }
 
-/** About how many bits a vector of small numbers takes. */
+/** Estimates how many bits a vector of small numbers takes. */
 function vectorBits(vector: Int32Array, from: number, length: number): number {
   let sum = 0;
   for (let i = from; i < from + length; i++) sum += Math.abs(vector[i]!);

@@ -1,4 +1,4 @@
-/** How much the strongest components leave of a sample: which rank is worth trying first. */
+/** Measures how much the strongest components leave of a sample: which rank is worth trying first. */
 import type { KernelMemory } from "../kernel-memory.js";
 import { roughLog2 } from "../numbers.js";
 import type { Decomposition } from "./decompose.js";
@@ -17,7 +17,7 @@ export interface Residual {
   readonly bits: number;
 }
 
-/** Which rank to try first. */
+/** The rank to try first. */
 export interface RankPromise {
   /** Index of the rank that promises most by the sizes of what it leaves alone. */
   readonly index: number;
@@ -43,7 +43,7 @@ export function promiseOfRanks(
   };
 }
 
-/** What the first components leave of some rows of the sample, for each of the ranks. */
+/** Computes what the first components leave of some rows of the sample, for each of the ranks. */
 export function leftByRank(
   memory: KernelMemory,
   sample: Sample,

@@ -14,7 +14,7 @@ export interface Sample {
   readonly rows: Int32Array;
   readonly columns: Int32Array;
   readonly source: SampledMatrix;
-  /** Its share of the matrix's numbers, inverted. */
+  /** The inverse of its share of the matrix's numbers. */
   readonly each: number;
 }
 

@@ -6,7 +6,7 @@ export interface TallMatrix {
   readonly values: Float32Array;
 }
 
-/** What is left of a column after others are taken away is rounding error if it is so much shorter. */
+/** The relative length under which what is left of a column, after others are taken away, is rounding error. */
 const negligible = 1e-9;
 
 /**

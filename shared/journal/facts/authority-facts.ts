@@ -1,7 +1,7 @@
 /** Facts about certificate authorities of the fleet's owner. Types only. (docs/own-authority.md) */
 import type { Caused } from "./fact-members.js";
 
-/** What happens to devices of an authority whose revocation list has ended. */
+/** The treatment of an authority's devices when its revocation list has ended. */
 export type EndedListPolicy = "serve" | "refuse";
 
 export type AuthorityFact =
@@ -14,27 +14,30 @@ export type AuthorityFact =
       readonly authority: string;
       /** PEM of what is trusted: a root, or what it issued to issue certificates. */
       readonly certificates: readonly string[];
-      /** How its certificates name a device (server/identity/name-form.ts). */
+      /** The form in which its certificates name a device (server/identity/name-form.ts). */
       readonly nameForm: string;
       readonly onEndedList: EndedListPolicy;
     })
-  /** Nothing of it is trusted any more. */
+  /** The removal: nothing of it is trusted any more. */
   | (Caused & {
       readonly type: "authority-removed";
       readonly authority: string;
       readonly because: string;
     })
-  /** What a revocation list changed of what was known; a long one is several facts, of which the last has `list`. */
+  /**
+   * The changes that a revocation list makes to what was known; a long one is several facts, of which the
+   * last has `list`.
+   */
   | (Caused & {
       readonly type: "authority-list";
       readonly authority: string;
-      /** What signed the list (issuerIdOf). */
+      /** The signer of the list (issuerIdOf). */
       readonly issuer: string;
       /** Serial numbers that are revoked from now on, and those that are not any more: lower-case hex. */
       readonly revoked: readonly string[];
       readonly restored: readonly string[];
       readonly list?: {
-        /** Of the list: decimal. A lower one is not taken. */
+        /** The number of the list, decimal. A lower one is not taken. */
         readonly number: string;
         readonly thisUpdateMs: number;
         readonly nextUpdateMs: number;

@@ -2,16 +2,16 @@
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused, Timed } from "./fact-members.js";
 
-/** What the server keeps of a device's certificate. */
+/** The part of a device's certificate that the server keeps. */
 export interface DeviceCertificate {
-  /** Lower-case hex. */
+  /** The serial number, lower-case hex. */
   readonly serial: string;
-  /** Of its public key (shared/trust/certificates/connection-key.ts). */
+  /** The hash of its public key (shared/trust/certificates/connection-key.ts). */
   readonly keyHash: string;
   readonly notAfterMs: number;
   /** The owner's authority that it leads to; absent: the server's own. */
   readonly authority?: string;
-  /** What issued it, which numbers count within (issuerIdOf); absent: the server's own authority. */
+  /** The issuer, which numbers count within (issuerIdOf); absent: the server's own authority. */
   readonly issuer?: string;
 }
 
@@ -35,14 +35,14 @@ export type DeviceFact =
   | (Caused & {
       readonly type: "enrolled";
       readonly device: string;
-      /** From 1; absent in older journals, where each enrolment counts one. */
+      /** The generation from 1; absent in older journals, where each enrolment counts one. */
       readonly generation?: number;
       readonly publicKey: string;
       /** Empty where the device has a certificate. */
       readonly tokenHash: string;
       readonly profile: string;
       readonly lines: readonly string[];
-      /** Of a device that made its own keys: its first certificate. */
+      /** The first certificate of a device that made its own keys. */
       readonly certificate?: DeviceCertificate;
       /** The batch with whose invitation it enrolled. */
       readonly batch?: string;
@@ -51,7 +51,7 @@ export type DeviceFact =
   | (Caused & {
       readonly type: "batch-created";
       readonly batch: string;
-      /** Of the key in the invitation. */
+      /** The public part of the key in the invitation. */
       readonly publicKey: string;
       /** Devices that may enrol, at most. */
       readonly count: number;
@@ -65,14 +65,14 @@ export type DeviceFact =
       readonly hold: boolean;
       /** A device whose name is taken may enrol in place of that one. */
       readonly mayReplace: boolean;
-      /** That each is given. */
+      /** The labels that each is given. */
       readonly labels?: Readonly<Record<string, string>>;
       /** Version that each line starts from. */
       readonly initial?: Readonly<Record<string, Hash>>;
       /** The owner's authority whose certificate each has to have. */
       readonly authority?: string;
     })
-  /** No further device enrols with its invitation. */
+  /** The end of a batch: no further device enrols with its invitation. */
   | (Caused & { readonly type: "batch-revoked"; readonly batch: string; readonly because: string })
   /** A device has renewed its certificate, or has connected with another one of its owner's authority. */
   | (Timed & {
@@ -82,7 +82,7 @@ export type DeviceFact =
       readonly certificate: DeviceCertificate;
     })
   | (Caused & { readonly type: "revoked"; readonly device: string; readonly because: string })
-  /** By the server, where two copies of an enrolment are in use; or by a person. */
+  /** The quarantine by the server, where two copies of an enrolment are in use; or by a person. */
   | (Caused & { readonly type: "quarantined"; readonly device: string; readonly because: string })
   | (Caused & { readonly type: "unquarantined"; readonly device: string; readonly because: string })
   /** A revoked device is not listed any more; its models and facts stay, and its name may be enrolled again. */

@@ -1,4 +1,4 @@
-/** What facts of all kinds have. Types only. */
+/** Defines the members that facts of all kinds have. Types only. */
 import type { Caller } from "../caller.js";
 
 export interface Timed {

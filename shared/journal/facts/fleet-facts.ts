@@ -24,7 +24,7 @@ export type FleetFact =
       readonly type: "engine-approved";
       /** The stored archive, as save records name it. */
       readonly engine: Hash;
-      /** What trainings with it report. */
+      /** The id that trainings with it report. */
       readonly engineId: Hash;
       readonly source: "build" | "approval";
       readonly because: string;
@@ -42,7 +42,7 @@ export type FleetFact =
       readonly root: number;
       readonly targets: number;
       readonly timestamp: number;
-      /** What the change did, for people. */
+      /** The effect of the change, for people. */
       readonly because: string;
     })
   /** A fleet's own recipe is in the store, and may be run here. */
@@ -78,10 +78,10 @@ export type FleetFact =
     })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
-   * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`
-   * is the same where no backup holds what is before it (a salvage, a restore that a person declares). `id`: 32
-   * random hexadecimal digits, so that no other restore is the same fact: a device accepts each once. Absent in
-   * journals of earlier releases.
+   * The fact that this store was restored to an older state: devices announce everything from `position` on
+   * again. `lostFrom` is the same where no backup holds what is before it (a salvage, a restore that a person
+   * declares). `id`: 32 random hexadecimal digits, so that no other restore is the same fact: a device
+   * accepts each once. Absent in journals of earlier releases.
    */
   | (Caused & {
       readonly type: "restored";

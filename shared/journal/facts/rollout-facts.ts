@@ -2,13 +2,13 @@
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused, Timed } from "./fact-members.js";
 
-/** How a rollout goes on, and when it stops. */
+/** The policy by which a rollout goes on, and stops. */
 export interface RolloutPolicy {
   /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
   readonly waves: readonly string[];
   /** Minutes to wait after a wave. */
   readonly soakMinutes: number;
-  /** After so many minutes a wave does not wait for devices that did not answer. */
+  /** The minutes after which a wave does not wait for devices that did not answer. */
   readonly timeoutMinutes: number;
   /** Highest probability that a version which is nowhere worse is found to be worse. */
   readonly level: number;
@@ -18,9 +18,9 @@ export interface RolloutPolicy {
   readonly maxFailed: number;
   /** Lowest share of a wave's devices that must have answered. */
   readonly minAnswered: number;
-  /** Whether a device's own model stays where it is the better one on the device's samples. */
+  /** The treatment of a device's own model that is the better one on the device's samples: whether it stays. */
   readonly own: "replace" | "keep";
-  /** What happens to a device that has no samples to compare by. */
+  /** The treatment of a device that has no samples to compare by. */
   readonly unmeasured: "fail" | "switch";
   readonly onFailure: "pause" | "undo";
   /** Devices that fetch and measure at the same time. */
@@ -31,21 +31,21 @@ export interface RolloutPolicy {
   readonly maxSlowdown?: number;
   /** MiB of memory that an inference may need more. */
   readonly maxMoreMemoryMb?: number;
-  /** How far outputs may move: the share of samples with another class, or the mean difference of numbers. */
+  /** The most that outputs may move: the share of samples with another class, or the mean difference of numbers. */
   readonly maxChange?: number;
   /** A trial on the live inputs of each device; absent: none. */
   readonly live?: LiveTrialPolicy;
-  /** It starts only after another person than its creator has approved it. */
+  /** True if it starts only after another person than its creator has approved it. */
   readonly approval?: boolean;
-  /** So many minutes after its start it ends, and no further device gets the version; absent: never. */
+  /** The minutes after its start when it ends, and no further device gets the version; absent: never. */
   readonly deadlineMinutes?: number;
   /** Times of the week in which devices are asked, in their own time ("mon-fri 22:00-05:00"); absent: always. */
   readonly windows?: readonly string[];
   /** A device fetches and measures only on external power, as it states itself. */
   readonly onlyOnPower?: boolean;
-  /** And only on one of these kinds of link; absent: on any. */
+  /** The kinds of link, of which the device must have one; absent: any. */
   readonly links?: readonly string[];
-  /** Where several open rollouts of a line mean a device, the highest goes first; absent: 0. */
+  /** The priority among open rollouts of a line that mean the same device: the highest goes first; absent: 0. */
   readonly priority?: number;
   /** Bytes a second that all its devices are sent together at most; absent: no limit. */
   readonly maxBytesPerSecond?: number;
@@ -77,7 +77,7 @@ export interface ComparedLosses {
   readonly standardError: number;
 }
 
-/** What a device measured of a version beside what it ran; what it did not measure is absent. */
+/** The measurements of a version beside what the device ran; what it did not measure is absent. */
 export interface RolloutTrial {
   /** Median time of one sample, as a multiple. */
   readonly slowdown?: number;
@@ -87,7 +87,7 @@ export interface RolloutTrial {
   readonly change?: number;
 }
 
-/** What a device's software told of live inputs on which it ran the version beside what the line runs. */
+/** The result of live inputs on which a device's software ran the version beside what the line runs. */
 export interface LiveTrialResult {
   /** Inputs on which both were compared. */
   readonly inputs: number;
@@ -98,29 +98,29 @@ export interface LiveTrialResult {
   readonly change?: number;
 }
 
-/** What a device measured of a version on its held-out samples. */
+/** The measurement of a version on a device's held-out samples. */
 export interface DeviceMeasurement {
-  /** What its line ran. */
+  /** The version that its line ran. */
   readonly before: Hash;
   readonly because: string;
-  /** Absent: it could not compare by its samples. */
+  /** The compared losses; absent: it could not compare by its samples. */
   readonly compared?: ComparedLosses;
   readonly trial?: RolloutTrial;
 }
 
 export interface DeviceJudgement {
   readonly verdict: RolloutVerdict;
-  /** What its line ran, which a return gives it again; null: nothing. */
+  /** The version that its line ran, which a return gives it again; null: nothing. */
   readonly before: Hash | null;
   readonly because: string;
   /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
   readonly compared?: ComparedLosses;
   readonly trial?: RolloutTrial;
-  /** After a fact `measured`, of which the rest stays. */
+  /** The result of live inputs after a fact `measured`, of which the rest stays. */
   readonly live?: LiveTrialResult;
 }
 
-/** What the transfer of a version to a device is expected to take. */
+/** The expected transfer of a version to a device. */
 export interface PlannedTransfer {
   readonly bytes: number;
   /** Null: nothing was measured on the device, or on others of its profile. */
@@ -131,7 +131,7 @@ export type RolloutFact =
   /** A version is to go to a selection of devices, in waves. It starts with a fact `rollout-phase`. */
   | (Caused & {
       readonly type: "rollout";
-      /** Its name, which no other rollout of the fleet has. */
+      /** The rollout's name, which no other rollout of the fleet has. */
       readonly rollout: string;
       /** An older release would neither go on with it nor keep what its devices return to. */
       readonly critical: true;
@@ -156,16 +156,16 @@ export type RolloutFact =
   | (Timed & {
       readonly type: "wave";
       readonly rollout: string;
-      /** From 1. */
+      /** The number of the wave, from 1. */
       readonly wave: number;
       readonly devices: readonly string[];
-      /** What the transfer to each of them was expected to take, in their order; absent: not known. */
+      /** The expected transfer to each of them, in their order; absent: not known. */
       readonly planned?: readonly PlannedTransfer[];
     })
-  /** What a device measured on its held-out samples, before a trial on its live inputs; a later one replaces it. */
+  /** The measurement on a device's held-out samples, before a trial on its live inputs; a later one replaces it. */
   | (Timed &
       DeviceMeasurement & { readonly type: "measured"; readonly rollout: string; readonly device: string })
-  /** What came of a device in a rollout, before it runs the version. */
+  /** The judgement of a device in a rollout, before it runs the version. */
   | (Timed & DeviceJudgement & { readonly type: "judged"; readonly rollout: string; readonly device: string })
   /** A hook of the device refused the version that it was to switch to. */
   | (Timed & {

@@ -2,18 +2,18 @@
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused } from "./fact-members.js";
 
-/** How much of a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */
+/** The extent to which a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */
 export type ReplayGrade = "bit-exact" | "execution-exact" | "different";
 
-/** What a replay took and had, as the server measured it; absent in facts of earlier releases. */
+/** The time of a replay and the place of its data, as the server measured it; absent in facts of earlier releases. */
 export interface MeasuredReplay {
   /** Milliseconds of its training. */
   readonly workMs?: number;
-  /** Where its data came from. */
+  /** The place that its data came from. */
   readonly dataFrom?: "stored" | "registered" | "generator";
 }
 
-/** When the tensors of models that a replay proved are dropped. */
+/** The policy by which the tensors of models that a replay proved are dropped. */
 export interface DropPolicy {
   /** Days after they were recorded; null: their tensors are kept. */
   readonly afterDays: number | null;
@@ -45,11 +45,11 @@ export type VersionFact =
       /** Generation of the device that sent every byte of it; absent for what no device sent. */
       readonly generation?: number;
       /**
-       * Its tensors are not in the store: a device reported how it was made, and a replay has yet to give them.
-       * `version` is 0; a later fact `recorded` without this gives it a number.
+       * True if its tensors are not in the store: a device reported how it was made, and a replay has yet to
+       * give them. `version` is 0; a later fact `recorded` without this gives it a number.
        */
       readonly claim?: true;
-      /** Of every claim: an older release would take it for a version. */
+      /** True for every claim: an older release would take it for a version. */
       readonly critical?: true;
     })
   /** The server has read the stored model back and verified its root. */
@@ -90,8 +90,8 @@ export type VersionFact =
       readonly rule: string | null;
     })
   /**
-   * When the tensors of proved models are dropped, of the fleet, or of one line or one name in it (never both); the
-   * latest one of a scope applies, null removes it.
+   * The policy by which the tensors of proved models are dropped, of the fleet, or of one line or one name in
+   * it (never both); the latest one of a scope applies, null removes it.
    */
   | (Caused & {
       readonly type: "drop-policy";
@@ -105,7 +105,7 @@ export type VersionFact =
       readonly versionId: Hash;
       readonly verdict: "proved" | "refuted";
       readonly grade: ReplayGrade;
-      /** What ran. */
+      /** The id of the engine that ran. */
       readonly engineId: Hash;
       readonly because: string;
     } & MeasuredReplay)
@@ -122,7 +122,7 @@ export type VersionFact =
       readonly base: Hash | null;
       /** The stored archive of the engine that gave its very tensors here. */
       readonly engine: Hash;
-      /** What trainings with that engine report. */
+      /** The id that trainings with that engine report. */
       readonly engineId: Hash;
       /** Manifest of the stored data of its training; null: a generator makes them. */
       readonly data: Hash | null;

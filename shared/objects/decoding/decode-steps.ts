@@ -21,12 +21,12 @@ export interface DecodingStep extends Links<Hash> {
 }
 
 export interface DecodingJob {
-  /** In order: the tensors that a step needs are in earlier steps or in `references`. */
+  /** The steps in order: the tensors that a step needs are in earlier steps or in `references`. */
   readonly steps: readonly DecodingStep[];
   readonly references: ReadonlyMap<Hash, Tensor>;
   /** The tensors whose bytes are returned. */
   readonly wanted: ReadonlySet<Hash>;
-  /** Whether stored bytes that fill their buffer may be moved to a thread instead of copied. */
+  /** True if stored bytes that fill their buffer may be moved to a thread instead of copied. */
   readonly canMoveStored: boolean;
 }
 
@@ -76,13 +76,13 @@ function decodeStep(
   }
 }
 
-/** Undefined where one is missing, since the order of the others counts. */
+/** Returns the other references; undefined where one is missing, since the order of the others counts. */
 function heldOthers(ids: readonly Hash[], held: ReadonlyMap<Hash, Tensor>): readonly Tensor[] | undefined {
   const others = ids.map((id) => held.get(id));
   return others.includes(undefined) ? undefined : (others as readonly Tensor[]);
 }
 
-/** How many times as long a byte in mixed bits takes as one of other encodings, roughly. */
+/** The time of a byte in mixed bits as a multiple of other encodings', roughly. */
 const mixedWeight = 128;
 
 /** Bytes that codecs have to write for a job, those in mixed bits by their weight, as a measure of its cost. */

@@ -19,7 +19,7 @@ export interface EncodedBytes {
 
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
-  /** Which references decoding needs. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
+  /** Returns which references decoding needs. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
   readonly needs: (header: TensorHeader, encoded: EncodedBytes) => NeededReferences;
   /**
    * Returns the tensor's bytes, `byteLength` of them, as its header declares. @throws PACK_FORMAT_UNKNOWN,

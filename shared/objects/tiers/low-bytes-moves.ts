@@ -77,12 +77,12 @@ export interface RemovedLowFiles {
   readonly unreachable: readonly { readonly tier: string; readonly message: string }[];
 }
 
-/** How many byte planes of a number stay in the pack: the higher half. */
+/** Returns how many byte planes of a number stay in the pack: the higher half. */
 export function planesKept(width: number): number {
   return Math.ceil(width / 2);
 }
 
-/** Whether a tensor's low-order bytes could be moved as it is stored now. */
+/** True if a tensor's low-order bytes could be moved as it is stored now. */
 export function canSplit({ header, encodingCode, planeChecks, low }: PackEntry): boolean {
   return (
     low === undefined &&
@@ -100,12 +100,12 @@ export class LowBytesMoves {
     this.#parts = parts;
   }
 
-  /** What was read from tiers since the store was opened. */
+  /** The parts and bytes that were read from tiers since the store was opened. */
   get readFromTiers(): { readonly parts: number; readonly bytes: number } {
     return this.#parts.lowFiles.readFromTiers;
   }
 
-  /** Whether there is a tier, or a low file next to the packs. */
+  /** True if there is a tier, or a low file next to the packs. */
   get hasPlaces(): boolean {
     const { nearNames, tiers } = this.#parts.lowFiles.places;
     return nearNames.size > 0 || tiers().length > 0;
@@ -152,7 +152,7 @@ export class LowBytesMoves {
     return this.#parts.index.locate(id)?.entry.low;
   }
 
-  /** Whether reading this tensor needs low-order bytes that are not in a pack, its own or of its chain. */
+  /** True if reading this tensor needs low-order bytes that are not in a pack, its own or of its chain. */
   needsLowFile(id: Hash): boolean {
     return this.#parts.index.needsLowFile(id);
   }
@@ -353,7 +353,7 @@ export class LowBytesMoves {
   }
 }
 
-/** How many of a copy's stored bytes hold the planes that stay in the pack. */
+/** Returns how many of a copy's stored bytes hold the planes that stay in the pack. */
 function prefixBytes(delta: DeltaCodec, { header, encodingCode }: PackEntry, stored: Uint8Array): number {
   if (header === undefined || !isInPlanes(encodingCode)) return stored.length;
   return delta.planesPrefixBytes(header, stored, planesKept(planeBytes(header.dtype)), encodingCode);

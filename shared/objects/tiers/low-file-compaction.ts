@@ -1,7 +1,7 @@
 /**
- * Rewrites low files of which little is still needed: needed parts go into new low files of the same tier, then the
- * packs that name them are replaced, and the old files have no use any more. As with a move, a part is in a file that
- * a pack names at every moment; the caller removes unused files last.
+ * Rewrites low files of which little is still needed. Needed parts go into new low files of the same tier,
+ * then the packs that name them are replaced, and the old files have no use any more. As with a move, a part
+ * is in a file that a pack names at every moment; the caller removes unused files last.
  */
 import { isStemmaError } from "../../errors.js";
 import type { Random } from "../../ports.js";
@@ -103,7 +103,7 @@ async function rewrite(
   return [...changed.values()].reduce((sum, { low }) => sum + (low?.bytes ?? 0), 0);
 }
 
-/** Undefined where a part is damaged. @throws TIER_UNREACHABLE */
+/** Reads low parts; undefined where a part is damaged. @throws TIER_UNREACHABLE */
 async function readParts(
   lowFiles: LowFiles,
   needed: readonly Located[],

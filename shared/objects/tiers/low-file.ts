@@ -16,7 +16,7 @@ const header = Uint8Array.of(...new TextEncoder().encode("STEMLOWB"), 1, 0, 0, 0
 export interface LowFile {
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** In the order in which they were given. */
+  /** The parts in the order in which they were given. */
   readonly parts: readonly LowPart[];
 }
 
@@ -35,7 +35,7 @@ export function makeLowFile(parts: readonly Uint8Array[], random: Random): LowFi
   };
 }
 
-/** Whether these are the bytes that a low file of this name was written with. */
+/** True if these are the bytes that a low file of this name was written with. */
 export function isLowFileIntact(name: string, bytes: Uint8Array): boolean {
   return sha256(bytes) === name.slice(0, 64);
 }

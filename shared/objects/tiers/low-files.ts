@@ -1,6 +1,6 @@
 /**
- * Finds the low-order bytes of tensors that are not in their pack: in the store's own folder, where a restore puts
- * them, or in one of the tiers. Packs name a low file, not the tier that has it, so files can move between tiers.
+ * Finds the low-order bytes of tensors that are not in their pack. They are in the store's own folder, where a restore
+ * puts them, or in one of the tiers. Packs name a low file, not the tier that has it, so files can move between tiers.
  */
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { isLowFileIntact } from "./low-file.js";
@@ -8,7 +8,7 @@ import type { LowPart } from "./low-part.js";
 import { lowPartCheck } from "./low-part.js";
 import { tierUnreachable, type Tier, type TierFiles } from "./tier-files.js";
 
-/** Where a store's low files may be. */
+/** The places where a store's low files may be. */
 export interface LowFilePlaces {
   /** The store's own folder. */
   readonly near: TierFiles;
@@ -37,7 +37,7 @@ export class LowFiles {
     return this.#places;
   }
 
-  /** What was read from tiers since the store was opened. */
+  /** The parts and bytes that were read from tiers since the store was opened. */
   get readFromTiers(): { readonly parts: number; readonly bytes: number } {
     return { ...this.#read };
   }
@@ -118,7 +118,7 @@ export class LowFiles {
   }
 }
 
-/** Undefined where the file is not there. @throws TIER_UNREACHABLE, FILE_FAILED */
+/** Reads a low part; undefined where the file is not there. @throws TIER_UNREACHABLE, FILE_FAILED */
 async function readPart(files: TierFiles, low: LowPart, where: string): Promise<LowRead | undefined> {
   try {
     const bytes = await files.read(low.file, low.offset, low.bytes);

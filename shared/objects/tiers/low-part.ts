@@ -1,6 +1,6 @@
 /**
- * Where the low-order bytes of a tensor are that is stored in planes: the end of its stored bytes can be in a low
- * file instead of the pack (low-file.ts), so that it can be kept on another disk. Pure.
+ * Locates the low-order bytes of a tensor that is stored in planes. The end of its stored bytes can be in a
+ * low file instead of the pack (low-file.ts), so that it can be kept on another disk. Pure.
  *
  *     64 bytes: name of the low file (SHA-256, 8 random bytes), offset u64, bytes u64, check: the first 8 bytes of
  *     the SHA-256 over the part
@@ -12,7 +12,7 @@ export interface LowPart {
   readonly file: string;
   readonly offset: number;
   readonly bytes: number;
-  /** 16 hexadecimal digits. */
+  /** The check, 16 hexadecimal digits. */
   readonly check: string;
 }
 

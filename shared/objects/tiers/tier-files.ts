@@ -16,7 +16,7 @@ export interface TierFile {
 export interface TierFiles {
   /** All files that were written completely. */
   list(): Promise<readonly TierFile[]>;
-  /** Undefined where there is no such file. */
+  /** Returns a file's size; undefined where there is no such file. */
   sizeOf(name: string): Promise<number | undefined>;
   /** @throws FILE_MISSING; PACK_CORRUPT where the file ends before the range does */
   read(name: string, at: number, length: number): Promise<Uint8Array>;
@@ -26,7 +26,7 @@ export interface TierFiles {
   remove(name: string): Promise<void>;
   /** Removes what interrupted writes left. Call when no write is in progress. */
   removeHalfFiles(): Promise<void>;
-  /** Undefined where nobody knows. */
+  /** Returns the free bytes; undefined where nobody knows. */
   freeBytes(): Promise<number | undefined>;
 }
 

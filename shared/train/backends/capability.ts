@@ -1,4 +1,4 @@
-/** What the engine can use of a device: its backends and threads. Pure; no TensorFlow.js. */
+/** Finds what the engine can use of a device: its backends and threads. Pure; no TensorFlow.js. */
 import { StemmaError } from "../../errors.js";
 import type { BackendName } from "../training.js";
 

@@ -1,8 +1,8 @@
 /**
- * Folds batch normalisations, and the relu or relu6 after them, into the convolutions before them when a model is
- * evaluated, where the model's graph allows it: the convolution then applies all three (kernels/
- * normalized-convolution.ts), and the two layers that follow return their input. Training is not affected. Decided
- * for each model once, from its graph alone, so that devices and servers evaluate alike.
+ * Folds batch normalisations, and the relu or relu6 after them, into the convolutions before them when a
+ * model is evaluated. Where the model's graph allows it, the convolution then applies all three
+ * (kernels/normalized-convolution.ts), and the two layers that follow return their input. Training is not
+ * affected. Decided for each model once, from its graph alone, so that devices and servers evaluate alike.
  */
 import type { LayersModel, Tensor } from "@tensorflow/tfjs";
 import type { FusedActivation } from "../kernels/batch-norm.js";
@@ -22,9 +22,9 @@ interface Folded {
   readonly activation: FusedActivation;
 }
 
-/** What is folded in one model. */
+/** The foldings in one model. */
 interface FoldingPlan {
-  /** What each convolution applies besides itself. */
+  /** The operations that each convolution applies besides itself. */
   readonly convolutions: ReadonlyMap<Layer, Folded>;
   /** Layers whose work the convolution before them does. */
   readonly followers: ReadonlySet<Layer>;
@@ -41,7 +41,7 @@ export function registerFoldedLayers(registry: KernelRegistry): void {
   const engine = tf.engine() as unknown as { readonly state: { readonly gradientDepth: number } };
   const isEvaluation = (kwargs: { training?: boolean } | undefined): boolean =>
     kwargs?.training !== true && engine.state.gradientDepth === 0;
-  /** That of the model that is evaluated now; layers that are called by themselves do only their own work. */
+  /** The plan of the model that is evaluated now; layers that are called by themselves do only their own work. */
   let plan: FoldingPlan | undefined;
   const convolution = (stock: LayerCall): LayerCall =>
     function (inputs, kwargs) {
@@ -112,7 +112,7 @@ function convolveFolded(
   return y;
 }
 
-/** What can be folded in a model. */
+/** Plans what can be folded in a model. */
 function planFolding(model: LayersModel): FoldingPlan {
   const convolutions = new Map<Layer, Folded>();
   const followers = new Set<Layer>();
@@ -133,7 +133,7 @@ function planFolding(model: LayersModel): FoldingPlan {
   return { convolutions, followers };
 }
 
-/** Whether a layer is a convolution of images, channels last, without an activation of its own. */
+/** True if a layer is a convolution of images, channels last, without an activation of its own. */
 function isFoldable(layer: Layer): boolean {
   const name = layer.getClassName();
   if (name !== "Conv2D" && name !== "DepthwiseConv2D") return false;

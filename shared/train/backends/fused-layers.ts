@@ -1,7 +1,7 @@
 /**
- * Layers of tfjs-layers on the fused operations: batch normalisation in training, relu with a maximum as one
- * clip, and both as one operation where the model's graph allows it. Names, weights and configuration stay
- * the same, so model files do too.
+ * Runs layers of tfjs-layers on the fused operations. Those are batch normalisation in training, relu with a
+ * maximum as one clip, and both as one operation where the model's graph allows it. Names, weights and
+ * configuration stay the same, so model files do too.
  */
 import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
@@ -15,7 +15,7 @@ import {
 } from "./layer-graph.js";
 import { firstInput, prototypeOf, replaceCall, type Layer } from "./replace-call.js";
 
-/** For each batch normalisation: the activation it applies in training in place of the layer that follows. */
+/** The activation that each batch normalisation applies in training in place of the layer that follows. */
 const fusedActivations = new WeakMap<Layer, FusedActivation>();
 /** Activation layers whose activation the batch normalisation before them applies in training. */
 const fusedAway = new WeakSet<Layer>();

@@ -1,7 +1,7 @@
 /**
- * LSTM and GRU of tfjs-layers on the fused operations where their settings allow it: tanh for the states,
- * sigmoid or hard sigmoid for the gates, no dropout, no mask, no initial or returned state. All others run as
- * tfjs-layers runs them.
+ * Runs LSTM and GRU of tfjs-layers on the fused operations where their settings allow it. That is tanh for
+ * the states, sigmoid or hard sigmoid for the gates, no dropout, no mask, no initial or returned state. All
+ * others run as tfjs-layers runs them.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";

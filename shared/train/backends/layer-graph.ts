@@ -1,4 +1,4 @@
-/** What the graph of a tfjs-layers model says about layers that one operation can compute together. */
+/** Finds layers in the graph of a tfjs-layers model that one operation can compute together. */
 import type { LayersModel, Tensor } from "@tensorflow/tfjs";
 import type { FusedActivation } from "../kernels/batch-norm.js";
 import type { Layer, Variable } from "./replace-call.js";
@@ -20,7 +20,7 @@ export interface ConvolutionLayer extends Layer {
   readonly padding: "same" | "valid";
   readonly dataFormat: string;
   readonly kernel: Variable;
-  /** Only of DepthwiseConv2D, in place of `kernel`. */
+  /** The kernel of DepthwiseConv2D alone, in place of `kernel`. */
   readonly depthwiseKernel: Variable;
   readonly bias: Variable | null;
   readonly activation: { apply(x: Tensor): Tensor; getClassName(): string } | null;
@@ -31,10 +31,7 @@ interface LayerNode {
   readonly outputTensors: readonly object[];
 }
 
-/**
- * Whether the layer normalises along the last axis, which the fused operation needs. A built layer knows its
- * rank.
- */
+/** True if the layer normalises along the last axis, which the fused operation needs. A built layer knows its rank. */
 export function normalizesLastAxis(layer: BatchNormLayer): boolean {
   const rank = layer.inputSpec?.[0]?.ndim;
   return layer.axis === -1 || (rank != null && layer.axis === rank - 1);

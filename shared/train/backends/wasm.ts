@@ -80,8 +80,8 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
   try {
     const binaries = options.binaries ?? (await loadBinaries(options.folder));
     const threads = options.threads ?? 1;
-    // Only Stemma's kernels run on several threads: they take nearly all of a training, and TensorFlow.js's own
-    // threads would not give the same bits for every number of them.
+    // Stemma's kernels alone run on several threads: they take nearly all of a training, and TensorFlow.js's
+    // own threads would not give the same bits for every number of them.
     const module = await startTensorFlowModule(
       threads > 1 ? withSharedMemory(binaries.backend) : binaries.backend,
     );

@@ -9,7 +9,7 @@ import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
 interface SequenceRegressorOptions {
   readonly kind: "LSTM" | "GRU";
-  /** [steps, features] */
+  /** The shape [steps, features]. */
   readonly inputShape: readonly number[];
   /** Width of the recurrent layer. */
   readonly units: number;
@@ -102,7 +102,7 @@ function imageSides(inputShape: readonly number[]): readonly [number, number, nu
 }
 
 interface SmallConvolutionalOptions {
-  /** [height, width, channels] */
+  /** The shape [height, width, channels]. */
   readonly inputShape: readonly number[];
   /** Filters of the first convolution; the second has twice as many. */
   readonly filters: number;

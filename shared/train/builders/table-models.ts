@@ -86,7 +86,7 @@ export function classifierChain(
 interface ClusterOptions {
   /** Numbers in a row. */
   readonly length: number;
-  /** [clusters, length] */
+  /** The centres, [clusters, length]. */
   readonly centres: Float32Array;
   readonly sharpness: number;
 }

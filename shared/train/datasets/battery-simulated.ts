@@ -1,10 +1,9 @@
 /**
- * A physical simulator of ageing cells, for use without measured data: an equivalent circuit (open-circuit
- * voltage by state of charge, ohmic resistance, one RC pair, self-heating) that a current profile discharges
- * once per cycle, while capacity and resistance age. Laboratory cells differ only slightly from each other.
- * Each vehicle has its own cell, climate, driving style and sensor errors, so a model from the laboratory is
- * wrong by some percentage points on it. All arithmetic is + − × ÷ and square roots in float64, so a seed
- * gives the same cell on every machine.
+ * Simulates ageing cells physically, for use without measured data. An equivalent circuit (open-circuit voltage by
+ * state of charge, ohmic resistance, one RC pair, self-heating) is discharged by a current profile once per cycle,
+ * while capacity and resistance age. Laboratory cells differ only slightly from each other. Each vehicle has its own
+ * cell, climate, driving style and sensor errors, so a model from the laboratory is wrong by some percentage points on
+ * it. All arithmetic is + − × ÷ and square roots in float64, so a seed gives the same cell on every machine.
  */
 import { Streams, type Stream } from "../../random/streams.js";
 import { batterySet, windowOptions, type DischargeCycle } from "./battery-windows.js";
@@ -30,7 +29,7 @@ interface CellParameters {
   readonly fadeLinear: number;
   /** Resistance gained over 168 cycles, as a fraction of the new cell's. */
   readonly resistanceGrowth: number;
-  /** °C */
+  /** The ambient temperature in °C. */
   readonly ambient: number;
   /** °C above ambient per watt in the steady state. */
   readonly heating: number;

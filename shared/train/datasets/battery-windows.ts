@@ -6,16 +6,16 @@
 import type { SampleSet } from "./dataset.js";
 import { checkedSet, partOf, splitByTime, type ParameterReader, type Row } from "./sample-set.js";
 
-/** One discharge cycle. */
+/** The measurements of one discharge cycle. */
 export interface DischargeCycle {
   readonly cycle: number;
-  /** Volts. */
+  /** The mean voltage in volts. */
   readonly meanVoltage: number;
-  /** °C */
+  /** The mean temperature in °C. */
   readonly meanTemperature: number;
   /** Seconds in which the voltage falls from 3.8 V to 3.5 V. */
   readonly fallSeconds: number;
-  /** Ah */
+  /** The capacity in Ah. */
   readonly capacity: number;
 }
 
@@ -31,7 +31,7 @@ const scaling = [
 const batteryFeatures = scaling.length;
 
 interface WindowOptions {
-  /** Cycles per window. */
+  /** The cycles per window. */
   readonly window: number;
   readonly heldOutThousandths: number;
   readonly validationThousandths: number;

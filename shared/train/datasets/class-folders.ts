@@ -6,7 +6,7 @@ import { maxSamples, type DatasetFiles } from "./dataset.js";
 
 /** A file of a class. */
 export interface ClassFile {
-  /** "CLASS/NAME". */
+  /** The path "CLASS/NAME". */
   readonly path: string;
   /** Index of its class. */
   readonly label: number;
@@ -14,7 +14,7 @@ export interface ClassFile {
 
 export interface ClassFolders {
   readonly classes: readonly string[];
-  /** By class, then by name. */
+  /** The files by class, then by name. */
   readonly files: readonly ClassFile[];
 }
 
@@ -25,7 +25,7 @@ interface FolderOptions {
   readonly reader: string;
   /** Names of the folders in the order of their class numbers; all, sorted, where undefined. */
   readonly classNames: readonly string[] | undefined;
-  /** Which files are samples; others are an error, but for hidden ones. */
+  /** True for files that are samples; others are an error, but for hidden ones. */
   readonly fits: (name: string) => boolean;
 }
 

@@ -5,7 +5,7 @@
 import { StemmaError } from "../../errors.js";
 import { refuseLine, type CsvRecord } from "./csv-records.js";
 
-/** What a column is for, and how it is read. Kept in the provenance record. */
+/** The role of a column, and how it is read. Kept in the provenance record. */
 export interface Column {
   readonly name: string;
   readonly role: "input" | "target" | "ignored";

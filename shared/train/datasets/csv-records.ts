@@ -1,6 +1,6 @@
 /**
- * Parses CSV as RFC 4180 has it: records of the same number of fields, fields in quotes where they contain the
- * delimiter, quotes or line ends. Strict, because a record that is guessed wrongly trains a wrong model. Pure.
+ * Parses CSV as RFC 4180 has it. Records have the same number of fields, and fields are in quotes where they contain
+ * the delimiter, quotes or line ends. Strict, because a record that is guessed wrongly trains a wrong model. Pure.
  */
 import { StemmaError } from "../../errors.js";
 
@@ -18,7 +18,7 @@ interface CsvSource {
   readonly bytes: Uint8Array;
   /** Names the file in error messages. */
   readonly where: string;
-  /** One character. */
+  /** The delimiter, one character. */
   readonly delimiter: string;
 }
 

@@ -25,7 +25,9 @@ interface TableOptions {
   readonly choices: Omit<ColumnChoices, "targets">;
   readonly scaling: "none" | "standard";
   readonly split: RowSplit;
-  /** Where a SQL query gave the rows: the query, and the SHA-256 of its database. Recorded, not run. */
+  /**
+   * The SQL query that gave the rows, and the SHA-256 of its database; undefined for other tables. Recorded, not run.
+   */
   readonly origin: Readonly<Record<"query" | "database", string>> | undefined;
 }
 
@@ -73,7 +75,7 @@ function refuse(problem: string): never {
   );
 }
 
-/** "5.8:1.2" */
+/** Parses a column's scale such as "5.8:1.2". */
 function scaleOf(name: string, text: string): readonly [number, number] {
   const [centre = NaN, scale = NaN] = text.split(":").map(Number);
   return Number.isFinite(centre) && Number.isFinite(scale) && scale > 0
@@ -146,7 +148,7 @@ type TargetPart = Pick<SampleSet, "task" | "targetSize" | "classes" | "outputs">
   readonly targetOf: (record: CsvRecord, input: Float32Array) => ArrayLike<number>;
 };
 
-/** What the samples of each task are compared with. */
+/** Returns the targets that the samples of each task are compared with. */
 function formOf(table: CsvTable, { task, classNames }: TableOptions): TargetPart {
   const targets = table.columns.flatMap(({ role }, index) => (role === "target" ? [index] : []));
   const numbers = (record: CsvRecord): number[] => targets.map((index) => table.numberAt(record, index));

@@ -23,7 +23,7 @@ export type SampleTask = "regression" | "classification" | "general";
 
 export interface SampleSet {
   readonly task: SampleTask;
-  /** Without the batch dimension. */
+  /** The shape without the batch dimension. */
   readonly inputShape: readonly number[];
   /** Numbers per target; 1 for a classification; the sum of all outputs for the task `general`. */
   readonly targetSize: number;
@@ -52,7 +52,7 @@ export type DatasetParameters = DatasetReference["parameters"];
 
 export interface DatasetReader {
   readonly name: string;
-  /** Whether the reference must have a `location` (a folder). */
+  /** True if the reference must have a `location` (a folder). */
   readonly needsLocation: boolean;
   /**
    * Reads and checks the samples.
@@ -65,7 +65,7 @@ export interface DatasetReader {
 export const maxSamples = 1_000_000;
 export const maxSampleValues = 2 ** 27;
 
-/** What each output of a model for this set is compared with. */
+/** Returns the targets that each output of a model for this set is compared with. */
 export function outputsOf({
   task,
   targetSize,

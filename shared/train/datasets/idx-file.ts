@@ -1,6 +1,6 @@
 /**
- * IDX files, the format of MNIST and data sets like it: two zeros, the type of the numbers, the number of dimensions,
- * each dimension (u32), then the numbers row by row, all big-endian. They may be gzipped. Pure.
+ * Reads IDX files, the format of MNIST and data sets like it. They have two zeros, the type of the numbers, the number
+ * of dimensions, each dimension (u32), then the numbers row by row, all big-endian. They may be gzipped. Pure.
  */
 import { gunzipSync } from "node:zlib";
 import { messageOf } from "../../error-text.js";
@@ -28,9 +28,9 @@ const numberTypes = new Map<number, NumberType>([
 export interface IdxArray {
   /** uint8, int8, int16, int32, float32 or float64. */
   readonly type: string;
-  /** At least one. */
+  /** The dimensions, at least one. */
   readonly dimensions: readonly number[];
-  /** Rounded to float32. */
+  /** The values, rounded to float32. */
   readonly values: Float32Array;
 }
 

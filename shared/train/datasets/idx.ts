@@ -14,13 +14,13 @@ const shapePattern = /^[1-9][0-9]{0,8}(x[1-9][0-9]{0,8}){0,7}$/;
 interface IdxOptions {
   readonly task: (typeof tasks)[number];
   readonly inputs: string;
-  /** undefined for `anomaly`. */
+  /** The file of labels; undefined for `anomaly`. */
   readonly labels: string | undefined;
   /** Shape of one input; undefined: as the file has it. */
   readonly shape: readonly number[] | undefined;
   /** Number of classes; 0: one more than the largest label. */
   readonly classes: number;
-  /** What each input is divided by. */
+  /** The number that each input is divided by. */
   readonly divisor: number;
   readonly split: RowSplit;
 }

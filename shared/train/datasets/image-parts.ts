@@ -7,7 +7,7 @@ export interface LabelledImages {
   readonly width: number;
   readonly height: number;
   readonly classes: number;
-  /** From 0 to 1, one image of width × height numbers after the other. */
+  /** The pixels from 0 to 1, one image of width × height numbers after the other. */
   readonly pixels: Float32Array;
   readonly labels: Uint8Array;
 }

@@ -1,4 +1,4 @@
-/** How what an application has becomes the inputs of a model, whatever reader its training had (ME8). Pure. */
+/** Makes the inputs of a model from what an application has, whatever reader its training had (ME8). Pure. */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { inputOfPicture, picturePipelineOf, picturePipelineSchema } from "./picture-pipeline.js";
@@ -6,7 +6,7 @@ import { inputsOf, pipelineOf, pipelineSchema, type PipelineInputs } from "./tab
 import { inputOfText, textPipelineOf, textPipelineSchema } from "./text-pipeline.js";
 import { inputsOfWindows, windowPipelineOf, windowPipelineSchema } from "./window-pipeline.js";
 
-/** As `stemma model pipeline` writes it. */
+/** The schema of pipelines, as `stemma model pipeline` writes them. */
 export const inputPipelineSchema = z.discriminatedUnion("kind", [
   pipelineSchema,
   picturePipelineSchema,
@@ -28,7 +28,7 @@ export function inputPipelineOf(description: unknown): InputPipeline {
   );
 }
 
-/** As a file. */
+/** Encodes a pipeline as a file. */
 export function encodePipeline(pipeline: InputPipeline): Uint8Array {
   return new TextEncoder().encode(`${JSON.stringify(pipeline, undefined, 1)}\n`);
 }

@@ -1,7 +1,7 @@
 /**
- * Samples in the text format of LIBSVM, SVMlight and their data sets: on each line a label, then `INDEX:VALUE` for the
- * inputs that are not 0, by rising index. Several labels are separated by commas, and `#` begins a comment. Strict, and
- * split as tables are.
+ * Reads samples in the text format of LIBSVM, SVMlight and their data sets. On each line is a label, then
+ * `INDEX:VALUE` for the inputs that are not 0, by rising index. Several labels are separated by commas, and
+ * `#` begins a comment. Strict, and split as tables are.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
@@ -92,7 +92,7 @@ function parseRow(content: string, { where, line }: Place, { task, firstIndex }:
       ? Number(text)
       : refuseLine(where, line, `"${text.slice(0, 40)}" is not a number`);
   const words = content.trim().split(/[ \t]+/);
-  // Of several labels there may be none: the line begins with an input.
+  // A row of several labels may have none: the line then begins with an input.
   const hasLabels = !(words[0] as string).includes(":");
   const labels = hasLabels ? (words[0] as string).split(",").map(number) : [];
   if (task !== "multi-label" && labels.length !== 1)

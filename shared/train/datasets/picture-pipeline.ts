@@ -8,7 +8,7 @@ import { valuesOf } from "./pixels.js";
 
 const side = z.number().int().min(1).max(4096);
 
-/** As `stemma model pipeline` writes it. */
+/** The schema of a picture pipeline, as `stemma model pipeline` writes it. */
 export const picturePipelineSchema = z.strictObject({
   kind: z.literal("stemma-pictures"),
   format: z.literal(1),

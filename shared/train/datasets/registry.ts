@@ -41,7 +41,7 @@ function datasetReader(name: string): DatasetReader {
   return reader;
 }
 
-/** Whether a reader makes its samples itself, from its parameters alone. False for an unknown name. */
+/** True if a reader makes its samples itself, from its parameters alone. False for an unknown name. */
 export function isGenerator(name: string): boolean {
   return datasetReaders.some((each) => each.name === name && !each.needsLocation);
 }

@@ -1,7 +1,7 @@
 /**
- * The form that samples of one line need so that its model can be trained on them: the shape of an input, and
- * what a label is. Pure. The agent's intake compares what comes in with it, and the reader `samples` skips what
- * does not have it.
+ * Describes the form that samples of one line need so that its model can be trained on them. It states the
+ * shape of an input, and what a label is. Pure. The agent's intake compares what comes in with it, and the
+ * reader `samples` skips what does not have it.
  */
 import type { Architecture, LeafLayer } from "../../model/model.js";
 import type { Sample } from "./sample-format.js";
@@ -21,13 +21,13 @@ export interface SampleForm {
   readonly shape?: readonly (number | null)[] | undefined;
   /** Numbers of a label. Absent: any count. */
   readonly targetSize?: number | undefined;
-  /** For a classification: labels are whole numbers from 0 to classes − 1. */
+  /** The classes of a classification: labels are whole numbers from 0 to classes − 1. */
   readonly classes?: number | undefined;
   /** Declared targets; `targetSize` and `classes` are then absent. */
   readonly targets?: readonly TargetForm[] | undefined;
 }
 
-/** What is compared with a form. */
+/** The members of a sample that are compared with a form. */
 export type FormOf = Pick<Sample, "shape"> & {
   readonly label?: ArrayLike<number> | undefined;
   readonly targets?: Readonly<Record<string, TargetSummary>> | undefined;
@@ -47,7 +47,7 @@ export function formOf({ shape, label, targets }: Sample): FormOf {
 const text = (shape: readonly (number | null)[]): string =>
   `[${shape.map((size) => size ?? "any").join(", ")}]`;
 
-/** Why a sample does not have a form, for a message; undefined when it has. */
+/** Returns why a sample does not have a form, for a message; undefined when it has. */
 export function misfit({ shape, label, targets }: FormOf, form: SampleForm): string | undefined {
   const wanted = form.shape;
   if (

@@ -34,7 +34,7 @@ export interface Sample {
   readonly targets?: Readonly<Record<string, SampleTarget>> | undefined;
   /** Shape of one input, without a batch dimension. */
   readonly shape: readonly number[];
-  /** Finite numbers, row-major. */
+  /** The numbers of the sample, finite, row-major. */
   readonly values: Float32Array;
 }
 
@@ -157,7 +157,7 @@ export interface DecodedSegment {
   readonly records: readonly (Sample | undefined)[];
   /** Number of bytes up to the end of the last complete record. */
   readonly goodBytes: number;
-  /** Whether anything follows the good bytes. */
+  /** True if anything follows the good bytes. */
   readonly torn: boolean;
 }
 

@@ -30,7 +30,7 @@ const sampleInputSchema = z.strictObject({
     .optional(),
   /** A class index, or the numbers to predict. */
   label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]).optional(),
-  /** By name: a number, a vector, or values with their shape. */
+  /** The targets by name: a number, a vector, or values with their shape. */
   targets: z
     .record(
       z.string().regex(targetName, "a name must be 1 to 64 of A-Z a-z 0-9 _ -"),

@@ -107,7 +107,7 @@ export function checkedSet(set: SampleSet): SampleSet {
 /** @throws DATASET_MALFORMED naming sample and target */
 function checkTargets(set: SampleSet, part: (typeof partNames)[number]): void {
   const { targets } = set[part];
-  // For each number of a row, the output that it belongs to.
+  // The output that each number of a row belongs to.
   const owners = outputsOf(set).flatMap((form) => new Array<TargetForm>(targetLength(form)).fill(form));
   const wrong = targets.findIndex((value, at) => !isTarget(owners[at % set.targetSize] as TargetForm, value));
   if (wrong < 0) return;
@@ -173,7 +173,7 @@ export class ParameterReader {
   /** A list of 1 to `maxCount` names, or a text of names separated by commas. */
   texts(name: string, fallback: readonly string[], pattern: RegExp, maxCount: number): readonly string[] {
     const value = this.#take(name) ?? fallback;
-    // On a command line a name such as 12 is read as a number.
+    // A name such as 12 is read as a number on a command line.
     const list = typeof value === "string" || typeof value === "number" ? String(value).split(",") : value;
     return Array.isArray(list) &&
       list.length >= 1 &&
@@ -183,7 +183,7 @@ export class ParameterReader {
       : this.#reject(name, `1 to ${maxCount} names that match ${pattern.source}`);
   }
 
-  /** Whether the parameter was passed and not read yet. */
+  /** True if the parameter was passed and not read yet. */
   has(name: string): boolean {
     return this.#unread.has(name);
   }

@@ -1,6 +1,6 @@
 /**
- * Which part a sample belongs to that names none. The input alone decides: the same input falls into the same
- * part on every device and at any time, so that no copy of a held-out sample is ever trained on.
+ * Decides which part a sample belongs to that names none. The input alone decides: the same input falls into
+ * the same part on every device and at any time, so that no copy of a held-out sample is ever trained on.
  */
 import { createHash } from "node:crypto";
 import type { Sample, SampleSplit } from "./sample-format.js";

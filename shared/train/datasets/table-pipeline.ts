@@ -1,7 +1,7 @@
 /**
- * The way of a table's rows into a model, rebuilt from the provenance record of its training (ME8): which columns are
- * inputs, in which order, with which words and scales. It gives the bits that the training saw, from files that need
- * neither targets nor columns that were ignored. Pure.
+ * Turns a table's rows into a model's inputs, rebuilt from the provenance record of its training (ME8). It
+ * states which columns are inputs, in which order, with which words and scales. It gives the bits that the
+ * training saw, from files that need neither targets nor columns that were ignored. Pure.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
@@ -31,7 +31,7 @@ const descriptionSchema = z.object({
   columns: z.array(columnSchema).min(1).max(4096),
 });
 
-/** As `stemma model pipeline` writes it. */
+/** The schema of a table pipeline, as `stemma model pipeline` writes it. */
 export const pipelineSchema = z.strictObject({
   kind: z.literal("stemma-pipeline"),
   format: z.literal(1),
@@ -69,7 +69,7 @@ export interface PipelineInputs {
   readonly count: number;
   /** Numbers of one sample. */
   readonly length: number;
-  /** Of one sample. */
+  /** The shape of one sample. */
   readonly shape: readonly number[];
   /** count × length numbers. */
   readonly inputs: Float32Array;
@@ -105,7 +105,7 @@ function malformed(where: string, problem: string): StemmaError {
 interface Placed {
   /** The input columns, in the order of the training. */
   readonly inFile: readonly Column[];
-  /** Where each of them is in the file. */
+  /** The position of each of them in the file. */
   readonly order: readonly number[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a model's outputs are compared with: the kinds of targets, and how a data set declares them. Pure. A data set
- * with one unnamed label has none of these forms: it is a regression or a classification (dataset.ts).
+ * Defines the targets that a model's outputs are compared with: their kinds, and how a data set declares them. Pure. A
+ * data set with one unnamed label has none of these forms: it is a regression or a classification (dataset.ts).
  */
 import { StemmaError } from "../../errors.js";
 
@@ -31,7 +31,7 @@ export const targetName = /^[A-Za-z0-9_-]{1,64}$/;
 /** A declaration, as `--set targets=…` takes it: name, kind, and count or size. */
 export const targetPattern =
   /^(?:([A-Za-z0-9_-]{1,64}):)?(number|numbers|class|classes|labels|input)((?::[0-9x]{1,80}){0,2})$/;
-/** How many numbers follow the kind in a declaration. */
+/** The count of numbers that follow the kind in a declaration. */
 const argumentCounts: Readonly<Record<string, number>> = {
   number: 0,
   numbers: 1,
@@ -41,7 +41,7 @@ const argumentCounts: Readonly<Record<string, number>> = {
   input: 0,
 };
 
-/** How declarations are written, for messages. */
+/** The syntax of declarations, for messages. */
 export const targetSyntax =
   "NAME:number, NAME:numbers:SIZE, NAME:class:COUNT, NAME:classes:COUNT:SIZE, NAME:labels:COUNT or " +
   "NAME:input, where a SIZE is written as 3 or 64x64";
@@ -127,7 +127,7 @@ export function summaryOf(target: {
   return { shape: target.shape, isWhole, min, max };
 }
 
-/** Why a value is not one of a declared target, for a message; undefined when it is. */
+/** Returns why a value is not one of a declared target, for a message; undefined when it is. */
 export function targetProblem(form: TargetForm, value: TargetSummary | undefined): string | undefined {
   const { name, kind, shape, classes } = form;
   if (kind === "input") return undefined;

@@ -13,7 +13,7 @@ export function wordsOf(text: string): readonly string[] {
   return small.match(/[a-z0-9'\u0080-\uffff]+/g) ?? [];
 }
 
-/** How often each term is in a text. A bigram is two words with a space between them. */
+/** Counts how often each term is in a text. A bigram is two words with a space between them. */
 export function termsOf(text: string, kind: TermKind): ReadonlyMap<string, number> {
   const words = wordsOf(text);
   const counts = new Map<string, number>();

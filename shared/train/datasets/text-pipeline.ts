@@ -6,7 +6,7 @@ import * as z from "zod";
 import { inputOf, numberKinds, textOf } from "./text-folder.js";
 import { termKinds, termsOf } from "./terms.js";
 
-/** As `stemma model pipeline` writes it. */
+/** The schema of a text pipeline, as `stemma model pipeline` writes it. */
 export const textPipelineSchema = z.strictObject({
   kind: z.literal("stemma-texts"),
   format: z.literal(1),

@@ -1,13 +1,13 @@
 /**
- * The way of a sequence into a model, rebuilt from the provenance record of its training (ME8): which columns, with
- * which scales, and how many rows a window has. It gives the bits that the training saw. Pure.
+ * Turns a sequence into a model's inputs, rebuilt from the provenance record of its training (ME8). It states which
+ * columns, with which scales, and how many rows a window has. It gives the bits that the training saw. Pure.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { parseCsv } from "./csv-records.js";
 import type { PipelineInputs } from "./table-pipeline.js";
 
-/** As `stemma model pipeline` writes it. */
+/** The schema of a window pipeline, as `stemma model pipeline` writes it. */
 export const windowPipelineSchema = z.strictObject({
   kind: z.literal("stemma-windows"),
   format: z.literal(1),

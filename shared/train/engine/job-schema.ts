@@ -14,7 +14,7 @@ const dataset = z.strictObject({
 });
 const base = z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() });
 const memoryLimitMb = z.number().int().min(16).optional();
-/** At most this many; the engine takes the largest number that it can use. */
+/** The largest number of threads; the engine takes the largest number that it can use. */
 const threads = z.number().int().min(1).max(1024).optional();
 const training = z.strictObject({
   format: z.literal(jobFormat),

@@ -36,7 +36,7 @@ import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./m
 import { plainDetails } from "./plain-details.js";
 import { TrainingFolder } from "./training-folder.js";
 
-/** Within a phase, progress is reported about this often. */
+/** The approximate time between two reports of progress within a phase, in milliseconds. */
 const progressEveryMs = 200;
 
 const isMissing = (cause: unknown): boolean => (cause as { code?: string } | null)?.code === "ENOENT";

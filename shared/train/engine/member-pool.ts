@@ -11,7 +11,7 @@ import type { MemberHooks, MemberResult, MemberTask } from "../ensembles/train-m
 import type { Measurement } from "../training.js";
 import type { FitSnapshot, FitState } from "../training-state.js";
 
-/** What a worker is started with. */
+/** The data that a worker is started with. */
 export interface MemberWorkerData {
   readonly purpose: "members";
   readonly set: SampleSet;
@@ -22,7 +22,7 @@ export interface MemberWorkerData {
   readonly stateEveryMs: number;
 }
 
-/** What a worker sends. */
+/** The messages of a worker. */
 export type MemberMessage =
   | { readonly type: "steps"; readonly measurement: Measurement; readonly steps: number }
   | { readonly type: "state"; readonly state: FitState }
@@ -40,7 +40,7 @@ interface PoolOptions {
   readonly folder: string;
   readonly threads: number;
   readonly memoryLimitMb: number | undefined;
-  /** As in the job; undefined where no state is kept. */
+  /** The seconds between two states, as in the job; undefined where no state is kept. */
   readonly stateEverySeconds: number | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** What a worker of member-pool.ts runs: trains the members that it is sent, one after the other. */
+/** Runs in a worker of member-pool.ts: trains the members that it is sent, one after the other. */
 import { parentPort, workerData } from "node:worker_threads";
 import { messageOf } from "../../error-text.js";
 import { isStemmaError } from "../../errors.js";
@@ -15,7 +15,7 @@ const send = (message: MemberMessage): void => {
   parentPort?.postMessage(message);
 };
 
-/** Whether this thread is a worker for members. */
+/** True if this thread is a worker for members. */
 export function isMemberWorker(): boolean {
   return (workerData as Partial<MemberWorkerData> | null)?.purpose === "members";
 }

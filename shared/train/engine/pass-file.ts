@@ -1,6 +1,6 @@
 /**
- * The file with the progress of a pass over samples: "STEMPAS1" ‖ header length u32 ‖ header (JSON) ‖ sums as float64
- * ‖ SHA-256 of all that. Numbers are little-endian.
+ * Reads and writes the file with the progress of a pass over samples. It is "STEMPAS1" ‖ header length u32 ‖
+ * header (JSON) ‖ sums as float64 ‖ SHA-256 of all that. Numbers are little-endian.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";

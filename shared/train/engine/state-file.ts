@@ -1,6 +1,7 @@
 /**
- * The file of a training's state: "STEMTST1" ‖ steps done u32 ‖ header length u32 ‖ header (JSON) ‖ arrays as float32
- * ‖ SHA-256 of all that. Numbers are little-endian. Written durably: a crash leaves the state before or the new one.
+ * Reads and writes the file of a training's state. It is "STEMTST1" ‖ steps done u32 ‖ header length u32 ‖
+ * header (JSON) ‖ arrays as float32 ‖ SHA-256 of all that. Numbers are little-endian. Written durably: a
+ * crash leaves the state before or the new one.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
@@ -22,7 +23,7 @@ export interface CheckpointFile {
   readonly sha256: string;
 }
 
-/** Everything of a state but the loop's. */
+/** The parts of a state but the loop's. */
 export interface StateContext extends TrainingProgressSoFar {
   readonly engine: Hash;
   /** Identifies the training: see stateKeyOf in run-training.ts. */

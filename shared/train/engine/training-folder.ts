@@ -1,7 +1,7 @@
 /**
- * The files that a training leaves while it runs: checkpoints in its result folder, and its state, from which another
- * process of the same engine continues the same job. A state that cannot be used is reported, and the training begins
- * again. A state that cannot be written is reported once, and the training runs on without it.
+ * Writes the files that a training leaves while it runs. Those are checkpoints in its result folder, and its state,
+ * from which another process of the same engine continues the same job. A state that cannot be used is reported, and
+ * the training begins again. A state that cannot be written is reported once, and the training runs on without it.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ import { arrayBytesOf, readState, writeState, type CheckpointFile, type SavedSta
 interface TrainingFolderOptions {
   readonly files: Files;
   readonly resultFolder: string;
-  /** Where the state is kept; undefined keeps none. */
+  /** The place where the state is kept; undefined keeps none. */
   readonly state: (Omit<JobState, "folder"> & { readonly folder: string }) | undefined;
   readonly engine: Hash;
   readonly startedMs: number;
@@ -111,7 +111,7 @@ export class TrainingFolder implements TrainingStates {
     if (state === undefined) return undefined;
     try {
       const saved = await readPass(files, join(state.folder, passFileName), { ...pass, engine, key });
-      // Of a training that goes on, this is reported already.
+      // For a training that goes on, it is reported already.
       if (saved !== undefined && pass.stage === "before")
         onNotice({
           event: "training-continued",

@@ -1,6 +1,6 @@
 /**
- * An ensemble as one model: its members side by side over one input, each a run of layers of its own, and the mean of
- * their outputs. Joins members into that model and finds them in it again. Pure.
+ * Builds an ensemble as one model. Its members are side by side over one input, each a run of layers of its
+ * own, and the mean of their outputs follows. Joins members into that model and finds them in it again. Pure.
  */
 import { canonicalOrder } from "../../model/canonical-order.js";
 import { memberRuns, type MemberRun } from "../../model/member-runs.js";
@@ -9,12 +9,12 @@ import type { Tensor } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
 import type { StoredModel } from "../recipes/recipe.js";
 
-/** What follows the last layer of a member, so that the mean of all members' outputs is a vote. */
+/** The operation after the last layer of a member, so that the mean of all members' outputs is a vote. */
 export type MemberOutput = "numbers" | "softmax" | "majority" | "sigmoid";
 
 /** A member before it is joined. */
 export interface NewMember {
-  /** With one input and one output. */
+  /** The model, with one input and one output. */
   readonly model: StoredModel;
   /** Indices of the columns that it sees, rising; all where undefined. */
   readonly columns?: readonly number[] | undefined;
@@ -22,7 +22,7 @@ export interface NewMember {
 
 /** A member inside an ensemble. */
 export interface EnsembleMember {
-  /** Its layers alone: an input, then the layers from `firstLayer` on. */
+  /** The architecture of its layers alone: an input, then the layers from `firstLayer` on. */
   readonly architecture: Architecture;
   /** Index of its first layer behind the input in the ensemble. */
   readonly firstLayer: number;
@@ -243,7 +243,7 @@ function memberAt(layers: readonly LeafLayer[], { first, end }: MemberRun): Ense
   };
 }
 
-/** Whether only the first of these layers reads the ensemble's input: then it selects columns. */
+/** True if only the first of these layers reads the ensemble's input: then it selects columns. */
 function readsInputAlone([, ...others]: readonly LeafLayer[]): boolean {
   return others.every(({ inputs }) => inputs.every(({ layer }) => layer !== 0));
 }

@@ -1,5 +1,5 @@
 /**
- * Trains the members of an ensemble, each with the random state of an invocation of its own (ME9): the first has that
+ * Trains the members of an ensemble, each with the random state of an invocation of its own (ME9). The first has that
  * of the training, i, the next i + 1, and so on, whichever is trained first, and whatever else draws numbers meanwhile.
  * So members can be trained one after the other or at the same time, to the same bits. Another process can continue.
  */
@@ -17,7 +17,7 @@ import { trainMember, type MemberHooks, type MemberResult, type MemberTask } fro
 
 /** Trains members, several at a time. */
 export interface MemberPool {
-  /** How many members are trained at the same time. */
+  /** The number of members that are trained at the same time. */
   readonly size: number;
   train(task: MemberTask, hooks: MemberHooks): Promise<MemberResult>;
   close(): Promise<void>;
@@ -55,7 +55,7 @@ export async function fitEnsemble(
   }
 }
 
-/** Where a member is. */
+/** The state of a member. */
 type MemberState =
   | { readonly kind: "waiting" }
   | { readonly kind: "running"; readonly snapshot: () => FitSnapshot }
@@ -224,7 +224,7 @@ class EnsembleTraining {
   }
 }
 
-/** Where an earlier process left a member. */
+/** Returns the state in which an earlier process left a member. */
 function stateOf(
   model: Trainable,
   members: readonly EnsembleMember[],

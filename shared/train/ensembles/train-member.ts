@@ -11,7 +11,10 @@ import type { Measurement } from "../training.js";
 import type { FitSnapshot, FitState } from "../training-state.js";
 import { drawSamples, withColumns } from "./member-samples.js";
 
-/** Everything that decides the bits of a member but the samples of the ensemble. Can be sent to a worker. */
+/**
+ * The task of training a member: everything that decides its bits but the samples of the ensemble. Can be
+ * sent to a worker.
+ */
 export interface MemberTask {
   readonly index: number;
   readonly architecture: Architecture;
@@ -19,11 +22,11 @@ export interface MemberTask {
   readonly plan: FitPlan;
   /** The columns that it sees; all where undefined. */
   readonly columns: readonly number[] | undefined;
-  /** How many training samples are drawn with replacement; undefined: all of them, once. */
+  /** The number of training samples that are drawn with replacement; undefined: all of them, once. */
   readonly drawn: number | undefined;
   readonly seed: string;
   readonly invocation: number;
-  /** What its streams gave before it is trained: its initial values. */
+  /** The counts of its streams before it is trained: its initial values. */
   readonly streams: Readonly<Record<string, number>>;
   readonly continueFrom: FitState | undefined;
 }

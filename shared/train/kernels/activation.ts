@@ -73,7 +73,7 @@ export function registerActivationGradients(registry: KernelRegistry): void {
   });
 }
 
-/** What loading and storing one element costs, in multiplications. */
+/** The cost of loading and storing one element, in multiplications. */
 const elementWork = 8;
 
 /** Runs a kernel of the form (pointers…, count, …more) on ranges of elements of tensors of one size. */

@@ -20,7 +20,7 @@ const sums = "StemmaBatchNormSums";
 const scale = "StemmaScaleColumns";
 
 interface BatchNormInputs {
-  /** [..., C] */
+  /** The input, [..., C]. */
   readonly x: Tensor;
   /** [C]; null stands for ones. */
   readonly gamma: Tensor | null;
@@ -78,7 +78,7 @@ function sizes(registry: KernelRegistry, x: TensorInfo): Sizes {
   return { rows: C === 0 ? 0 : registry.tf.util.sizeFromShape(x.shape) / C, C };
 }
 
-/** What loading and storing one element costs, in multiplications. */
+/** The cost of loading and storing one element, in multiplications. */
 const elementWork = 8;
 
 /** Ranges of rows for all threads. */

@@ -164,7 +164,7 @@ export function convolutionInfo(
   );
 }
 
-/** Whether the filter is 1 × 1 with stride 1 and no padding: the input is then its own unrolled form. */
+/** True if the filter is 1 × 1 with stride 1 and no padding: the input is then its own unrolled form. */
 export function isPlain(info: ConvolutionInfo): boolean {
   return (
     info.filterHeight === 1 &&

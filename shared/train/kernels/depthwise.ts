@@ -7,7 +7,10 @@ import { convolutionInfo, type ConvolutionAttributes } from "./convolution.js";
 import { activate } from "./convolution-forward.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
-/** By the filter: x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]. By the input: dy, filter → [N,H,W,C]. */
+/**
+ * Registers the gradients: by the filter: x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]. By the input: dy,
+ * filter → [N,H,W,C].
+ */
 export function registerDepthwiseGradients(registry: KernelRegistry): void {
   registry.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
     "DepthwiseConv2dNativeBackpropFilter",
@@ -78,7 +81,9 @@ export function registerDepthwise(registry: KernelRegistry): void {
   );
 }
 
-/** What follows a convolution: y = min(max(y + shift, low), high); `shift` points to one number for each channel. */
+/**
+ * The operation after a convolution: y = min(max(y + shift, low), high); `shift` points to one number for each channel.
+ */
 export interface Epilogue {
   readonly shift: number;
   readonly low: number;

@@ -1,6 +1,6 @@
 /**
- * What a thread for kernels runs. Its text is the thread's whole program (kernel-threads.ts), so it imports nothing
- * and refers to nothing outside itself; an engine then needs no further file for its threads.
+ * Runs as the whole program of a thread for kernels. Its text is the thread's whole program (kernel-threads.ts), so it
+ * imports nothing and refers to nothing outside itself; an engine then needs no further file for its threads.
  */
 import type * as WorkerThreads from "node:worker_threads";
 import type { ThreadData } from "./kernel-threads.js";

@@ -26,10 +26,10 @@ const slots = {
   parameters: 4,
 } as const;
 
-/** How often a thread looks for the next call before it sleeps: about half a millisecond, longer than most breaks. */
+/** The number of looks for the next call before a thread sleeps: about half a millisecond, longer than most breaks. */
 const spins = 50_000;
 
-/** No part takes so long: the thread that has it is gone. */
+/** The longest time of a part: beyond, the thread that has it is gone. */
 const maxPartMs = 600_000;
 
 export interface ThreadData {
@@ -50,7 +50,7 @@ export interface KernelParts {
   readonly parts: readonly (readonly number[])[];
   /** Scratch memory that each thread needs, in bytes; its address becomes the first parameter. 0: none. */
   readonly scratchBytes: number;
-  /** Where the scratch memory of all threads begins. */
+  /** The start of the scratch memory of all threads. */
   readonly scratch: number;
 }
 
@@ -140,7 +140,7 @@ export class KernelThreads {
       untaken = Atomics.exchange(this.#state, slots.left, 0);
       throw error;
     } finally {
-      // Also after an error: other threads still use the memory of the parts that they have taken.
+      // The wait is also for errors: other threads still use the memory of the parts that they have taken.
       this.#waitFor(parts.length - untaken);
     }
     if (Atomics.load(this.#state, slots.failed) !== 0)

@@ -6,7 +6,7 @@ import type { KernelRegistry } from "./kernel-registry.js";
 
 /** Rows of k, or positions of a convolution, in a block: BLOCK in assembly/matmul.ts. */
 export const blockDepth = 256;
-/** With fewer rows than this the right operand is read in place: packing it would cost more. */
+/** The number of rows below which the right operand is read in place: packing it would cost more. */
 const rowsWorthPacking = 24;
 /** Rows that are multiplied with all panels before the next ones: ROWS in assembly/matmul.ts. */
 export const rowsPerTile = 64;
@@ -116,7 +116,7 @@ export function packPanels(
       ]),
   );
 }
-/** What packing one element costs, in multiplications. */
+/** The cost of packing one element, in multiplications. */
 const packingWork = 8;
 
 /** out = a · panels; rows of a are contiguous, those of out `rowStride` elements apart. */

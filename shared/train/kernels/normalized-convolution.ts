@@ -1,7 +1,7 @@
 /**
- * A convolution, the batch normalisation by given statistics that follows it, and a clip, in one operation for
- * evaluation: the filter is scaled by gamma / √(variance + ε), and the rest of the normalisation is a shift. It
- * rounds other numbers than the three operations in turn, so results differ in their last bits. It has no gradient.
+ * Computes a convolution, the batch normalisation by given statistics that follows it, and a clip, in one operation for
+ * evaluation. The filter is scaled by gamma / √(variance + ε), and the rest of the normalisation is a shift. It rounds
+ * other numbers than the three operations in turn, so results differ in their last bits. It has no gradient.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { FusedActivation } from "./batch-norm.js";
@@ -18,7 +18,7 @@ const bounds: Readonly<Record<FusedActivation, readonly [low: number, high: numb
 };
 
 export interface NormalizedInputs<T> {
-  /** [N,H,W,C] */
+  /** The input, [N,H,W,C]. */
   readonly x: T;
   /** [FH,FW,C,O], or [FH,FW,C,M] where it is depthwise; then O below stands for C·M. */
   readonly filter: T;
@@ -28,9 +28,9 @@ export interface NormalizedInputs<T> {
   readonly gamma: T | null;
   /** [O]; null stands for zeros. */
   readonly beta: T | null;
-  /** [O] */
+  /** The variances, [O]. */
   readonly mean: T;
-  /** [O] */
+  /** The variances, [O]. */
   readonly variance: T;
 }
 

@@ -1,8 +1,8 @@
 /**
- * One optimiser step on one variable: new weights and new state from the old ones, in float32 operations of a
- * fixed order, which a replay must repeat. With the fused kernels a step is one kernel; without them the same
- * operations run one after the other and give the same bits. Inputs are neither changed nor disposed; the
- * caller owns the results. Weight, gradient and state have the same shape.
+ * Runs one optimiser step on one variable: new weights and new state from the old ones. Its float32
+ * operations have a fixed order, which a replay must repeat. With the fused kernels a step is one kernel;
+ * without them the same operations run one after the other and give the same bits. Inputs are neither changed
+ * nor disposed; the caller owns the results. Weight, gradient and state have the same shape.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
@@ -97,7 +97,7 @@ export function adagradStep(
 interface RmsPropState {
   readonly meanSquare: Tensor;
   readonly moment: Tensor;
-  /** Only when centred. */
+  /** The mean gradient, only when centred. */
   readonly meanGradient?: Tensor;
 }
 
@@ -157,7 +157,7 @@ const adamFactors = ({
   rate: learningRate / (1 - beta1Product),
 });
 
-/** Whether no element of a float32 tensor is NaN or infinite. */
+/** True if no element of a float32 tensor is NaN or infinite. */
 export function allFinite(tf: Tf, tensor: Tensor): boolean {
   return tf.tidy(() => {
     const finite = hasKernel(tf, "StemmaAllFinite")

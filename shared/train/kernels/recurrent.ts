@@ -15,13 +15,13 @@ interface Attributes {
   readonly gate: GateActivation;
 }
 interface RecurrentInputs {
-  /** [B,T,F] */
+  /** The inputs, [B,T,F]. */
   readonly x: Tensor;
-  /** [F,G·U] */
+  /** The kernel, [F,G·U]. */
   readonly kernel: Tensor;
-  /** [U,G·U] */
+  /** The recurrent kernel, [U,G·U]. */
   readonly recurrent: Tensor;
-  /** [G·U] */
+  /** The bias, [G·U]. */
   readonly bias: Tensor;
 }
 interface Inputs extends Record<string, TensorInfo> {
@@ -201,8 +201,8 @@ function lstm(registry: KernelRegistry, inputs: Inputs, hard: number): TensorInf
 }
 
 /**
- * What the forward pass kept: all states, the gates, and for an LSTM `first` = cells and `second` = their
- * tanh, for a GRU `first` = the states after the reset gate.
+ * The tensors that the forward pass kept: all states, the gates, and for an LSTM `first` = cells and `second`
+ * = their tanh, for a GRU `first` = the states after the reset gate.
  */
 interface GradientInputs extends Inputs {
   dy: TensorInfo;

@@ -1,6 +1,6 @@
 /**
- * The two sets of kernels: those that tfjs 4.22 lacks or computes wrongly on wasm, which are always
- * registered, and faster ones, which are registered unless the caller asks for tfjs's own.
+ * Registers the two sets of kernels. Those that tfjs 4.22 lacks or computes wrongly on wasm are always
+ * registered, and faster ones unless the caller asks for tfjs's own.
  */
 import { registerActivationGradients, registerActivations } from "./activation.js";
 import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";

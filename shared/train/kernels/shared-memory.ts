@@ -81,7 +81,7 @@ function sharedLimits(reader: Reader): number[] {
   return [flags.maximum | flags.shared, ...unsigned(minimum), ...unsigned(maximum)];
 }
 
-/** Unsigned LEB128. */
+/** Encodes a number as unsigned LEB128. */
 function unsigned(value: number): number[] {
   const bytes: number[] = [];
   let left = value;
@@ -102,7 +102,7 @@ const unreadable = (reason: string): StemmaError =>
 class Reader {
   constructor(
     readonly bytes: Uint8Array,
-    /** After magic and version. */
+    /** The position, at first after magic and version. */
     public position = magic.length,
   ) {}
 

@@ -8,7 +8,7 @@ import type { StoredModel } from "../recipes/recipe.js";
 import { invalidRecipe } from "./bundle.js";
 import type { NetworkAnswer, NetworkOperation } from "./description.js";
 
-/** The most numbers that all weights together, or the output of one layer for one sample, may have. */
+/** The largest number of numbers that all weights together, or the output of one layer for one sample, may have. */
 export const maxNumbers = 2 ** 26;
 
 interface Built {
@@ -58,7 +58,7 @@ interface Place {
   readonly fail: (why: string) => never;
 }
 
-/** Where weights would be too many, the layer is refused before anything is drawn: nothing is allocated here. */
+/** Adds a layer; one with too many weights is refused before anything is drawn: nothing is allocated here. */
 function addLayer(graph: GraphBuilder, operation: NetworkOperation, place: Place): Built {
   const [first, second] = place.from as readonly [Built, Built | undefined];
   const { id, shape } = first;

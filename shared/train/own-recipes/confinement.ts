@@ -1,8 +1,9 @@
 /**
- * Confines the process that runs a fleet's own recipes (docs/recipes-of-your-own.md): namespaces of its own for users,
- * mounts, network, processes, IPC and host name; a file system that holds Node, its libraries and the engine's script,
- * all read-only; an empty environment; a user id without capabilities; limits of processor time, memory and core files;
- * and Node's permission model beside that. What a machine can do is found out by trying it, once for a process.
+ * Confines the process that runs a fleet's own recipes (docs/recipes-of-your-own.md). It gets namespaces of
+ * its own for users, mounts, network, processes, IPC and host name; a file system that holds Node, its
+ * libraries and the engine's script, all read-only; an empty environment; a user id without capabilities;
+ * limits of processor time, memory and core files; and Node's permission model beside that. What a machine
+ * can do is found out by trying it, once for a process.
  */
 import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
@@ -18,10 +19,10 @@ import type { RecipeCommand } from "./recipe-process.js";
  */
 export type ConfinementKind = "namespaces" | "interpreter";
 
-/** What the owner of a machine allows: `interpreter` is for machines that have no namespaces. */
+/** The confinement that the owner of a machine allows: `interpreter` is for machines that have no namespaces. */
 export type RequiredConfinement = ConfinementKind;
 
-/** In the confined file system. */
+/** The folder in the confined file system. */
 const confinedFolder = "/stemma";
 const cpuSeconds = 120;
 /** KiB that the process may write to: Node's heap, the interpreter's memory and what they need beside. */
@@ -119,8 +120,8 @@ async function findProgram(name: string): Promise<string> {
 }
 
 /**
- * What the confined process finds when it looks around without Node's permission model: everything but these must be
- * out of reach.
+ * The program that finds what the confined process can reach without Node's permission model: everything but
+ * these must be out of reach.
  */
 const lookAround = `const fs = require("fs"), net = require("net"), os = require("os");
 const reads = (path) => { try { return fs.readdirSync(path).length > 0; } catch { try { fs.readFileSync(path); return true; } catch { return false; } } };
@@ -150,10 +151,10 @@ export async function confinedScript(text: string, seconds = cpuSeconds): Promis
   return [program, ...free, "-e", text];
 }
 
-/** Undefined: namespaces confine. Else why they do not. */
+/** The result of the first try; undefined: namespaces confine. Else why they do not. */
 let tried: Promise<string | undefined> | undefined;
 
-/** Why this machine cannot confine with namespaces; undefined where it can. Tried once for a process. */
+/** Returns why this machine cannot confine with namespaces; undefined where it can. Tried once for a process. */
 export function whyUnconfined(): Promise<string | undefined> {
   tried ??= tryNamespaces();
   return tried;

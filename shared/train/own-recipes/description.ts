@@ -1,5 +1,6 @@
 /**
- * What a recipe's own code answers, as schemas. Everything that comes out of it is hostile until it has passed here.
+ * Checks the answers of a recipe's own code by schemas. Everything that comes out of it is hostile until it
+ * has passed here.
  */
 import * as z from "zod";
 import { lossNames } from "../fit-plan.js";

@@ -1,6 +1,6 @@
 /**
- * What a bundle imports, read from its syntax tree: a recipe is whole in its one file, so `stemma:recipe` is all that
- * it may name, and only at its top. Nothing of it is run. The interpreter refuses other modules too.
+ * Reads from a bundle's syntax tree what it imports. A recipe is whole in its one file, so `stemma:recipe` is
+ * all that it may name, and only at its top. Nothing of it is run. The interpreter refuses other modules too.
  */
 import { parse, type Node } from "acorn";
 import { invalidRecipe, recipeModule } from "./bundle.js";

@@ -1,8 +1,8 @@
 /**
- * Runs a recipe's own code in an interpreter (QuickJS, compiled to WebAssembly), which has neither files nor network,
+ * Runs a recipe's own code in an interpreter (QuickJS, compiled to WebAssembly). It has neither files nor network,
  * clock or anything else of its host, and computes the same on every machine: its Math is part of the WebAssembly. Its
- * memory is limited, and so is its work, which is counted and not timed. Runs in the process of
- * recipe-process.ts, so that a fault of the interpreter would still lead to nothing. Part of the engine.
+ * memory is limited, and so is its work, which is counted and not timed. Runs in the process of recipe-process.ts, so
+ * that a fault of the interpreter would still lead to nothing. Part of the engine.
  */
 import quickjs from "@jitl/quickjs-singlefile-mjs-release-sync";
 import {
@@ -31,7 +31,7 @@ const callerModule = "stemma:caller";
 export interface InterpreterCall {
   readonly source: string;
   readonly call: RecipeCall;
-  /** What the recipe's function gets. */
+  /** The input of the recipe's function. */
   readonly input: unknown;
   readonly streams: Streams;
 }
@@ -42,7 +42,7 @@ export const ownStream = (name: string): string => `recipe/${name}`;
 let loading: Promise<QuickJSWASMModule> | undefined;
 
 /**
- * What the recipe answers, not checked yet.
+ * Runs the recipe's function and returns its answer, not checked yet.
  * @throws RECIPE_INVALID where it cannot be loaded, RECIPE_FAILED where its code throws or exceeds a limit
  */
 export async function interpret(request: InterpreterCall): Promise<unknown> {
@@ -68,7 +68,10 @@ export async function interpret(request: InterpreterCall): Promise<unknown> {
   return JSON.parse(text);
 }
 
-/** Without Date and Proxy. Eval is what the host evaluates with; the prelude removes it from the recipe. */
+/**
+ * The intrinsics of the language, without Date and Proxy. Eval is what the host evaluates with; the prelude
+ * removes it from the recipe.
+ */
 const intrinsics = {
   BaseObjects: true,
   Eval: true,

@@ -9,7 +9,7 @@ interface RecipePlace {
   /** A folder of the training's own. */
   readonly folder: string;
   readonly confinement: RequiredConfinement;
-  /** Of the engine that trains; absent: that of this build. */
+  /** The folder of the engine that trains; absent: that of this build. */
   readonly engineFolder?: string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A fleet's own recipe as a Recipe of the training loop: its code decides network and plan, in a process of its own;
- * the loop, its losses and its optimizers are the engine's. Part of the engine.
+ * Runs a fleet's own recipe as a Recipe of the training loop. Its code decides network and plan, in a process
+ * of its own; the loop, its losses and its optimizers are the engine's. Part of the engine.
  */
 import { StemmaError } from "../../errors.js";
 import type { Streams } from "../../random/streams.js";
@@ -20,7 +20,7 @@ export interface OwnRecipe {
   readonly command: RecipeCommand;
 }
 
-/** The most steps of a training; each sample and weight costs beside it. */
+/** The largest number of steps of a training; each sample and weight costs beside it. */
 const maxSteps = 10_000_000;
 /** The most work of a training: numbers of weights × samples × epochs. About a month of one core. */
 const maxWork = 2 ** 52;
@@ -109,7 +109,7 @@ function caller(command: RecipeCommand, source: string, streams: Streams): Ask {
   };
 }
 
-/** What a recipe learns of the data: sizes, and the means and counts of its targets. */
+/** Returns what a recipe learns of the data: sizes, and the means and counts of its targets. */
 function summaryOf(data: SampleSet): Readonly<Record<string, unknown>> {
   const { task, inputShape, targetSize, classes, train } = data;
   return {

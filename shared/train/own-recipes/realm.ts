@@ -1,6 +1,6 @@
 /**
- * What a recipe's own code finds in the interpreter, as source text: the module `stemma:recipe`, and what is removed
- * from the language first, because it is not the same everywhere or makes code out of text. Part of the engine.
+ * The source text of what a recipe's own code finds in the interpreter. It has the module `stemma:recipe`, and removes
+ * from the language first what is not the same everywhere or makes code out of text. Part of the engine.
  */
 
 /** Runs before the recipe. */

@@ -8,7 +8,7 @@ import { spawn } from "node:child_process";
 import { StemmaError } from "../../errors.js";
 import { checkAnswer, type RecipeCall } from "./description.js";
 
-/** How the process is started: a program and its arguments, which let the engine answer calls. */
+/** The command that starts the process: a program and its arguments, which let the engine answer calls. */
 export type RecipeCommand = readonly [string, ...string[]];
 
 /** Random streams of the recipe: what has been drawn from each. */

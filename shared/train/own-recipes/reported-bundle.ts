@@ -1,4 +1,4 @@
-/** Which bundle made a training, by what its engine reports. Pure. */
+/** Finds which bundle made a training, by what its engine reports. Pure. */
 import { isHash } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
 

@@ -1,6 +1,6 @@
 /**
- * State of health of a battery from a window of discharge cycles: LSTM regression with early stopping,
- * patience 5 and at most 50 epochs (ModelX of Chen et al., ICSE 2022, §4.1), and the same with a GRU.
+ * Trains for the state of health of a battery from a window of discharge cycles. It is LSTM regression with early
+ * stopping, patience 5 and at most 50 epochs (ModelX of Chen et al., ICSE 2022, §4.1), and the same with a GRU.
  */
 import { sequenceRegressor } from "../builders/models.js";
 import type { SampleSet } from "../datasets/dataset.js";

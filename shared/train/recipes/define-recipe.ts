@@ -26,9 +26,9 @@ interface RecipeDefinition {
   readonly metric: Metric;
   readonly parameters: ParameterTable;
   initialModel(parameters: Parameters, data: SampleSet, streams: Streams): StoredModel;
-  /** Whether training does not change layers of this class and configuration. */
+  /** True if training does not change layers of this class and configuration. */
   freezes(parameters: Parameters, className: string, config: LeafLayer["config"]): boolean;
-  /** What a step multiplies the loss of a sample of each class with; 1 when absent. */
+  /** The factors of the loss of a sample of each class in a step; 1 when absent. */
   readonly classWeights?: (parameters: Parameters, data: SampleSet) => FitPlan["classWeights"];
 }
 

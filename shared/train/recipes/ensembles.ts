@@ -42,7 +42,7 @@ const innerRecipes: Readonly<Record<Kind, readonly Recipe[]>> = {
   "random-subspaces": tableRecipes,
 };
 
-/** What the members of an ensemble do not keep, because it belongs to a single training loop. */
+/** The parameters that the members of an ensemble do not have, because they belong to a single training loop. */
 const notOfMembers = ["checkpointEveryEpochs", "keepOptimizer", "resumeOptimizer"] as const;
 
 function tableOf(kind: Kind): ParameterTable {
@@ -180,7 +180,7 @@ function ensembleRecipe(kind: Kind, title: string): Recipe {
     metric: { name: "loss", unit: "", lowerIsBetter: true },
     title,
     metricOf: (parameters) => divided(parameters).inner.metric,
-    // Those of the default inner recipe stand for those of all.
+    // The parameters of the default inner recipe stand for those of all.
     parameterInfo: (fineTuning) => [
       ...infoOf(table, fineTuning),
       ...(innerRecipes[kind][0]?.parameterInfo(fineTuning) ?? []),

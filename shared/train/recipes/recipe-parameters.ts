@@ -1,7 +1,7 @@
 /**
- * Parameters of recipes. Each recipe has a table with the check, the defaults for base training and for
- * fine-tuning, and the help text of each parameter. This file checks the passed parameters and adds the
- * defaults.
+ * Defines and checks the parameters of recipes. Each recipe has a table with the check, the defaults for base
+ * training and for fine-tuning, and the help text of each parameter. This file checks the passed parameters
+ * and adds the defaults.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";

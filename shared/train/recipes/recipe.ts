@@ -36,7 +36,9 @@ export interface Recipe {
   readonly metric: Metric;
   /** The metric of a training with these parameters, where it is another one. */
   readonly metricOf?: ((parameters: Parameters) => Metric) | undefined;
-  /** In the order of the help text. Base training and fine-tuning can have different defaults. */
+  /**
+   * Returns the parameters in the order of the help text. Base training and fine-tuning can have different defaults.
+   */
   parameterInfo(fineTuning: boolean): readonly ParameterInfo[];
   /**
    * Checks the passed parameters and adds the defaults.

@@ -1,7 +1,7 @@
 /**
- * Dense networks over the columns of a table: several labels at once, with batch normalisation and dropout, and an
- * autoencoder, whose error on a sample tells how unlike the training samples it is. Data for them declare their
- * target (datasets/target-form.ts).
+ * Trains dense networks over the columns of a table. There are several labels at once, with batch
+ * normalisation and dropout, and an autoencoder, whose error on a sample tells how unlike the training
+ * samples it is. Data for them declare their target (datasets/target-form.ts).
  */
 import { StemmaError } from "../../errors.js";
 import { autoencoder, classifierChain, labelNetwork } from "../builders/table-models.js";

@@ -1,9 +1,9 @@
 /**
- * The invitation of a batch of devices: one file that all of them are given, for example in the image of their disks,
- * and that is good for enrolling and nothing else. Its key signs each request, so that a request that somebody
- * reads on its way enrols nothing but what it names. How many devices may enrol, under which names and until when is
- * kept by the server (docs/certificates.md, "One file for many devices"); until it is revoked, who has the file can
- * enrol in their place.
+ * Defines the invitation of a batch of devices. All of them are given one file, for example in the image of
+ * their disks, that is good for enrolling and nothing else. Its key signs each request, so that a request
+ * that somebody reads on its way enrols nothing but what it names. How many devices may enrol, under which
+ * names and until when is kept by the server (docs/certificates.md, "One file for many devices"); until it is
+ * revoked, who has the file can enrol in their place.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
@@ -15,7 +15,7 @@ import { isStatementSigned, signStatement } from "./statement.js";
 
 const signature = z.string().regex(/^[0-9a-f]{128}$/, "must be 128 lower-case hex digits");
 
-/** What the server signs; each request contains it. */
+/** The terms that the server signs; each request contains them. */
 export const batchTermsSchema = z.strictObject({
   kind: z.literal("stemma-batch-invitation"),
   format: z.literal(1),
@@ -48,12 +48,12 @@ export const batchInvitationSchema = z.strictObject({
 /** The file. */
 export type BatchInvitation = z.infer<typeof batchInvitationSchema>;
 
-/** How a device of a batch asks for its certificate, beside the request itself. */
+/** The proof with which a device of a batch asks for its certificate, beside the request itself. */
 export const batchUseSchema = z.strictObject({
   terms: batchTermsSchema,
   /** The name that the device wants. */
   device: name,
-  /** Of name and request, by the batch's key. */
+  /** The signature of name and request, by the batch's key. */
   signature,
 });
 export type BatchUse = z.infer<typeof batchUseSchema>;
@@ -81,7 +81,7 @@ export function useBatch({ terms, seed }: BatchInvitation, device: string, reque
   };
 }
 
-/** Whether the holder of the batch's file asks for this device. */
+/** True if the holder of the batch's file asks for this device. */
 export function isBatchUse({ terms, device, signature: signed }: BatchUse, request: string): boolean {
   return isStatementSigned(terms.publicKey, "batchUse", useStatement(terms, device, request), signed);
 }
@@ -100,7 +100,7 @@ function invalid(where: string, why: string, cause?: unknown): StemmaError {
   );
 }
 
-/** Undefined where the value is the file of something else. @throws ENROLMENT_INVALID */
+/** Parses a batch's invitation; undefined where the value is the file of something else. @throws ENROLMENT_INVALID */
 export function parseBatchInvitation(value: unknown, where: string): BatchInvitation | undefined {
   if ((value as { readonly kind?: unknown } | null | undefined)?.kind !== "stemma-batch-file")
     return undefined;

@@ -1,6 +1,6 @@
 /**
- * What a device sends for a certificate and what it gets. Both are files that can be carried by hand as well as bodies
- * of a request: the proofs are in them, not in the connection.
+ * Defines what a device sends for a certificate and what it gets. Both are files that can be carried by hand
+ * as well as bodies of a request: the proofs are in them, not in the connection.
  *
  * A first certificate is asked for with an invitation; a renewal with the present certificate, whose key signs the new
  * request. An expired certificate may be renewed, and is good for nothing else.
@@ -23,16 +23,16 @@ export const certificateRequestSchema = z.strictObject({
   format: z.literal(1),
   /** PKCS #10, DER in base64. */
   request: base64,
-  /** For a first certificate. */
+  /** The invitation for a first certificate. */
   invitation: invitationSchema.optional(),
-  /** For the first certificate of a device that has its batch's invitation. */
+  /** The proof for the first certificate of a device that has its batch's invitation. */
   batch: batchUseSchema.optional(),
   /**
    * The certificate that the device has from an authority of its owner, with those between, PEM: it enrols with that
    * one and gets none of the server.
    */
   owned: pem.optional(),
-  /** For a renewal. */
+  /** The proof for a renewal. */
   renewal: z
     .strictObject({
       fleet: name,
@@ -40,7 +40,7 @@ export const certificateRequestSchema = z.strictObject({
       generation: z.number().int().min(1).max(0xffff_ffff),
       /** The present certificate; where it is of the owner's authority, with those between. */
       certificate: pem,
-      /** Of the request, by the present connection key: ECDSA with SHA-256, base64. */
+      /** The signature of the request, by the present connection key: ECDSA with SHA-256, base64. */
       signature: base64,
     })
     .optional(),
@@ -54,10 +54,10 @@ export const certificateAnswerSchema = z.strictObject({
   request: z.string().regex(/^[0-9a-f]{64}$/),
   /** The new one; where the device has one of its owner's authority, that. */
   certificate: pem,
-  /** That the enrolment started, where the device did not know it. */
+  /** The generation that the enrolment started, where the device did not know it. */
   generation: z.number().int().min(1).max(0xffff_ffff).optional(),
   authorities: z.array(pem).min(1).max(4),
-  /** How the server's key changed, oldest first; absent: it never did. */
+  /** The changes of the server's key, oldest first; absent: there are none. */
   keyChanges: keyChangesSchema.optional(),
   /** The server's time. */
   issuedAtMs: z.number().int().min(0),
@@ -83,7 +83,7 @@ export function renewalSignature(request: string, connectionKey: string): string
   return sign("sha256", Buffer.from(request), createPrivateKey(connectionKey)).toString("base64");
 }
 
-/** Whether the key of a certificate signed this request. */
+/** True if the key of a certificate signed this request. */
 export function isRenewalSigned(request: string, certificate: string, signature: string): boolean {
   try {
     const { publicKey } = new X509Certificate(certificate);

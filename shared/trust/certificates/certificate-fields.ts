@@ -1,6 +1,7 @@
 /**
- * What Node's X509Certificate does not tell of a certificate (RFC 5280): its extensions with whether they are critical,
- * the length of the path that it allows, what its key may be used for, and its names as they are written. Pure.
+ * Reads what Node's X509Certificate does not tell of a certificate (RFC 5280). Those are its extensions with
+ * whether they are critical, the length of the path that it allows, what its key may be used for, and its
+ * names as they are written. Pure.
  */
 import { derTags, derValues, objectIdOf, onlyDerValue, requireTag, type DerValue } from "./der.js";
 import { StemmaError } from "../../errors.js";
@@ -82,7 +83,10 @@ export function readExtensions(bytes: Uint8Array): ReadonlyMap<string, Extension
   return found;
 }
 
-/** Whether it is an authority's, and how many authorities may be between it and what it leads to; undefined: any. */
+/**
+ * Returns whether it is an authority's, and how many authorities may be between it and what it leads to;
+ * undefined: any.
+ */
 export function basicConstraintsOf({ extensions }: Pick<CertificateFields, "extensions">): {
   readonly isAuthority: boolean;
   readonly pathLength: number | undefined;
@@ -100,7 +104,7 @@ export function basicConstraintsOf({ extensions }: Pick<CertificateFields, "exte
 /** Bits of the key usage (RFC 5280, 4.2.1.3), in the first byte. */
 const usageBits = { digitalSignature: 0x80, keyCertSign: 0x04, crlSign: 0x02 } as const;
 
-/** Whether its key may be used for this; undefined: the certificate does not say. */
+/** Returns whether its key may be used for this; undefined: the certificate does not say. */
 export function mayBeUsedTo(
   { extensions }: Pick<CertificateFields, "extensions">,
   use: keyof typeof usageBits,

@@ -14,8 +14,8 @@ import type { DeviceSubject } from "./verify-chain.js";
 import { loadX509 } from "./x509-library.js";
 
 /**
- * Of the device's key, 32 bytes, and its signature, 64 bytes. Below 2.25 (ITU-T X.667), by a random number of
- * 31 bits: the library does not write the 128 bits of a UUID.
+ * The object identifier of the extension with the device's key, 32 bytes, and its signature, 64 bytes. Below
+ * 2.25 (ITU-T X.667), by a random number of 31 bits: the library does not write the 128 bits of a UUID.
  */
 const deviceKeyExtension = "2.25.1743892065";
 const keyBytes = 32;
@@ -26,7 +26,7 @@ const maxRequestBytes = 4096;
 export const curveAlgorithm = { name: "ECDSA", namedCurve: "P-256" } as const;
 export const signingAlgorithm = { ...curveAlgorithm, hash: "SHA-256" } as const;
 
-/** What a device asks a certificate for. */
+/** The identity that a device asks a certificate for. */
 export interface RequestedIdentity {
   /** SubjectPublicKeyInfo of the connection key, DER. */
   readonly connectionKey: Uint8Array;
@@ -64,7 +64,7 @@ export async function makeRequest(
 
 type KeyAlgorithm = { readonly name: string; readonly hash: string; readonly namedCurve?: string };
 
-/** How a key signs a request. @throws CERTIFICATE_REFUSED where it is too weak */
+/** Returns the algorithm by which a key signs a request. @throws CERTIFICATE_REFUSED where it is too weak */
 function algorithmOfKey(key: KeyObject): KeyAlgorithm {
   const weak = whyWeakKey(key);
   if (weak !== undefined)

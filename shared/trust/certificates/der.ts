@@ -6,7 +6,7 @@ import { StemmaError } from "../../errors.js";
 
 export interface DerValue {
   readonly tag: number;
-  /** With tag and length. */
+  /** The bytes with tag and length. */
   readonly bytes: Uint8Array;
   readonly content: Uint8Array;
 }

@@ -16,7 +16,7 @@ const signature = z.string().regex(/^[0-9a-f]{128}$/, "must be 128 lower-case he
 export const pem = z.string().max(16 * 1024);
 
 const callerText = z.string().min(1).max(maxCallerText);
-/** Who caused something, as files state it. */
+/** The causer of something, as files state it. */
 export const callerSchema = z.strictObject({
   who: callerText,
   through: z.enum(callerPaths),
@@ -44,7 +44,7 @@ export const invitationSchema = z.strictObject({
   authority: name.optional(),
   issuedAtMs: z.number().int().min(0),
   expiresAtMs: z.number().int().min(0),
-  /** Who invited the device; the fact of its enrolment names it. */
+  /** The caller who invited the device; the fact of its enrolment names them. */
   by: callerSchema.optional(),
   signature,
 });

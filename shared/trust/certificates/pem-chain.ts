@@ -5,7 +5,7 @@ import { StemmaError } from "../../errors.js";
 const block = /-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1-----/g;
 
 export interface PemBlock {
-  /** Such as "CERTIFICATE". */
+  /** The label, such as "CERTIFICATE". */
   readonly label: string;
   readonly text: string;
 }

@@ -1,6 +1,6 @@
 /**
- * Signed statements about identities: canonical JSON in a domain of its own for each kind, so that a signature of one
- * is never valid for another (docs/formats.md, "Signatures").
+ * Signs statements about identities: canonical JSON in a domain of its own for each kind. So a signature of
+ * one is never valid for another (docs/formats.md, "Signatures").
  */
 import { encodeCanonical, type CanonicalValue } from "../../model/canonical-json.js";
 import { isSignatureValid, type DeviceKey, type Signer } from "../keys.js";
@@ -27,12 +27,12 @@ function messageOf(kind: StatementKind, statement: CanonicalValue): Uint8Array {
   return Buffer.concat([Buffer.from(domains[kind]), encodeCanonical(statement)]);
 }
 
-/** 128 hex digits. */
+/** Signs a statement; returns 128 hex digits. */
 export function signStatement(signer: Signer, kind: StatementKind, statement: CanonicalValue): string {
   return Buffer.from(signer.sign(messageOf(kind, statement))).toString("hex");
 }
 
-/** As signStatement, with a device's own key. */
+/** Signs as signStatement, with a device's own key. */
 export async function signDeviceStatement(
   device: DeviceKey,
   kind: StatementKind,

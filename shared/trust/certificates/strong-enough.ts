@@ -1,4 +1,4 @@
-/** Which keys and signatures certificates may have: 112 bits or more by NIST SP 800-57 (part 1, table 2). */
+/** Checks the strength of certificates' keys and signatures: 112 bits or more by NIST SP 800-57 (part 1, table 2). */
 import type { KeyObject } from "node:crypto";
 
 const curves: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
@@ -14,7 +14,7 @@ export const signatureHashes: ReadonlyMap<string, string> = new Map([
   ["1.2.840.113549.1.1.13", "sha512"],
 ]);
 
-/** Undefined where it is strong enough. */
+/** Returns why a key is weak; undefined where it is strong enough. */
 export function whyWeakKey({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
   if (asymmetricKeyType === "ec" && curves.has(asymmetricKeyDetails?.namedCurve ?? "")) return undefined;
   if (asymmetricKeyType !== "rsa") return "its key is not of P-256, P-384, P-521 or RSA";
@@ -24,7 +24,7 @@ export function whyWeakKey({ asymmetricKeyType, asymmetricKeyDetails }: KeyObjec
     : undefined;
 }
 
-/** Undefined where the algorithm is taken. @param id object identifier */
+/** Returns why a signature's algorithm is weak; undefined where it is taken. @param id object identifier */
 export function whyWeakSignature(id: string): string | undefined {
   return signatureHashes.has(id)
     ? undefined

@@ -1,7 +1,7 @@
 /**
- * Whether a chain of certificates (RFC 5280) is to be trusted, at a time that the caller trusts. Both sides of every
- * connection are judged here and nowhere else: TLS itself would ask the clock of the machine, which on a device may
- * show anything. Pure.
+ * Decides whether a chain of certificates (RFC 5280) is to be trusted, at a time that the caller trusts. Both
+ * sides of every connection are judged here and nowhere else: TLS itself would ask the clock of the machine,
+ * which on a device may show anything. Pure.
  */
 import { X509Certificate } from "node:crypto";
 import { messageOf } from "../../error-text.js";
@@ -17,7 +17,7 @@ import {
 import { connectionKeyHash } from "./connection-key.js";
 import { whyWeakKey, whyWeakSignature } from "./strong-enough.js";
 
-/** What a certificate is for: one of the server's addresses, or a device's connection. */
+/** The purpose of a certificate: one of the server's addresses, or a device's connection. */
 export type Purpose = "server" | "device";
 
 export interface ChainRules {
@@ -40,11 +40,13 @@ export interface VerifiedCertificate extends CertificateNumber {
   readonly subject: string;
   readonly keyHash: string;
   readonly notAfterMs: number;
-  /** When the first of the chain ends: this one, one between, or the authority. */
+  /** The end of the first of the chain to end: this one, one between, or the authority. */
   readonly chainEndsMs: number;
-  /** This one and those between it and the authority, as they were issued upwards: one where that issued it itself. */
+  /**
+   * The issued certificates upwards: this one and those between it and the authority; one where that issued it itself.
+   */
   readonly path: readonly CertificateNumber[];
-  /** Of the authority that issued this one, as `subject`. */
+  /** The subject of the authority that issued this one, as `subject`. */
   readonly issuerSubject: string;
   readonly fields: CertificateFields;
 }
@@ -56,8 +58,8 @@ export type ChainVerdict =
   | { readonly verdict: "refused"; readonly why: string };
 
 /**
- * When every certificate of Stemma begins: long before it is issued, because a clock that is wrong then must not lock a
- * device out later. What ends one early is its serial. No trusted time is earlier.
+ * The time when every certificate of Stemma begins: long before it is issued, because a clock that is wrong
+ * then must not lock a device out later. What ends one early is its serial. No trusted time is earlier.
  */
 export const certificatesBeginMs = Date.UTC(2020, 0, 1);
 
@@ -85,7 +87,7 @@ export function subjectOf({ fleet, device, generation }: DeviceSubject): string 
 /** The names of servers' authorities; what they issue below each other is a change of the server's key. */
 export const authorityNamePrefix = "authority ";
 
-/** Whether a subject, as Node prints it, is of a server's own authority. */
+/** True if a subject, as Node prints it, is of a server's own authority. */
 export function isServerAuthority(subject: string): boolean {
   return subject.startsWith(`O=Stemma\nCN=${authorityNamePrefix}`);
 }
@@ -166,8 +168,8 @@ const understood: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Why its limits cannot be kept (RFC 5280, 4.2). Constraints of names are never read, so a certificate that has some is
- * refused, also where they are not marked critical.
+ * Returns why its limits cannot be kept (RFC 5280, 4.2). Constraints of names are never read, so a
+ * certificate that has some is refused, also where they are not marked critical.
  */
 function whyNotUnderstood({ extensions }: CertificateFields): string | undefined {
   if (extensions.has(extensionIds.nameConstraints))
@@ -177,7 +179,7 @@ function whyNotUnderstood({ extensions }: CertificateFields): string | undefined
 }
 
 /**
- * Why what issues certificates is not of a trusted authority; undefined: it is.
+ * Returns why what issues certificates is not of a trusted authority; undefined if it is.
  * @param chain DER, its own certificate first
  */
 export function whyNotIssuingChain(chain: readonly Uint8Array[], rules: ChainRules): string | undefined {
@@ -198,7 +200,7 @@ export function whyNotIssuingChain(chain: readonly Uint8Array[], rules: ChainRul
 const anyUsage = "2.5.29.37.0";
 
 /**
- * Why a certificate may not issue this; undefined: it may.
+ * Returns why a certificate may not issue this; undefined if it may.
  * @param below how many authorities are between it and the peer's certificate
  */
 export function whyNotIssuer(
@@ -227,12 +229,12 @@ function whyNotFor({ certificate, fields }: Link, purpose: Purpose): string | un
 }
 
 interface FoundPath {
-  /** From the peer's own certificate to the one that the authority issued. */
+  /** The certificates from the peer's own to the one that the authority issued. */
   readonly path: readonly X509Certificate[];
   readonly authority: X509Certificate;
 }
 
-/** Undefined: none of the certificates leads to an authority. */
+/** Finds the path to an authority; undefined: none of the certificates leads to one. */
 function pathToAuthority(
   certificates: readonly X509Certificate[],
   { authorities, atMs }: ChainRules,
@@ -250,7 +252,7 @@ function pathToAuthority(
   return undefined;
 }
 
-/** By name and by signature: a name alone is anybody's. */
+/** True if the issuer's name and signature are on the certificate: a name alone is anybody's. */
 function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
   try {
     return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);

@@ -23,7 +23,7 @@ const changeSchema = z.strictObject({
   kind: z.literal("stemma-release-change"),
   format: z.literal(1),
   fleet: z.string().min(1).max(64),
-  /** What was signed before; absent: nothing. */
+  /** The versions that were signed before; absent: none. */
   before: z.strictObject({ root: z.string(), targets: z.string() }).optional(),
   /** A new root; absent: the one before stays. */
   root: z.unknown().optional(),
@@ -34,7 +34,7 @@ const changeSchema = z.strictObject({
   manifests: z.record(releaseName, z.string()),
 });
 
-/** What the change does, in plain lines, from what it contains and not from what it says of itself. */
+/** Describes the change in plain lines, from what it contains and not from what it says of itself. */
 export function describeChange(change: ReleaseChange): readonly string[] {
   const { before, targets, root } = change;
   const old = before?.targets.signed.targets ?? {};
@@ -66,7 +66,7 @@ function kindOf(name: string): "recipe" | "version" {
   return name.startsWith(recipePrefix) ? "recipe" : "version";
 }
 
-/** Who signs what from then on, where that changes: a signer of a root has to see it. */
+/** Describes who signs what from then on, where that changes: a signer of a root has to see it. */
 function describeRoot(root: Metadata<"root">, before: Metadata<"root"> | undefined): readonly string[] {
   const keys = keysOf(root);
   const old = before && keysOf(before);
@@ -79,7 +79,7 @@ function describeRoot(root: Metadata<"root">, before: Metadata<"root"> | undefin
   });
 }
 
-/** What a signer should see of a release beside its version. */
+/** Describes what a signer should see of a release beside its version. */
 function extrasOf({ manifests }: ReleaseChange, name: string): string {
   const text = Object.hasOwn(manifests, name) ? manifests[name] : undefined;
   const manifest = text === undefined ? undefined : unsignedManifest(text);

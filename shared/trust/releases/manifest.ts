@@ -1,7 +1,8 @@
 /**
- * The manifest of a release, which the fleet's owner signs by its length and hash (it is a target of TUF): the model
- * version, and what a person or a tool wants to know of it without the model. Of the training's provenance and of the
- * input pipeline only the hashes are in it. A recipe of the fleet's own is released in the same way. Pure.
+ * Defines the manifest of a release, which the fleet's owner signs by its length and hash. It is a target of
+ * TUF, and states the model version, and what a person or a tool wants to know of it without the model. Of
+ * the training's provenance and of the input pipeline only the hashes are in it. A recipe of the fleet's own
+ * is released in the same way. Pure.
  */
 import * as z from "zod";
 import { defined } from "../../defined.js";
@@ -25,7 +26,7 @@ const manifestSchema = z.object({
   line: z.string(),
   versionId: hash,
   contentId: hash,
-  /** Of the architecture's canonical form, and of the Merkle tree over all tensors. */
+  /** The hash of the architecture's canonical form, and of the Merkle tree over all tensors. */
   architecture: hash,
   root: hash,
   tensorBytes: count,
@@ -58,7 +59,7 @@ export type RecipeManifest = z.infer<typeof recipeManifestSchema>;
 const anyManifestSchema = z.discriminatedUnion("kind", [manifestSchema, recipeManifestSchema]);
 export type AnyManifest = z.infer<typeof anyManifestSchema>;
 
-/** What the names of released recipes begin with, and no other release's. */
+/** The prefix of the names of released recipes, and of no other release's. */
 export const recipePrefix = "recipe:";
 
 export function isRecipeManifest(manifest: AnyManifest): manifest is RecipeManifest {
@@ -106,7 +107,10 @@ export function encodeManifest(manifest: AnyManifest): Uint8Array {
   return encodeCanonical(manifest);
 }
 
-/** How the targets name it. Releases before recipes had the member `versionId` alone, which therefore names both. */
+/**
+ * Returns the entry by which the targets name it. Releases before recipes had the member `versionId` alone,
+ * which therefore names both.
+ */
 export function targetOf(manifest: AnyManifest): Targets["targets"][string] {
   const bytes = encodeManifest(manifest);
   return {
@@ -135,7 +139,7 @@ export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array
 }
 
 /**
- * As `verifyManifest`, also of a recipe.
+ * Verifies as `verifyManifest`, also a recipe's manifest.
  * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
  */
 export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Array): AnyManifest {
@@ -217,7 +221,7 @@ export function releasesOf(targets: Targets, versionId: Hash): readonly string[]
     .map(([name]) => name);
 }
 
-/** Why the owner revoked a version or a recipe; undefined: did not. */
+/** Returns why the owner revoked a version or a recipe; undefined: did not. */
 export function revocationOf(targets: Targets, versionId: Hash): string | undefined {
   return targets["x-stemma-revoked"]?.find((one) => one.versionId === versionId)?.because;
 }

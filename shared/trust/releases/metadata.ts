@@ -1,8 +1,8 @@
 /**
- * Metadata of releases in the form of TUF 1.0 (The Update Framework, sections 4.2 to 4.6): what the four roles sign,
- * how it is read from bytes that anybody may have written, and whose signatures are on it. Keys are Ed25519. Only
- * what Stemma writes is accepted: no delegations, whole numbers, and texts without control characters, so that the
- * canonical JSON of TUF and RFC 8785 are the same bytes. Pure.
+ * Reads and signs metadata of releases in the form of TUF 1.0 (The Update Framework, sections 4.2 to 4.6). It states
+ * what the four roles sign, how it is read from bytes that anybody may have written, and whose signatures are on it.
+ * Keys are Ed25519. Only what Stemma writes is accepted: no delegations, whole numbers, and texts without control
+ * characters, so that the canonical JSON of TUF and RFC 8785 are the same bytes. Pure.
  */
 import canonicalize from "canonicalize";
 import * as z from "zod";
@@ -130,7 +130,7 @@ export function parseMetadata<Role extends ReleaseRole>(role: Role, text: string
   return checkMetadata(role, json);
 }
 
-/** As `parseMetadata`, of a value in memory. @throws RELEASE_METADATA_INVALID */
+/** Checks as `parseMetadata`, a value in memory. @throws RELEASE_METADATA_INVALID */
 export function checkMetadata<Role extends ReleaseRole>(role: Role, json: unknown): Metadata<Role> {
   const envelope = envelopeSchema.safeParse(json);
   if (!envelope.success) throw metadataInvalid(`${role} ${describe(envelope.error)}`, envelope.error);
@@ -150,7 +150,7 @@ function describe(error: z.ZodError): string {
   return `is malformed at ${issue?.path.join(".") || "its beginning"}: ${issue?.message ?? ""}`;
 }
 
-/** Whether every value has one canonical form, which is the same in TUF's canonical JSON and in RFC 8785. */
+/** True if every value has one canonical form, which is the same in TUF's canonical JSON and in RFC 8785. */
 function isPlain(value: unknown): boolean {
   if (typeof value === "number") return Number.isSafeInteger(value) && !Object.is(value, -0);
   if (typeof value === "string") return !/\p{Cc}|\p{Cs}/u.test(value);
@@ -190,12 +190,12 @@ export function canonicalBytes(value: unknown): Uint8Array {
   return Buffer.from(canonicalize(value) ?? "", "utf8");
 }
 
-/** How the metadata is written to a file and sent. */
+/** Formats the metadata as it is written to a file and sent. */
 export function metadataText(metadata: Metadata): string {
   return `${JSON.stringify({ signatures: metadata.signatures, signed: metadata.signed })}\n`;
 }
 
-/** Something with signatures over the canonical bytes of what is signed. */
+/** The form of something with signatures over the canonical bytes of what is signed. */
 export interface Signable {
   readonly signatures: readonly MetadataSignature[];
   readonly signed: unknown;
@@ -225,7 +225,7 @@ export function verifyRole(root: Root, role: ReleaseRole, metadata: Metadata): v
     );
 }
 
-/** With the signature of a key of the role; undefined where it is not one. */
+/** Adds the signature of a key of the role; undefined where it is not one. */
 export function addSignature<Content extends Signable>(
   root: Root,
   role: ReleaseRole,
@@ -237,7 +237,7 @@ export function addSignature<Content extends Signable>(
   return withSignature(content, keyid, signer);
 }
 
-/** In place of an earlier signature of the same key. */
+/** Replaces an earlier signature of the same key. */
 export function withSignature<Content extends Signable>(
   content: Content,
   keyid: string,

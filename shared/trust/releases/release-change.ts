@@ -1,7 +1,7 @@
 /**
- * Changes of a fleet's releases, which are carried to their signers and then published: new metadata without
- * signatures at first, the manifests that it adds, and what was signed before it, so that a signer sees what differs.
- * change-file.ts reads and writes them. Pure.
+ * Makes changes of a fleet's releases, which are carried to their signers and then published. Each has new
+ * metadata without signatures at first, the manifests that it adds, and what was signed before it, so that a
+ * signer sees what differs. change-file.ts reads and writes them. Pure.
  */
 import { StemmaError } from "../../errors.js";
 import type { Signer } from "../keys.js";
@@ -37,7 +37,7 @@ export interface ReleaseChange {
   readonly timestamp: Metadata<"timestamp">;
   readonly snapshot: Metadata<"snapshot">;
   readonly targets: Metadata<"targets">;
-  /** Texts, by release. */
+  /** The texts of manifests, by release. */
   readonly manifests: Readonly<Record<string, string>>;
 }
 
@@ -48,7 +48,7 @@ export type RoleKeys = Readonly<
 export type ValidDays = Readonly<Record<ReleaseRole, number>>;
 export const defaultValidDays: ValidDays = { root: 1095, targets: 365, snapshot: 90, timestamp: 90 };
 
-/** What is published now, of which a change is made. */
+/** The published releases, of which a change is made. */
 export interface PublishedReleases {
   readonly root: Metadata<"root">;
   readonly timestamp: Metadata<"timestamp">;
@@ -275,7 +275,7 @@ export function refreshReleases(
   };
 }
 
-/** Other keys: signed by the keys before and the new ones. Everything below root is signed again. */
+/** Rotates keys: the change is signed by the keys before and the new ones. Everything below root is signed again. */
 export function rotateKeys(
   fleet: string,
   now: PublishedReleases,
@@ -348,13 +348,13 @@ export function signChange(change: ReleaseChange, signer: Signer): Signed {
 
 export interface SignatureCount {
   readonly role: ReleaseRole;
-  /** By the keys of the root before this change; a new root needs both. */
+  /** True if it counts keys of the root before this change; a new root needs both. */
   readonly isByOldKeys?: true;
   readonly signatures: number;
   readonly threshold: number;
 }
 
-/** How many signatures each role has and needs; of a new root, by the keys before and by its own. */
+/** Counts how many signatures each role has and needs; of a new root, by the keys before and by its own. */
 export function signaturesOf(change: ReleaseChange): readonly SignatureCount[] {
   return rolesOf(change).flatMap((role) =>
     judgesOf(change, role).map((root) => ({

@@ -1,8 +1,8 @@
 /**
- * The owner's signed statement that a fleet's journal was put back to an older state, as a device that demands
+ * Checks the owner's signed statement that a fleet's journal was put back to an older state. A device that demands
  * releases asks for it: whoever has the server's key alone cannot put the fleet back. It names the journal up to and
- * with the fact `restored` by length and root, so that it holds for this one restore in this one history. The keys
- * are those of the role `targets`. The file of it goes to the signers like a change of releases. Pure.
+ * with the fact `restored` by length and root, so that it holds for this one restore in this one history. The keys are
+ * those of the role `targets`. The file of it goes to the signers like a change of releases. Pure.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
@@ -25,13 +25,13 @@ import {
 
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const signedSchema = z.strictObject({
-  /** No role of TUF: a signature of this is never one of metadata. */
+  /** The type is no role of TUF: a signature of this is never one of metadata. */
   _type: z.literal("x-stemma-restored"),
   fleet: z.string().min(1).max(64),
   /** Facts up to and with the fact `restored`, and their Merkle root. */
   length: count.min(1),
   root: z.custom<Hash>(isHash),
-  /** What was recorded from here on before the restore may be lost. */
+  /** The first position whose facts, recorded before the restore, may be lost. */
   position: count,
 });
 export type RestoreStatement = z.infer<typeof signedSchema>;
@@ -52,7 +52,7 @@ const fileSchema = z.strictObject({
   root: z.string(),
   approval: z.unknown(),
 });
-/** What is carried to the signers. */
+/** The file that is carried to the signers. */
 export interface RestoreApprovalFile {
   readonly root: Metadata<"root">;
   readonly approval: RestoreApproval;
@@ -93,7 +93,7 @@ function checkRestoreApproval(json: unknown): RestoreApproval {
   throw restoreInvalid(`it is malformed at ${issue?.path.join(".") || "its beginning"}`, parsed.error);
 }
 
-/** How many of the owner's keys signed, and how many have to. */
+/** Counts how many of the owner's keys signed, and how many have to. */
 export function restoreSignatures(
   { signed: { roles }, signed: root }: Pick<Metadata<"root">, "signed">,
   approval: RestoreApproval,
@@ -140,7 +140,9 @@ export function restoreFileText({ root, approval }: RestoreApprovalFile): string
   return `${JSON.stringify(file, undefined, 1)}\n`;
 }
 
-/** Undefined where the text is the file of something else. @throws RELEASE_METADATA_INVALID */
+/**
+ * Parses a file for a restore; undefined where the text is the file of something else. @throws RELEASE_METADATA_INVALID
+ */
 export function parseRestoreFile(text: string): RestoreApprovalFile | undefined {
   let json: unknown;
   try {

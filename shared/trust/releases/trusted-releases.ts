@@ -1,7 +1,7 @@
 /**
- * What a device (or a server) trusts of a fleet's releases, and how new metadata changes it: the client's workflow of
- * TUF 1.0, section 5.3 to 5.6, as a pure function. A step that fails leaves what the steps before it proved: a root
- * that takes keys away counts at once, also where nothing else of the set is valid.
+ * Keeps what a device (or a server) trusts of a fleet's releases, and how new metadata changes it. It is the client's
+ * workflow of TUF 1.0, section 5.3 to 5.6, as a pure function. A step that fails leaves what the steps before it
+ * proved: a root that takes keys away counts at once, also where nothing else of the set is valid.
  *
  * Where it differs from tuf-js, which the tests use as reference: time is given; nothing is written; a chain of roots
  * ends where the set ends, not at a failed request; there are no delegations.
@@ -26,7 +26,10 @@ export interface MetadataSet {
   readonly targets: string;
 }
 
-/** What is trusted. The online roles are absent until they were verified against the newest root. */
+/**
+ * The trusted metadata of a fleet's releases. The online roles are absent until they were verified against
+ * the newest root.
+ */
 export interface TrustedReleases {
   readonly root: Metadata<"root">;
   readonly timestamp?: Metadata<"timestamp"> | undefined;
@@ -50,7 +53,7 @@ export function pinnedRoot(text: string): TrustedReleases {
 
 export interface Update {
   readonly trusted: TrustedReleases;
-  /** Why the rest of the set is not trusted; undefined: all of it is. */
+  /** The reason why the rest of the set is not trusted; undefined: all of it is. */
   readonly error?: StemmaError | undefined;
 }
 
@@ -100,7 +103,7 @@ function sameKeys(before: Root, after: Root, role: Online): boolean {
   return keysOf(before) === keysOf(after);
 }
 
-/** TUF 5.4. */
+/** Takes a timestamp by TUF 5.4. */
 function takeTimestamp(now: TrustedReleases, next: Metadata<"timestamp">, nowMs: number): TrustedReleases {
   verifyRole(now.root.signed, "timestamp", next);
   const { timestamp } = now;
@@ -117,7 +120,7 @@ function takeTimestamp(now: TrustedReleases, next: Metadata<"timestamp">, nowMs:
   return { ...now, timestamp: next };
 }
 
-/** TUF 5.5. */
+/** Takes a snapshot by TUF 5.5. */
 function takeSnapshot(now: TrustedReleases, next: Metadata<"snapshot">, nowMs: number): TrustedReleases {
   verifyRole(now.root.signed, "snapshot", next);
   requireListed("snapshot", now.timestamp?.signed.meta["snapshot.json"].version, next);
@@ -134,7 +137,7 @@ function takeSnapshot(now: TrustedReleases, next: Metadata<"snapshot">, nowMs: n
   return { ...now, snapshot: next };
 }
 
-/** TUF 5.6. */
+/** Takes targets by TUF 5.6. */
 function takeTargets(now: TrustedReleases, next: Metadata<"targets">, nowMs: number): TrustedReleases {
   verifyRole(now.root.signed, "targets", next);
   requireListed("targets", now.snapshot?.signed.meta["targets.json"].version, next);

@@ -58,7 +58,7 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
     if (encodings.length % encodingsPerManifestPart === 0) others = 0;
     const maxOthers = otherReferencesPerManifestPart - others;
     const rawBytes = work.objects.stat(tensor)?.byteLength ?? 0;
-    // As the receiver checks it (MixedTensors).
+    // The receiver checks the same (MixedTensors).
     const mayBeMixed = mixedBytes + rawBytes <= maxWireMixedBytes && !referenced.has(tensor);
     const { object, encoding } = await codeTensor(work, { tensor, maxOthers, mayBeMixed }, spool);
     if (encoding.code === encodingCodes.mixed) mixedBytes += rawBytes;
@@ -82,7 +82,7 @@ async function codeTensor(
   { tensor: id, maxOthers, mayBeMixed }: TensorToCode,
   spool: CodingSpool,
 ): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
-  // Not verified here: the receiver hashes what it gets.
+  // The tensor is not verified here: the receiver hashes what it gets.
   const source = work.objects.openTensor(id, { verify: false });
   const raw: { readonly object: StreamObject; readonly encoding: Encoding } = {
     object: source,

@@ -3,11 +3,11 @@
  * processor, and the codec's estimate; returns the decision and its reason.
  */
 
-/** What a profile says of the link. */
+/** The terms of the link, by a profile. */
 export interface LinkTerms {
   readonly coding: "auto" | "always" | "never";
   readonly metered: boolean;
-  /** Null: no limit. */
+  /** The limit of the link; null: none. */
   readonly bytesPerSecond: number | null;
 }
 
@@ -76,7 +76,7 @@ export function decideCoding({
  */
 const lowRankBytesPerSecond = 320_000;
 
-/** Whether models on this link are coded with low-rank predictions. */
+/** True if models on this link are coded with low-rank predictions. */
 export function prefersLowRank({ metered, bytesPerSecond }: CodingEstimate["link"]): boolean {
   return metered || (bytesPerSecond !== null && bytesPerSecond <= lowRankBytesPerSecond);
 }

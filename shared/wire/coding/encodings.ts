@@ -49,7 +49,7 @@ export function maxEncodedBytes(rawBytes: number): number {
   return rawBytes + Math.ceil(rawBytes / 1000);
 }
 
-/** What the receiver of a stream allowed when it asked for it. */
+/** The coding that the receiver of a stream allowed when it asked for it. */
 export interface AllowedCoding {
   /** Newest format of tensor coding. 0: raw only. */
   readonly codec: number;
@@ -60,7 +60,7 @@ export interface AllowedCoding {
    * against none.
    */
   readonly own?: ReadonlyMap<Hash, number> | undefined;
-  /** What the transfer has declared in mixed bits so far; absent: its tensors are checked one by one. */
+  /** The tensors that the transfer has declared in mixed bits so far; absent: its tensors are checked one by one. */
   readonly mixed?: MixedTensors | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Chooses the tensors that a version's tensors are coded against: the base's tensor at the same path, and the
- * one that the base's base has there, so that the last training step can be extrapolated; for a checkpoint's,
- * the tensor of the checkpoint after it. Pure.
+ * Chooses the tensors that a version's tensors are coded against. Those are the base's tensor at the same
+ * path, and the one that the base's base has there, so that the last training step can be extrapolated; for a
+ * checkpoint's, the tensor of the checkpoint after it. Pure.
  */
 import { linksTo, maxReferences, type Links } from "../../delta/links.js";
 import type { LeafTable } from "../../model/model.js";
@@ -66,7 +66,7 @@ export function referencesOfTensors(
 }
 
 /**
- * What checkpoints' tensors are coded against in the stream that brings them and the model: the tensor at the
+ * Returns what checkpoints' tensors are coded against in the stream that brings them and the model: the tensor at the
  * same path of the next checkpoint; of the model for the last one, and where the chain would be too long.
  * @param checkpoints ascending
  * @param tensors the stream's tensors in their order: a reference comes before what is coded against it

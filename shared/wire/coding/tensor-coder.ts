@@ -53,12 +53,10 @@ export type CoderCall =
     };
 export type CoderResult = EncodedTensor | TensorEstimate | Uint8Array;
 
-/**
- * Up to this total the event loop is blocked for about ten milliseconds, less than a thread takes to start.
- */
+/** The bytes up to which the event loop is blocked for about ten milliseconds, less than a thread takes to start. */
 const inlineBytes = 2 * 1024 * 1024;
 
-/** How many times as long a tensor's bytes take as with the fastest encodings, roughly. */
+/** The time of a tensor's bytes as a multiple of the fastest encodings', roughly. */
 const weights = { mixed: 128, repeats: 64, lowRank: 16 } as const;
 
 function encodingWeight({ dtype }: TensorHeader, { lowRank, general, layout }: EncodeOptions = {}): number {

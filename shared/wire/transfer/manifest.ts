@@ -1,6 +1,6 @@
 /**
- * How a stream is split into blocks and manifest parts, and what each part must hold. Used by sender and
- * receiver. Pure.
+ * Computes how a stream is split into blocks and manifest parts, and what each part must hold. Used by sender
+ * and receiver. Pure.
  */
 import { StemmaError } from "../../errors.js";
 import {
@@ -12,7 +12,7 @@ import {
 } from "../limits.js";
 import type { ManifestPart } from "../messages.js";
 
-/** How one stream is split. */
+/** The split of one stream. */
 export interface StreamShape {
   readonly byteLength: number;
   readonly blockBytes: number;
@@ -73,7 +73,7 @@ export function manifestInvalid(
   );
 }
 
-/** What a receiver accepts. */
+/** The bounds of what a receiver accepts. */
 export interface ManifestBounds {
   /** Objects in the want. */
   readonly objects: number;

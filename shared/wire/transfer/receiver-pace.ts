@@ -1,14 +1,14 @@
 /**
- * How many blocks a receiver requests concurrently and how long it waits for an answer, adapted to the link.
+ * Adapts to the link how many blocks a receiver requests concurrently, and how long it waits for an answer.
  * Pure: times come in as numbers.
  */
 import { maxWindow } from "../limits.js";
 
 export interface PaceOptions {
-  /** Blocks requested concurrently. */
+  /** The blocks requested concurrently. */
   readonly window: number;
   /**
-   * After this long without progress, or three times as long as blocks have been taking, everything
+   * The time without progress, or three times as long as blocks have been taking, after which everything
    * outstanding is requested again. Doubled each time, up to `maxTimeoutMs`.
    */
   readonly timeoutMs: number;
@@ -20,11 +20,11 @@ export class ReceiverPace {
   readonly #maxWindow: number;
   #window: number;
   #stalls = 0;
-  /** From when the timeout counts. */
+  /** The time from when the timeout counts. */
   #waitingSinceMs = 0;
   /** Time of the last progress, or of the first request after it. */
   #lastProgressMs = 0;
-  /** How long progress takes. */
+  /** The time that progress takes. */
   #progressTakesMs = 0;
 
   constructor(options: PaceOptions) {
@@ -37,7 +37,7 @@ export class ReceiverPace {
   get window(): number {
     return this.#window;
   }
-  /** When an answer counts as lost. */
+  /** The time when an answer counts as lost. */
   get timeoutAtMs(): number {
     const { timeoutMs, maxTimeoutMs } = this.#options;
     const waitMs = Math.max(timeoutMs, 3 * this.#progressTakesMs) * 2 ** this.#stalls;
@@ -57,7 +57,7 @@ export class ReceiverPace {
     this.#stalls = 0;
     if (this.#window < this.#maxWindow) this.#window++;
   }
-  /** No answer in time: halves the window. Returns the number of consecutive timeouts. */
+  /** Halves the window, because no answer came in time. Returns the number of consecutive timeouts. */
   timedOut(nowMs: number): number {
     this.#waitingSinceMs = nowMs;
     this.#window = Math.max(1, this.#window >> 1);

@@ -37,7 +37,7 @@ export interface ReceiverOptions extends ManifestBounds, Partial<PaceOptions> {
 }
 
 export type ReceiverEffect =
-  /** Send this message. */
+  /** The action to send this message. */
   | { readonly type: "request"; readonly message: BlockRequest }
   /** Write these verified bytes at `offset`, then call `written(index)`. */
   | { readonly type: "write"; readonly index: number; readonly offset: number; readonly bytes: Uint8Array }
@@ -45,12 +45,12 @@ export type ReceiverEffect =
   | { readonly type: "done"; readonly encodings: readonly Encoding[] }
   | { readonly type: "fail"; readonly error: StemmaError };
 
-/** What survives a restart of the receiver; only written blocks are in it. */
+/** The state that survives a restart of the receiver; only written blocks are in it. */
 export interface ReceiverState {
   readonly format: 1;
   readonly transfer: string;
   readonly shape: StreamShape;
-  /** Bitmaps in base64. */
+  /** The blocks' bitmap in base64. */
   readonly blocks: string;
   readonly parts: string;
   readonly encodings: readonly (readonly [part: number, encodings: readonly Encoding[]])[];
@@ -118,7 +118,7 @@ export class TransferReceiver {
     }
   }
 
-  /** What to save for a restart; undefined before the first manifest part. */
+  /** Returns what to save for a restart; undefined before the first manifest part. */
   state(): ReceiverState | undefined {
     if (this.#shape === undefined) return undefined;
     return {
@@ -166,7 +166,7 @@ export class TransferReceiver {
     if (freeSlots <= 0 || (this.#requested.count > 0 && freeSlots < window >> 2)) return 0;
     return this.#nextBlocks(freeSlots).length;
   }
-  /** When `tick` is due; undefined while nothing is outstanding. */
+  /** The time when `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
     return this.#ended !== undefined || this.#isIdle ? undefined : this.#pace.timeoutAtMs;
   }
@@ -297,7 +297,7 @@ export class TransferReceiver {
     return this.#written.firstMissing(first) >= first + count;
   }
 
-  /** Up to `count` blocks in order whose hash is known and that are neither requested nor being written. */
+  /** Returns up to `count` blocks in order whose hash is known and that are neither requested nor being written. */
   #nextBlocks(count: number): number[] {
     const blocks: number[] = [];
     const end = this.#written.size;

@@ -22,7 +22,7 @@ import { WindowBudget, type BudgetShare } from "./window-budget.js";
 const slowAfterMs = 1_000;
 const slowWindow = 2;
 
-/** What the slow transfers of one link have in flight together. */
+/** Returns the budget that the slow transfers of one link have in flight together. */
 export function slowLinkBudget(blockBytes: number): WindowBudget {
   return new WindowBudget(slowWindow * blockBytes);
 }
@@ -73,7 +73,7 @@ class Runner implements RunningReceiver {
   #heldSlots = 0;
   #isStopped = false;
   #isSlow = false;
-  /** From when the next block is awaited. */
+  /** The time from when the next block is awaited. */
   #awaitedSinceMs = 0;
   #cancelTimer: (() => void) | undefined;
   #timerAtMs: number | undefined;
@@ -139,7 +139,7 @@ class Runner implements RunningReceiver {
     if (hasBlock || this.machine.blocksAwaited === 0) this.#awaitedSinceMs = nowMs;
   }
 
-  /** What is in flight moves to the other budget. */
+  /** Moves what is in flight to the other budget. */
   #setSlow(isSlow: boolean): void {
     if (this.#isSlow === isSlow) return;
     this.#giveBack(this.machine.slotsHeld);
@@ -154,7 +154,7 @@ class Runner implements RunningReceiver {
     return this.#isSlow ? this.#slowShare : this.#fastShare;
   }
 
-  /** As many slots as are wanted and the budget allows. */
+  /** Takes as many slots as are wanted and the budget allows. */
   #takeSlots(): number {
     this.#giveBack(this.machine.slotsHeld);
     const { slotsWanted: wanted, slotBytes } = this.machine;

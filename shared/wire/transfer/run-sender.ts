@@ -69,7 +69,7 @@ class Runner implements RunningSender {
   #isStopped = false;
   /** Counts the times that the queue was emptied: what an earlier run still returns is ignored. */
   #generation = 0;
-  /** Of the block that is read and sent now. */
+  /** The release of the block that is read and sent now. */
   #release: Release | undefined;
 
   constructor(machine: TransferSender, reader: StreamReader, ports: SenderPorts) {
@@ -173,7 +173,7 @@ class Runner implements RunningSender {
     return hashes;
   }
 
-  /** Whether the block is kept. */
+  /** True if the block is kept. */
   #keep(index: number, block: Uint8Array): boolean {
     this.#takeKept(index);
     const blocks = this.#keptBlocks;

@@ -1,6 +1,7 @@
 /**
- * How many bytes all senders of a process have read and not passed to their links yet. A thousand slow links at once
- * would else hold a block each, and a block more that waits for the garbage collector. Who asked first is served first.
+ * Limits how many bytes all senders of a process have read and not passed to their links yet. A thousand slow
+ * links at once would else hold a block each, and a block more that waits for the garbage collector. Who
+ * asked first is served first.
  */
 import type { Clock } from "../../ports.js";
 

@@ -1,5 +1,5 @@
-// How large a difference to expect: sums of magnitudes by row, column and kernel element, and from what
-// the encoder made of them (quarter octaves) and the prediction's exponent, a context for every number.
+// Estimates how large a difference to expect, as a context for every number. It takes sums of magnitudes by row, column
+// and kernel element, what the encoder made of them (quarter octaves), and the prediction's exponent.
 
 @inline function magnitude(prediction: usize, child: usize, integers: bool): f32 {
   if (integers) {

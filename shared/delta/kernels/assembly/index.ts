@@ -1,6 +1,6 @@
-// What delta.wasm exports. All functions work on byte offsets into an imported memory, whose layout
-// shared/delta/kernel-memory.ts decides; the module has no data and no memory of its own. Every function
-// has a twin in ../plain-*.ts that leaves the same bytes.
+// Exports the functions of delta.wasm. All functions work on byte offsets into an imported memory, whose
+// layout shared/delta/kernel-memory.ts decides; the module has no data and no memory of its own. Every
+// function has a twin in ../plain-*.ts that leaves the same bytes.
 export { widen, narrow, predict } from "./lanes";
 export { magnitudes, contexts } from "./contexts";
 export { differenceSymbols, exponentSymbols } from "./symbols";

@@ -1,5 +1,5 @@
-// Numbers of any width as 32-bit lanes, and back: small integers extended, bfloat16 and float16 as the
-// float32 of equal value (payloads kept), so that one coder serves them all.
+// Widens numbers of any width to 32-bit lanes, and back, so that one coder serves them all. Small integers
+// are extended, bfloat16 and float16 become the float32 of equal value (payloads kept).
 
 @inline function halfToSingle(h: u32): u32 {
   const sign = (h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 0x3ff;

@@ -1,9 +1,9 @@
-// Matrix products for low-rank predictions, in a fixed order of float32 operations: every element of a result
-// is a sum in order of its index, so that blocking changes no bit. Matrices are row-major without gaps;
-// widths of the tall, thin ones are multiples of 8.
+// Multiplies matrices for low-rank predictions, in a fixed order of float32 operations. Every element of a
+// result is a sum in order of its index, so that blocking changes no bit. Matrices are row-major without
+// gaps; widths of the tall, thin ones are multiples of 8.
 
-// What the base misses, each number times its row's and its column's weight; 0 where that is not finite or
-// above 256: a number that is alone in a quiet row and a quiet column would hide all structure.
+// Computes what the base misses, each number times its row's and its column's weight; 0 where that is not
+// finite or above 256: a number that is alone in a quiet row and a quiet column would hide all structure.
 export function weightDifferences(base: usize, child: usize, rows: i32, columns: i32, rowWeights: usize, columnWeights: usize, out: usize): void {
   const whole = <usize>(columns & ~3) << 2, end = <usize>columns << 2, limit = f32x4.splat(256);
   let b = base, c = child, o = out;

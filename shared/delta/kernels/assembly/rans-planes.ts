@@ -1,5 +1,5 @@
-// What rans.ts decodes, for byte planes: several streams at a time, because one alone keeps the processor waiting
-// for its own state; and one of which nearly every symbol is the same.
+// Decodes byte planes as rans.ts does, several streams at a time. One alone keeps the processor waiting for
+// its own state; there is also one of which nearly every symbol is the same.
 import { states } from "./rans";
 
 // A refill without the branch that no processor could predict: all bits where the state is too small, else none.

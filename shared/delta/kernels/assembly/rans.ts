@@ -1,5 +1,5 @@
-// Range asymmetric numeral systems (Duda 2013), for symbols worth less than a bit: two alternating states,
-// 11-bit frequencies, states of 2^15 … 2^31 refilled by 16 bits.
+// Codes with range asymmetric numeral systems (Duda 2013), for symbols worth less than a bit. It has two
+// alternating states, 11-bit frequencies, states of 2^15 … 2^31 refilled by 16 bits.
 export const states: u32 = 1 << 15;
 
 // Backwards from `end` towards `start`; returns where the stream begins, or 0 where it would not fit.

@@ -1,6 +1,6 @@
 // Sums and tables of contexts, of 64 symbols each.
 
-// How many numbers fell into each of 64 contexts.
+// Counts the numbers that fell into each of 64 contexts.
 export function rowTotals(histogram: usize, out: usize): void {
   for (let context: usize = 0; context < 64; context++) {
     const row = histogram + (context << 8);

@@ -4,7 +4,7 @@
 // high: for differences the bits above the extra ones, for mantissas how far the exponent is below emax.
 import { ordered, unordered } from "./order";
 
-// What is to be added to the prediction's rank.
+// Returns the difference to add to the prediction's rank.
 @inline function difference(entry: u32, extra: u32, width: u32, shift: i32): u32 {
   const sign = 0 - (extra & 1), m = ((((entry >> 16) & 255) << width) | extra) >> 1;
   return ((m ^ sign) - sign) << shift;

@@ -5,8 +5,8 @@
 import { addColumns, addRow, blockRows } from "./columns";
 
 /**
- * Of blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) their means, blocks[b][C..2C) their sums of
- * squared distances from these.
+ * Computes for blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) their means, blocks[b][C..2C)
+ * their sums of squared distances from these.
  */
 export function batchNormBlocks(x: usize, blocks: usize, first: i32, last: i32, rows: i32, C: i32): void {
   const step = <usize>C << 2, block = blockRows(C);
@@ -94,8 +94,8 @@ function applyRows(x: usize, mean: usize, factor: usize, beta: usize, y: usize, 
 }
 
 /**
- * Of blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) = Σ g, blocks[b][C..2C) = Σ g·(x − mean), g = dy
- * under the activation's mask.
+ * Computes for blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) = Σ g, blocks[b][C..2C) = Σ g·(x
+ * − mean), g = dy under the activation's mask.
  */
 export function batchNormBlockSums(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, blocks: usize, first: i32, last: i32, rows: i32, C: i32, activation: i32): void {
   const step = <usize>C << 2, block = blockRows(C);

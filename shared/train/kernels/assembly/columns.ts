@@ -5,7 +5,7 @@
 @inline
 export function blockRows(C: i32): i32 { return max(4, (32768 / C) & ~3); }
 
-/** As blockRows, for callers outside. */
+/** Returns the rows of a block as blockRows, for callers outside. */
 export function rowsPerBlock(C: i32): i32 { return blockRows(C); }
 
 /** sum[c] += Σ over `rows` rows of x. */
@@ -34,7 +34,7 @@ export function addColumns(x: usize, rows: i32, C: i32, sum: usize): void {
   }
 }
 
-/** to[c] += from[c]. */
+/** Adds a row: to[c] += from[c]. */
 @inline
 export function addRow(from: usize, to: usize, count: i32): void {
   let c = 0, s = from, d = to;

@@ -105,7 +105,7 @@ export function convolutionFilterGradient(
 }
 
 /**
- * What output positions [first, first + count) of dy [N·OH·OW, O] add to the input's gradient dx [N, H, W, C];
+ * Adds what output positions [first, first + count) of dy [N·OH·OW, O] give to the input's gradient dx [N, H, W, C];
  * `panels` as packPanels writes the transposed filter [O, FH·FW·C]. `scratch` holds BLOCK·FH·FW·C floats.
  */
 export function convolutionInputGradient(

@@ -52,7 +52,7 @@ function filterRow(x: usize, dy: usize, w: usize, count: i32, xStep: usize, ySte
   }
 }
 
-/** As filterRow for M > 1: w[c·M + m] += Σ x[c]·dy[c·M + m]. */
+/** Adds as filterRow for M > 1: w[c·M + m] += Σ x[c]·dy[c·M + m]. */
 function filterRowMultiplied(x: usize, dy: usize, w: usize, count: i32, xStep: usize, C: i32, M: i32): void {
   const yStep = <usize>(C * M) << 2;
   for (let c = 0; c < C; c++) for (let m = 0; m < M; m++) {

@@ -152,8 +152,8 @@ export function matMulRows(a: usize, lda: i32, panels: usize, c: usize, ldc: i32
 }
 
 /**
- * As matMulRows, but reads a row-major B in place. Computes the columns up to a multiple of eight; the caller
- * computes the remaining ones. Faster where A has too few rows for packing to pay.
+ * Multiplies as matMulRows, but reads a row-major B in place. Computes the columns up to a multiple of eight;
+ * the caller computes the remaining ones. Faster where A has too few rows for packing to pay.
  */
 export function matMulInPlace(a: usize, lda: i32, b: usize, ldb: i32, c: usize, ldc: i32, M: i32, N: i32, K: i32): void {
   const rowStep = <usize>lda << 2, cStep = <usize>ldc << 2, bStep = <usize>ldb << 2;

@@ -1,4 +1,4 @@
-// Convolutions for evaluation, into which the batch normalisation that follows is folded: the filter is scaled
+// Convolves for evaluation, with the batch normalisation that follows folded in. The filter is scaled
 // beforehand, and a shift and a clip follow each tile of the result while it is in the cache.
 import { convolveRows } from "./convolution";
 import { depthwise } from "./depthwise";
@@ -30,7 +30,7 @@ function shiftRows(y: usize, shift: usize, rows: i32, C: i32, low: f32, high: f3
   }
 }
 
-/** As matMulRows with rows of `N` floats, then shifted and clipped. */
+/** Multiplies as matMulRows with rows of `N` floats, then shifts and clips. */
 export function matMulRowsShifted(a: usize, lda: i32, panels: usize, c: usize, M: i32, N: i32, K: i32, shift: usize, low: f32, high: f32): void {
   for (let m = 0; m < M; m += ROWS) {
     const rows = min(ROWS, M - m), out = c + (<usize>m * <usize>N << 2);
@@ -39,7 +39,7 @@ export function matMulRowsShifted(a: usize, lda: i32, panels: usize, c: usize, M
   }
 }
 
-/** As convolveRows, then shifted and clipped. */
+/** Convolves as convolveRows, then shifts and clips. */
 export function convolveRowsShifted(
   scratch: usize, x: usize, panels: usize, y: usize, first: i32, count: i32, shift: usize, low: f32, high: f32, O: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -51,7 +51,7 @@ export function convolveRowsShifted(
   }
 }
 
-/** As depthwise, then shifted and clipped, row by row. */
+/** Convolves as depthwise, then shifts and clips, row by row. */
 export function depthwiseShifted(
   taps: usize, x: usize, y: usize, w: usize, shift: usize, low: f32, high: f32, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {

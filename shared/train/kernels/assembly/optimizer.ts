@@ -66,7 +66,7 @@ export function rmsPropStep(w: usize, g: usize, s: usize, m: usize, w2: usize, s
   }
 }
 
-/** As rmsPropStep, centred: a' = a·decay + g·(1 − decay); the root is of (s' − a'²) + ε */
+/** Steps as rmsPropStep, centred: a' = a·decay + g·(1 − decay); the root is of (s' − a'²) + ε */
 export function rmsPropCentredStep(w: usize, g: usize, s: usize, m: usize, a: usize, w2: usize, s2: usize, m2: usize, a2: usize, count: i32, rate: f32, decay: f32, rest: f32, momentum: f32, epsilon: f32): void {
   const r = f32x4.splat(rate), d = f32x4.splat(decay), o = f32x4.splat(rest), mo = f32x4.splat(momentum), e = f32x4.splat(epsilon);
   for (let i = 0; i < count; i += 4) {

@@ -1,6 +1,6 @@
-// Gradient of resizing an image (NHWC, float32), nearest neighbour and bilinear: each output pixel
-// adds its gradient to the input pixels it was read from, in the order of output pixels. Tables list those: one
-// entry per row and per column of the output, with two source indices (int32) and the weight of the second.
+// Computes the gradient of resizing an image (NHWC, float32), nearest neighbour and bilinear. Each output pixel adds
+// its gradient to the input pixels it was read from, in the order of output pixels. Tables list those: one entry per
+// row and per column of the output, with two source indices (int32) and the weight of the second.
 import { addRow } from "./columns";
 
 /** tables: OH entries of rows, then OW of columns, each [first i32, second i32, weight f32]. */
