@@ -111,7 +111,11 @@ async function jobOf(
   { line, invocation, job, trainer, base }: ExternalTraining,
 ): Promise<ExternalJob> {
   const baseBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
-  const { allowed, left, reason } = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
+  const {
+    allowed,
+    remainingBytes: left,
+    reason,
+  } = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
   if (!allowed)
     throw new StemmaError(
       "DISK_BUDGET_EXHAUSTED",

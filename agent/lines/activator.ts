@@ -122,21 +122,21 @@ export class Activator {
    * line stays, and the base of a training that has not ended.
    */
   sweep(inUse: ReadonlySet<Hash>): Promise<readonly string[]> {
-    return this.#queue.run(() => this.options.current.sweep(this.#kept(inUse)));
+    return this.#queue.run(() => this.options.current.sweep(this.#keptVersions(inUse)));
   }
 
   /** Removes the installed files of a version at once, where they are not in use. */
   discard(versionId: Hash, inUse: ReadonlySet<Hash>): Promise<void> {
     return this.#queue.run(async () => {
       const { current, outbox } = this.options;
-      if (this.#kept(inUse).has(versionId)) return;
+      if (this.#keptVersions(inUse).has(versionId)) return;
       for (const line of outbox.state.lines.keys()) if ((await current.active(line)) === versionId) return;
       await current.discard(versionId);
     });
   }
 
   /** Installed versions that stay: those in use, what lines run and ran last, and bases of trainings. */
-  #kept(inUse: ReadonlySet<Hash>): ReadonlySet<Hash> {
+  #keptVersions(inUse: ReadonlySet<Hash>): ReadonlySet<Hash> {
     const keep = new Set<Hash>(inUse);
     for (const line of this.options.outbox.state.lines.values())
       for (const versionId of [

@@ -54,7 +54,7 @@ export interface OwnRecipesStatus {
 }
 
 export class OwnRecipes {
-  readonly #held = new Map<string, HeldRecipe>();
+  readonly #recipes = new Map<string, HeldRecipe>();
   readonly #collector = new RecipeCollector();
   /** Commands are answered one after the other. */
   readonly #queue = new SerialQueue();
@@ -74,7 +74,7 @@ export class OwnRecipes {
     for (const name of own.names)
       try {
         const held = await readHeldRecipe(files, own.folder, name);
-        if (held !== undefined) own.#held.set(name, held);
+        if (held !== undefined) own.#recipes.set(name, held);
       } catch (error) {
         if (!isStemmaError(error)) throw error;
         log.warn("recipe-damaged", { recipe: name, text: error.message });
@@ -85,7 +85,7 @@ export class OwnRecipes {
   /** The answer to the command `recipes`. */
   async named(): Promise<NamedRecipes> {
     return {
-      recipes: [...this.names].map((name) => ({ name, recipe: this.#held.get(name)?.recipe ?? null })),
+      recipes: [...this.names].map((name) => ({ name, recipe: this.#recipes.get(name)?.recipe ?? null })),
       confinement: this.names.size === 0 ? "not needed" : await this.#confinement(),
     };
   }
@@ -113,7 +113,7 @@ export class OwnRecipes {
       );
     const { files, releases, log } = this.options;
     if (command.recipe === null) {
-      if (this.#held.delete(name)) await removeHeldRecipe(files, this.folder, name);
+      if (this.#recipes.delete(name)) await removeHeldRecipe(files, this.folder, name);
       log.warn("recipe-taken-back", {
         recipe: name,
         text: `the server takes the recipe ${name} back: ${command.because || "no reason given"}`,
@@ -127,7 +127,7 @@ export class OwnRecipes {
     if (bundle === undefined) return;
     const held = { name, version, recipe, bundle };
     await writeHeldRecipe(files, this.folder, held);
-    this.#held.set(name, held);
+    this.#recipes.set(name, held);
     log.info("recipe-received", {
       recipe,
       text: `the server brought the recipe ${name} ${version} (${recipe.slice(0, 12)})`,
@@ -141,7 +141,7 @@ export class OwnRecipes {
    * @throws RECIPE_NOT_APPROVED, RELEASE_REQUIRED and the other errors of `requireRecipe`
    */
   async require(name: string, expected?: Hash): Promise<HeldRecipe> {
-    const held = this.#held.get(name);
+    const held = this.#recipes.get(name);
     if (held === undefined)
       throw new StemmaError(
         "RECIPE_NOT_APPROVED",
@@ -187,7 +187,7 @@ export class OwnRecipes {
     if (this.names.size === 0) return null;
     const recipes: RecipeStatus[] = [];
     for (const name of this.names) {
-      const held = this.#held.get(name);
+      const held = this.#recipes.get(name);
       const refused = held === undefined ? undefined : await this.whyNot(name);
       recipes.push({
         name,

@@ -20,7 +20,7 @@ export interface DiskUse {
 export interface DiskVerdict {
   readonly allowed: boolean;
   /** Bytes that would be left for this purpose after the need is met; negative when short. */
-  readonly left: number;
+  readonly remainingBytes: number;
   readonly reason: string;
 }
 
@@ -57,14 +57,14 @@ export function judgeDisk(
   const byBudget = disk.budgetBytes - usedBytes(use) - reserved - needBytes;
   const byDisk = use.free - reserved - needBytes;
   const left = Math.min(byBudget, byDisk);
-  if (left >= 0) return { allowed: true, left, reason: "enough space" };
+  if (left >= 0) return { allowed: true, remainingBytes: left, reason: "enough space" };
   const limit =
     byBudget <= byDisk
       ? `the profile's budget of ${disk.budgetBytes} bytes, of which ${usedBytes(use)} are used`
       : `the disk, which has ${use.free} bytes free`;
   return {
     allowed: false,
-    left,
+    remainingBytes: left,
     reason: `${needBytes} bytes are needed and ${-left} are missing within ${limit} (${reserved} are reserved)`,
   };
 }

@@ -64,7 +64,7 @@ export class SimulatedDevice {
   readonly #files: Files;
   readonly #cancels = new Set<() => void>();
   /** Versions that are complete on the device. */
-  readonly #held = new Set<Hash>();
+  readonly #completeVersions = new Set<Hash>();
   #agent: Agent | undefined;
   #isStopped = false;
 
@@ -124,7 +124,7 @@ export class SimulatedDevice {
         evaluate: (line, request) =>
           new Promise((resolve) => {
             const asked = askedVersions(request, this.runs);
-            const has = (versionId: Hash): boolean => this.#held.has(versionId);
+            const has = (versionId: Hash): boolean => this.#completeVersions.has(versionId);
             resolve(simulatedEvaluation(line, asked, { answers, draw: this.#draw, has }));
           }),
       },
@@ -177,7 +177,7 @@ export class SimulatedDevice {
       );
       if (saved === undefined) return;
       if (!this.saves.has(saved.versionId)) this.saves.set(saved.versionId, "pending");
-      this.#held.add(saved.versionId);
+      this.#completeVersions.add(saved.versionId);
       this.savesToCome--;
     } catch (error) {
       const isPassing =
@@ -209,7 +209,7 @@ export class SimulatedDevice {
       if (version === undefined) return;
       const standing = standings[event];
       if (standing !== undefined) this.saves.set(version, standing);
-      if (event === "fetched" || event === "activated") this.#held.add(version);
+      if (event === "fetched" || event === "activated") this.#completeVersions.add(version);
       if (event === "activated") this.runs = version;
     };
     const warn = (event: string, fields: LogFields = {}): void => {

@@ -198,7 +198,12 @@ export class TrainingRuns {
       const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders);
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
       // The space that the trained model needs is kept free; the state of the training may use the rest.
-      const { left } = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * tensorBytes);
+      const { remainingBytes: left } = judgeDisk(
+        profile.disk,
+        await this.options.diskUse(),
+        "train",
+        2 * tensorBytes,
+      );
       const outcome = await this.options.train(job, {
         workFolder,
         signal: this.#abort.signal,

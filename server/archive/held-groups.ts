@@ -8,7 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { findHeldTensors, storedBytesOf } from "./held-tensors.js";
 
 export interface HeldGroup {
-  readonly held: ReadonlySet<Hash>;
+  readonly tensors: ReadonlySet<Hash>;
   /** The memory that the held tensors take, in bytes. */
   readonly bytes: number;
   /** The kept tensors that are encoded against one of them. */
@@ -39,12 +39,12 @@ export function findHeldGroups(
     for (const other of together) parents.set(rootOf(other), root);
     if (!held.has(id)) dependants.set(id, references);
   }
-  const groups = new Map<Hash, { held: Set<Hash>; bytes: number; dependants: Hash[] }>();
+  const groups = new Map<Hash, { tensors: Set<Hash>; bytes: number; dependants: Hash[] }>();
   for (const id of held) {
     const root = rootOf(id);
-    const group = groups.get(root) ?? { held: new Set(), bytes: 0, dependants: [] };
+    const group = groups.get(root) ?? { tensors: new Set(), bytes: 0, dependants: [] };
     groups.set(root, group);
-    group.held.add(id);
+    group.tensors.add(id);
     group.bytes += storedBytesOf(objects, id);
   }
   for (const [id, [first]] of dependants) groups.get(rootOf(first as Hash))?.dependants.push(id);

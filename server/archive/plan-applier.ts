@@ -106,7 +106,7 @@ export class PlanApplier {
   async #findReleasing(items: readonly ApplyItem[]): Promise<ReadonlySet<ApplyItem>> {
     const releasing = new Set<ApplyItem>();
     const byId = new Map(items.map((item) => [item.id, item]));
-    for (const { held, bytes, dependants } of this.heldGroups ?? []) {
+    for (const { tensors: held, bytes, dependants } of this.heldGroups ?? []) {
       const group = dependants.map((id) => byId.get(id));
       const rewritten = group.filter(
         (item) => item !== undefined && !listReferences(item).some((reference) => held.has(reference)),

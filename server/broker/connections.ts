@@ -83,7 +83,7 @@ export class Connections {
     this.#arrivals.set(peer, arrival);
     this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
     socket.once("close", () => {
-      this.#left(peer, arrival);
+      this.#remove(peer, arrival);
     });
     return true;
   }
@@ -101,7 +101,7 @@ export class Connections {
     return undefined;
   }
 
-  #left(peer: string, arrival: Arrival): void {
+  #remove(peer: string, arrival: Arrival): void {
     this.#unknown.remove(arrival);
     if (this.#arrivals.get(peer) === arrival) this.#arrivals.delete(peer);
     const left = (this.#perAddress.get(arrival.address) ?? 1) - 1;

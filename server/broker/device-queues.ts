@@ -56,7 +56,7 @@ export class DeviceQueues {
       } catch (error) {
         message.onError(error);
       } finally {
-        this.#left(key, queue, bytes);
+        this.#release(key, queue, bytes);
       }
     });
     const onReady = (): void => {
@@ -66,7 +66,7 @@ export class DeviceQueues {
     else queue.waiting.push(onReady);
   }
 
-  #left(key: string, queue: Queue, bytes: number): void {
+  #release(key: string, queue: Queue, bytes: number): void {
     queue.bytes -= bytes;
     queue.messages--;
     this.#bytes -= bytes;

@@ -11,7 +11,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 const maxGenerations = 64;
 
 /** The data pipeline that a record states. */
-interface Told {
+interface RecordedStatement {
   readonly pipeline: RecordedPipeline | undefined;
   /** The version whose pipeline it has; undefined: its own. */
   readonly sameAs: Hash | undefined;
@@ -21,7 +21,7 @@ interface Told {
  * The statements by provenance and openings, from which they follow: a rollout offers one version to
  * thousands of devices, and a record may be a megabyte long.
  */
-const toldBy = new Map<string, Told>();
+const toldBy = new Map<string, RecordedStatement>();
 const maxKept = 16;
 
 /** Reads a version's pipeline; undefined where none is described, or the description was redacted or cannot be read. */
@@ -42,7 +42,7 @@ export async function pipelineOfVersion(
 async function toldOf(
   repository: ProvenanceStore,
   { scheme, bases, objects }: SaveRecord,
-): Promise<Told | undefined> {
+): Promise<RecordedStatement | undefined> {
   // A reduced model takes the inputs of the exact one.
   if (scheme !== undefined) return { pipeline: undefined, sameAs: bases[0] };
   const { provenance, openings } = objects;
@@ -61,7 +61,7 @@ async function toldOf(
 async function readTold(
   repository: ProvenanceStore,
   objects: SaveRecord["objects"],
-): Promise<Told | undefined> {
+): Promise<RecordedStatement | undefined> {
   try {
     const opened = await readOpenedProvenance(repository, objects);
     if (opened === undefined) return undefined;

@@ -8,7 +8,7 @@ const maxAddresses = 10_000;
 
 interface Share {
   /** Requests that it may make at once. */
-  readonly left: number;
+  readonly requests: number;
   readonly atMs: number;
 }
 
@@ -28,9 +28,9 @@ export class RequestQuota {
     const left =
       share === undefined
         ? this.perMinute
-        : Math.min(this.perMinute, share.left + (nowMs - share.atMs) * perMs);
+        : Math.min(this.perMinute, share.requests + (nowMs - share.atMs) * perMs);
     this.#shares.delete(address);
-    this.#shares.set(address, { left: left < 1 ? left : left - 1, atMs: nowMs });
+    this.#shares.set(address, { requests: left < 1 ? left : left - 1, atMs: nowMs });
     if (this.#shares.size > maxAddresses)
       for (const oldest of this.#shares.keys()) {
         this.#shares.delete(oldest);

@@ -19,25 +19,25 @@ import type { UploadTransfer } from "./upload-transfer.js";
 export class AnnouncedObjects {
   readonly #accepted: Pick<Accepted, "record">;
   readonly #limits: Pick<IngestLimits, "maxTensors">;
-  readonly #held: Map<Hash, HeldObject>;
+  readonly #objects: Map<Hash, HeldObject>;
   #trees: readonly LeafTable[] | undefined;
 
   constructor(accepted: Pick<Accepted, "record" | "objects">, limits: Pick<IngestLimits, "maxTensors">) {
     this.#accepted = accepted;
     this.#limits = limits;
-    this.#held = new Map(accepted.objects);
+    this.#objects = new Map(accepted.objects);
   }
 
   has(id: Hash): boolean {
-    return this.#held.has(id);
+    return this.#objects.has(id);
   }
   /** Returns an object's bytes; undefined where it is not held. */
   bytes(id: Hash | undefined): Uint8Array | undefined {
-    return id === undefined ? undefined : this.#held.get(id)?.bytes;
+    return id === undefined ? undefined : this.#objects.get(id)?.bytes;
   }
   /** Returns the objects that are not in the store as far as the device may know. */
   values(): Iterable<HeldObject> {
-    return this.#held.values();
+    return this.#objects.values();
   }
 
   /**
@@ -61,7 +61,7 @@ export class AnnouncedObjects {
       leafCount += known?.length ?? 0;
       this.#requireFewLeaves(leafCount);
       if (known !== undefined) continue;
-      const held = this.#held.get(tree)?.bytes;
+      const held = this.#objects.get(tree)?.bytes;
       if (held === undefined && !mayRead(tree)) return undefined;
       const bytes = held ?? (await store.read("tree", tree));
       this.#requireFewLeaves(leafCount + declaredLeaves(bytes));
@@ -95,7 +95,7 @@ export class AnnouncedObjects {
     };
     for await (const object of objectsOfStream(refs, noTensor, transfer.readRange())) {
       if (object.kind === "object" && object.ref.kind !== "tensor")
-        this.#held.set(object.ref.id, { kind: object.ref.kind, bytes: object.bytes });
+        this.#objects.set(object.ref.id, { kind: object.ref.kind, bytes: object.bytes });
     }
   }
 }

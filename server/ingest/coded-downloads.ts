@@ -150,7 +150,7 @@ export class CodedDownloads {
   }
   /** Removes streams that nobody uses until there is room, if that gives it. */
   async #makeRoom(bytes: number): Promise<void> {
-    for (const kept of this.#kept()) {
+    for (const kept of this.#unusedStreams()) {
       if (this.#hasRoom(bytes)) return;
       await this.#remove(kept);
     }
@@ -203,7 +203,7 @@ export class CodedDownloads {
   }
 
   /** Streams that nobody uses, the one that was used least recently first. */
-  #kept(): readonly SharedStream[] {
+  #unusedStreams(): readonly SharedStream[] {
     return [...this.#coded.values()]
       .filter(({ users }) => users === 0)
       .sort((one, other) => one.usedMs - other.usedMs);
@@ -228,7 +228,7 @@ export class CodedDownloads {
   async #sweep(): Promise<void> {
     const { clock, repository, log } = this.parts;
     const sinceMs = clock.monotonic() - keptMs;
-    const kept = this.#kept();
+    const kept = this.#unusedStreams();
     const tooMany = kept.length - maxKept;
     try {
       for (const [index, coded] of kept.entries()) {
@@ -248,7 +248,7 @@ export class CodedDownloads {
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
     // Read again: the trees of all that waits to be coded would take memory.
-    const held = await heldVersions(repository, against.held);
+    const held = await heldVersions(repository, against.references);
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
     const coder = openTensorCoder(maxBytes);
     try {
@@ -298,7 +298,7 @@ export class CodedDownloads {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#queue.idle();
-    for (const coded of this.#kept()) await this.#remove(coded);
+    for (const coded of this.#unusedStreams()) await this.#remove(coded);
     this.#cancelSweep?.();
   }
 }

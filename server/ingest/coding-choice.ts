@@ -10,7 +10,7 @@ export interface CodingChoice {
   /** Versions whose tensors take the place of the model's, as its bases do. */
   readonly bases: readonly Hash[];
   /** The held versions, and what each was trained from where the device has that too. */
-  readonly held: readonly Hash[];
+  readonly references: readonly Hash[];
 }
 
 /**
@@ -35,6 +35,6 @@ export function chooseCoding(
   const before = held.filter(({ versionId }) => chosen.has(versionId)).flatMap((version) => version.bases);
   return {
     bases: [...chosen],
-    held: ids.filter((id) => chosen.has(id) || before.includes(id)),
+    references: ids.filter((id) => chosen.has(id) || before.includes(id)),
   };
 }

@@ -26,7 +26,7 @@ const maxRemembered = 4096;
 /** The blocks of one stream that were sent, over all connections in which it was requested. */
 export class SentStream {
   #blocks: Uint8Array | undefined;
-  #left = Number.POSITIVE_INFINITY;
+  #missingBlocks = Number.POSITIVE_INFINITY;
   /** Bytes of all blocks that were sent, also of those that were sent again. */
   bytes = 0;
   /** Milliseconds in which it was being sent, over all connections. */
@@ -34,17 +34,17 @@ export class SentStream {
 
   /** Every block was sent at least once. */
   get isComplete(): boolean {
-    return this.#left === 0;
+    return this.#missingBlocks === 0;
   }
   sent(message: ManifestPart | Block | BlockRequest | TransferDone): void {
     if (message.type === "manifest" && this.#blocks === undefined) {
-      this.#left = Math.ceil(message.byteLength / message.blockBytes);
-      this.#blocks = new Uint8Array(this.#left);
+      this.#missingBlocks = Math.ceil(message.byteLength / message.blockBytes);
+      this.#blocks = new Uint8Array(this.#missingBlocks);
     }
     if (message.type === "block") this.bytes += message.data.length;
     if (message.type !== "block" || this.#blocks?.[message.index] !== 0) return;
     this.#blocks[message.index] = 1;
-    this.#left--;
+    this.#missingBlocks--;
   }
 }
 

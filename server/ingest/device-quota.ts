@@ -11,7 +11,7 @@ const hourMs = 3_600_000;
 
 interface Allowance {
   /** Below zero after facts that could not be refused any more. */
-  left: number;
+  actions: number;
   atMs: number;
   isReported: boolean;
 }
@@ -34,8 +34,8 @@ export class DeviceQuota {
   /** Milliseconds until the device may go on; 0: now. */
   waitMs(device: string): number {
     const allowance = this.#refilled(device);
-    if (allowance.left >= 1) return 0;
-    const waitMs = Math.ceil(((1 - allowance.left) * hourMs) / this.parts.perHour);
+    if (allowance.actions >= 1) return 0;
+    const waitMs = Math.ceil(((1 - allowance.actions) * hourMs) / this.parts.perHour);
     if (!allowance.isReported) {
       allowance.isReported = true;
       this.parts.onExceeded(device, waitMs);
@@ -45,7 +45,7 @@ export class DeviceQuota {
 
   /** The device took one. */
   charge(device: string): void {
-    this.#refilled(device).left--;
+    this.#refilled(device).actions--;
   }
 
   #refilled(device: string): Allowance {
@@ -53,13 +53,13 @@ export class DeviceQuota {
     const nowMs = clock.monotonic();
     let allowance = this.#allowances.get(device);
     if (allowance === undefined) {
-      allowance = { left: atOnce, atMs: nowMs, isReported: false };
+      allowance = { actions: atOnce, atMs: nowMs, isReported: false };
       this.#allowances.set(device, allowance);
     }
-    const refilled = allowance.left + ((nowMs - allowance.atMs) * perHour) / hourMs;
-    allowance.left = Math.min(atOnce, refilled);
+    const refilled = allowance.actions + ((nowMs - allowance.atMs) * perHour) / hourMs;
+    allowance.actions = Math.min(atOnce, refilled);
     allowance.atMs = nowMs;
-    if (allowance.left === atOnce) allowance.isReported = false;
+    if (allowance.actions === atOnce) allowance.isReported = false;
     return allowance;
   }
 }

@@ -45,7 +45,7 @@ export interface Proven {
   /** Objects and tensors that the device provably had; the store may lack some of them. */
   readonly objects: ReadonlySet<Hash>;
   /** The version's bases, then the bases of those, as far as the device had them and they are complete here. */
-  readonly held: readonly HeldVersion[];
+  readonly versions: readonly HeldVersion[];
   /** The optimizer's state of the first base, if the device sent it and it is complete here. */
   readonly optimizer: HeldVersion | undefined;
 }
@@ -91,7 +91,11 @@ export async function provenBy(
   await look([announced.successorOf, predecessor, repository.assignment(device, line)], false);
   const [base] = held;
   const hasSent = base !== undefined && repository.hasSent(device, base.versionId);
-  return { objects, held, optimizer: hasSent ? await heldOptimizer(repository, base.versionId) : undefined };
+  return {
+    objects,
+    versions: held,
+    optimizer: hasSent ? await heldOptimizer(repository, base.versionId) : undefined,
+  };
 }
 
 /**

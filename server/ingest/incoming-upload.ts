@@ -43,7 +43,7 @@ export class IncomingUpload {
   readonly #objects: AnnouncedObjects;
   readonly #predecessor: Hash | undefined;
   /** The versions and objects that the device provably had when the upload began. */
-  #proven: Proven = { objects: new Set(), held: [], optimizer: undefined };
+  #proven: Proven = { objects: new Set(), versions: [], optimizer: undefined };
   #lease: Lease | undefined;
   #transfer: UploadTransfer | undefined;
   #interrupt: (() => void) | undefined;
@@ -274,16 +274,17 @@ export class IncomingUpload {
           });
     if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes))
       this.wireBytes += resumed.saved.wireBytes;
-    const { held, optimizer } = resumed ?? this.#heldFor(reason);
-    if (held !== undefined) this.#renewLease(trees, optimizer === undefined ? held : [...held, optimizer]);
+    const { references, optimizer } = resumed ?? this.#referencesFor(reason);
+    if (references !== undefined)
+      this.#renewLease(trees, optimizer === undefined ? references : [...references, optimizer]);
     const request: TransferRequest = {
       id: resumed?.saved.transfer ?? Buffer.from(random.bytes(16)).toString("hex"),
       reason,
       objects: resumed?.saved.objects ?? missing,
       indices: resumed?.indices ?? missingIndices,
-      held,
+      references,
       optimizer,
-      ownReferences: held !== undefined && this.accepted.record.uses?.checkpoints !== undefined,
+      ownReferences: references !== undefined && this.accepted.record.uses?.checkpoints !== undefined,
     };
     this.parts.onWanted({
       reason,
@@ -309,12 +310,13 @@ export class IncomingUpload {
     return transfer;
   }
 
-  /** Returns what a new transfer may be coded against; without `held`: raw only. */
-  #heldFor(reason: TransferRequest["reason"]): Pick<TransferRequest, "held" | "optimizer"> {
-    if (reason !== "tensors" || !this.parts.limits.coding) return { held: undefined, optimizer: undefined };
-    const { held, optimizer } = this.#proven;
+  /** Returns what a new transfer may be coded against; without `references`: raw only. */
+  #referencesFor(reason: TransferRequest["reason"]): Pick<TransferRequest, "references" | "optimizer"> {
+    if (reason !== "tensors" || !this.parts.limits.coding)
+      return { references: undefined, optimizer: undefined };
+    const { versions: references, optimizer } = this.#proven;
     const hasOptimizer = this.accepted.record.uses?.optimizer !== undefined;
-    return { held, optimizer: hasOptimizer ? optimizer : undefined };
+    return { references, optimizer: hasOptimizer ? optimizer : undefined };
   }
 
   #onWritten(progress: TransferProgress): void {

@@ -33,7 +33,7 @@ export interface ResumedTransfer {
   readonly spool: Spool;
   readonly saved: SavedTransfer;
   readonly indices: readonly number[];
-  readonly held: readonly HeldVersion[] | undefined;
+  readonly references: readonly HeldVersion[] | undefined;
   readonly optimizer: HeldVersion | undefined;
 }
 
@@ -70,7 +70,7 @@ export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTra
         spool,
         saved,
         indices: indicesOf(options.versionId, saved.objects, options.leaves),
-        held: await heldReferences(options.repository, saved.references),
+        references: await heldReferences(options.repository, saved.references),
         optimizer: await optimizerReference(options.repository, saved.optimizerReference),
       };
   } catch {

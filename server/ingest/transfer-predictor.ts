@@ -92,7 +92,7 @@ export class TransferPredictor {
 
   #isCoded({ link, rawBytes, tensors, against }: Wanted): boolean {
     if (!this.parts.coding || rawBytes === 0) return false;
-    return decideDownloadCoding(link, rawBytes, tensors.length, against.held.length > 0).coded;
+    return decideDownloadCoding(link, rawBytes, tensors.length, against.references.length > 0).coded;
   }
 
   async #bytesOf(summary: VersionSummary, wanted: Wanted): Promise<number> {

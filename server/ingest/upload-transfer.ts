@@ -128,7 +128,7 @@ export class UploadTransfer {
 
   #startReceiver(saved: SavedTransfer | undefined): RunningReceiver {
     const { limits, clock, budget, slowBudget, sender, device } = this.parts;
-    const { id, reason, objects, held, optimizer, ownReferences } = this.request;
+    const { id, reason, objects, references: held, optimizer, ownReferences } = this.request;
     const own = ownReferences
       ? new Map(tensorRefsOf(objects).map((tensor, index) => [tensor.id, index]))
       : undefined;
@@ -218,7 +218,7 @@ export class UploadTransfer {
   }
 
   #saveState(): Promise<void> {
-    const { id, reason, objects, held, optimizer } = this.request;
+    const { id, reason, objects, references: held, optimizer } = this.request;
     const receiver = this.receiver.machine.state();
     const spool = this.#spool;
     if (receiver === undefined || spool === undefined || reason === "objects") return this.#stateSaves.idle();

@@ -16,7 +16,7 @@ export interface TransferRequest {
   /** Positions of the tensors among the leaves of all trees of the version; empty for small objects. */
   readonly indices: readonly number[];
   /** Versions that the stream may be coded against; undefined: raw only. */
-  readonly held: readonly HeldVersion[] | undefined;
+  readonly references: readonly HeldVersion[] | undefined;
   /** The optimizer's state that the version's own may be coded against, as the leaves of its version. */
   readonly optimizer: HeldVersion | undefined;
   /** True if it may also be coded against tensors that come before in the stream: checkpoints are. */
@@ -36,7 +36,7 @@ export interface WantOptions {
 /** The want for a transfer, in as many parts as its list of tensors needs. */
 export function wantMessages(
   versionId: Hash,
-  { id, reason, objects, indices, held, optimizer, ownReferences }: TransferRequest,
+  { id, reason, objects, indices, references: held, optimizer, ownReferences }: TransferRequest,
   { blockBytes, streamBytes }: WantOptions,
 ): readonly Want[] {
   const common = {

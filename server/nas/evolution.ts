@@ -30,7 +30,7 @@ export interface Population {
   /** The oldest first. */
   readonly members: readonly Trained[];
   /** Numbers of the candidates that left, in the order in which they did. */
-  readonly left: readonly number[];
+  readonly leavers: readonly number[];
 }
 
 /** @param trained in the order in which they were finished */
@@ -46,7 +46,7 @@ export function populationAfter(
     const leaving = drop === "oldest" ? 0 : indexOfWorst(members);
     left.push(...members.splice(leaving, 1).map(({ candidate }) => candidate));
   }
-  return { members, left };
+  return { members, leavers: left };
 }
 
 /** The oldest of the worst. */

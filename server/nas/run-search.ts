@@ -265,7 +265,7 @@ class Search {
   async #retireLeft(): Promise<void> {
     if (this.#request.keepAll) return;
     const { done, retired, trained } = searchState(this.#ports.log.events);
-    for (const candidate of populationAfter(trained, this.#request).left) {
+    for (const candidate of populationAfter(trained, this.#request).leavers) {
       const stored = done.get(candidate);
       if (stored === undefined || retired.has(candidate)) continue;
       await this.#retire(stored.versionId, "it left the population of its search");

@@ -86,7 +86,7 @@ type Version = CallOutput<"listModels">["versions"][number];
 export class DeviceTrainer implements CandidateTrainer {
   readonly #options: DeviceTrainerOptions;
   /** Versions that nothing needs once the device runs another one. */
-  #left: Hash[] = [];
+  #uselessVersions: Hash[] = [];
 
   constructor(options: DeviceTrainerOptions) {
     this.#options = options;
@@ -104,7 +104,7 @@ export class DeviceTrainer implements CandidateTrainer {
     const { operations, fleet, device, line, clock } = this.#options;
     const { frozenLayers, ...start } = candidateStart(job, inherited);
     const given = await this.#import(job, start);
-    this.#left.push(given.versionId);
+    this.#uselessVersions.push(given.versionId);
     await operations.assign({ fleet, device, line, model: given.versionId });
     await this.#until("run the model that it was given", () => this.#runs(given.versionId), signal);
     await this.#retireLeft(given.versionId);
@@ -115,7 +115,7 @@ export class DeviceTrainer implements CandidateTrainer {
       async () => (await this.#trainedFrom(given.versionId)) ?? (await request.look()),
       signal,
     );
-    this.#left.push(trained.versionId);
+    this.#uselessVersions.push(trained.versionId);
     const trainMs = clock.monotonic() - startedMs;
     if (trained.record.objects.architecture !== given.record.objects.architecture)
       throw this.#lost("it reported a model of another architecture than the one it was given");
@@ -218,13 +218,13 @@ export class DeviceTrainer implements CandidateTrainer {
   async #retireLeft(except?: Hash): Promise<void> {
     const { operations, fleet, device } = this.#options;
     const kept: Hash[] = [];
-    for (const versionId of this.#left) {
+    for (const versionId of this.#uselessVersions) {
       const isRetired =
         versionId !== except &&
         (await retireUnlessUsed(operations, { fleet, model: versionId, because: startBecause(device) }));
       if (!isRetired) kept.push(versionId);
     }
-    this.#left = kept;
+    this.#uselessVersions = kept;
   }
 
   /**

@@ -35,7 +35,7 @@ export function checkParts(parts: readonly ImportPart[]): void {
 /** Cuts a stream into files of given lengths and what follows them. */
 export class StreamCutter {
   readonly #reader: AsyncIterator<Uint8Array>;
-  #held: Uint8Array = new Uint8Array(0);
+  #buffer: Uint8Array = new Uint8Array(0);
 
   constructor(chunks: AsyncIterable<Uint8Array>) {
     this.#reader = chunks[Symbol.asyncIterator]();
@@ -44,14 +44,14 @@ export class StreamCutter {
   /** The next bytes of the stream: fewer than `byteLength` where it ends before. */
   async *take(byteLength: number): AsyncIterable<Uint8Array> {
     for (let left = byteLength; left > 0;) {
-      if (this.#held.length === 0) {
+      if (this.#buffer.length === 0) {
         const next = await this.#reader.next();
         if (next.done === true) return;
-        this.#held = next.value;
+        this.#buffer = next.value;
         continue;
       }
-      const piece = this.#held.subarray(0, left);
-      this.#held = this.#held.subarray(piece.length);
+      const piece = this.#buffer.subarray(0, left);
+      this.#buffer = this.#buffer.subarray(piece.length);
       left -= piece.length;
       yield piece;
     }

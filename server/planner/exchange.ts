@@ -31,7 +31,7 @@ export function exchangeAt(editor: TreeEditor, v: number): boolean {
     const edge = items[index]!;
     const saved = -tree.storageChange(v, edge);
     if (saved <= storage[tree.parentEdge[v]!]! * sumRoundingShare) return false;
-    editor.effort.left--;
+    editor.effort.steps--;
     if (tree.isBelow(from[edge]!, v)) continue;
     const { logLength } = editor;
     const addedBefore = editor.added;
@@ -71,7 +71,7 @@ export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => bool
       (a, b) => saving[b]! - saving[a]! || a - b,
     );
     for (const v of order) {
-      if (effort.left <= 0 || isTimeUp()) return;
+      if (effort.steps <= 0 || isTimeUp()) return;
       if (!(saving[v]! > 0)) break;
       if (exchangeAt(editor, v)) {
         editor.keep();
@@ -113,7 +113,7 @@ export function disturb(
   } = meter;
   const editor = new TreeEditor(meter, effort);
   const pick = (count: number): number => Math.floor(random() * count);
-  for (let round = 0; effort.left > 0 && !isTimeUp(); round++) {
+  for (let round = 0; effort.steps > 0 && !isTimeUp(); round++) {
     if (round % 4096 === 4095) meter.recompute();
     const addedBefore = editor.added;
     const fixed = new Set<number>();
@@ -126,7 +126,7 @@ export function disturb(
       }
       v = neighbour(meter, v, pick);
     }
-    effort.left -= 8;
+    effort.steps -= 8;
     if (editor.repairLimits(fixed, Number.POSITIVE_INFINITY))
       exchangeAll(editor, nearbyVertices(meter, editor.movedSince(0)));
     if (!editor.isWithinLimits() || editor.added > addedBefore) editor.undoTo(0);

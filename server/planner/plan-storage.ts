@@ -168,7 +168,7 @@ interface Kept {
 class BestKeeper {
   readonly candidates: PlanCandidate[] = [];
   readonly trees: ReferenceTree[] = [];
-  #kept: Kept | undefined;
+  #best: Kept | undefined;
   constructor(
     private readonly graph: StorageGraph,
     private readonly costs: Float64Array,
@@ -177,12 +177,12 @@ class BestKeeper {
   ) {}
 
   get best(): Kept {
-    if (this.#kept === undefined)
+    if (this.#best === undefined)
       throw new StemmaError(
         "INTERNAL",
         "No tree keeps the budgets although the one stored for speed must. This is a fault of the planner.",
       );
-    return this.#kept;
+    return this.#best;
   }
   storageOf(algorithm: PlanAlgorithm): number {
     return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost;
@@ -205,8 +205,8 @@ class BestKeeper {
     const isWithinBudgets = snapshotCosts(this.graph, recreation, this.scheme).every((cost, s) =>
       isWithin(cost, this.costs[s]!),
     );
-    if (isWithinBudgets && (this.#kept === undefined || storageCost < this.#kept.storageCost)) {
-      this.#kept = { algorithm, tree: tree.slice(), storageCost, isRefined };
+    if (isWithinBudgets && (this.#best === undefined || storageCost < this.#best.storageCost)) {
+      this.#best = { algorithm, tree: tree.slice(), storageCost, isRefined };
       this.onProgress?.({ step: algorithm, storageCost });
     }
     return { storageCost, isWithinBudgets };
@@ -236,10 +236,10 @@ function search(
   const total = effort ?? Math.min(maxEffort, effortPerEdge * graph.edgeCount);
   descended.sort((a, b) => a.meter.tree.storageCost - b.meter.tree.storageCost);
   for (const { algorithm, meter } of descended.slice(0, maxExchanged)) {
-    exchange(meter, { left: total * exchangeShare }, isTimeUp);
+    exchange(meter, { steps: total * exchangeShare }, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
   const meter = new LimitMeter(new StorageTree(graph, keeper.best.tree), limits);
-  disturb(meter, { left: total }, seededNumbers(seed), isTimeUp);
+  disturb(meter, { steps: total }, seededNumbers(seed), isTimeUp);
   keeper.consider("search", meter.tree.parentEdge, true);
 }

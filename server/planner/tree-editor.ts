@@ -11,7 +11,7 @@ import type { StorageTree } from "./storage-tree.js";
  * and not by time, gives the same result on every machine.
  */
 export interface Effort {
-  left: number;
+  steps: number;
 }
 
 /** The largest number of broken limits that a move may repair: beyond, too many vertices would have to move. */
@@ -71,7 +71,7 @@ export class TreeEditor {
 
   #applyMove(v: number, edge: number): void {
     this.added += this.tree.storageChange(v, edge);
-    this.effort.left -=
+    this.effort.steps -=
       4 +
       this.meter.move(v, edge, (group, isOver) => {
         if (isOver) this.#broken.add(group);
@@ -117,7 +117,7 @@ export class TreeEditor {
       const currentStorage = storage[tree.parentEdge[x]!]!;
       weight[x] = 0;
       if (fixed.has(x)) continue;
-      this.effort.left -= start[x + 1]! - start[x]!;
+      this.effort.steps -= start[x + 1]! - start[x]!;
       for (let index = start[x]!; index < start[x + 1]!; index++) {
         const edge = items[index]!;
         const added = storage[edge]! - currentStorage;

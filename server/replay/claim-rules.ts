@@ -32,7 +32,7 @@ const slackMs = 30_000;
 
 export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
   /** The milliseconds of replays that each device has left, and when that was, by fleet and device. */
-  readonly #left = new Map<string, { ms: number; atMs: number }>();
+  readonly #allowances = new Map<string, { ms: number; atMs: number }>();
 
   constructor(
     private readonly limits: ClaimLimits,
@@ -101,12 +101,12 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
   /** A replay of the device's took so long. */
   charge(fleet: string, device: string, ms: number): void {
     const left = this.#leftOf(fleet, device) - ms;
-    this.#left.set(`${fleet}/${device}`, { ms: left, atMs: this.clock.monotonic() });
+    this.#allowances.set(`${fleet}/${device}`, { ms: left, atMs: this.clock.monotonic() });
   }
 
   #leftOf(fleet: string, device: string): number {
     const { claimMsPerHour } = this.limits;
-    const known = this.#left.get(`${fleet}/${device}`);
+    const known = this.#allowances.get(`${fleet}/${device}`);
     if (known === undefined) return claimMsPerHour;
     const refilled = known.ms + ((this.clock.monotonic() - known.atMs) * claimMsPerHour) / hourMs;
     return Math.min(claimMsPerHour, refilled);

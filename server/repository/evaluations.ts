@@ -83,7 +83,7 @@ export function evaluationsOf(
   let inUse: ReadonlyMap<Hash, string> | undefined;
   const isKept = (version: VersionState): boolean =>
     version.retired === undefined ||
-    version.held !== undefined ||
+    version.hold !== undefined ||
     (inUse ??= versionsInUse(state)).has(version.versionId);
   const found = new Map<Hash, readonly EvaluationState[]>();
   for (const versionId of versionIds) {

@@ -57,7 +57,7 @@ export class ModelLeases {
   readonly #path: string;
   readonly #writes = new SerialQueue();
   /** The leases, each with the lease of the store that pins the objects. */
-  readonly #held = new Map<string, { readonly lease: ModelLease; readonly pin: string }>();
+  readonly #leases = new Map<string, { readonly lease: ModelLease; readonly pin: string }>();
 
   private constructor(parts: LeaseParts) {
     this.#parts = parts;
@@ -77,7 +77,7 @@ export class ModelLeases {
    */
   async grant(wanted: Omit<ModelLease, "id" | "expiresAtMs">, durationMs: number): Promise<ModelLease> {
     this.#dropExpired();
-    if (this.#held.size >= maxModelLeases)
+    if (this.#leases.size >= maxModelLeases)
       throw new StemmaError(
         "NOT_ALLOWED",
         `This fleet has ${maxModelLeases} leases on models already. End one with \`stemma model transfer --end ` +
@@ -108,7 +108,7 @@ export class ModelLeases {
 
   /** @throws LEASE_UNKNOWN, LEASE_EXPIRED */
   require(id: string): ModelLease {
-    const held = this.#held.get(id)?.lease;
+    const held = this.#leases.get(id)?.lease;
     if (held === undefined)
       throw new StemmaError(
         "LEASE_UNKNOWN",
@@ -126,13 +126,13 @@ export class ModelLeases {
 
   /** True if a lease that has not expired is on this version. */
   covers(id: string | undefined, versionId: Hash): boolean {
-    const held = id === undefined ? undefined : this.#held.get(id)?.lease;
+    const held = id === undefined ? undefined : this.#leases.get(id)?.lease;
     return held?.versionId === versionId && held.expiresAtMs > this.#parts.clock.now();
   }
 
   /** Ends a lease; one that ended already changes nothing. */
   async end(id: string): Promise<void> {
-    if (!this.#held.has(id)) return;
+    if (!this.#leases.has(id)) return;
     this.#forget(id);
     await this.#write();
   }
@@ -140,23 +140,23 @@ export class ModelLeases {
   #pin(lease: ModelLease): void {
     const { objects, clock } = this.#parts;
     const pin = objects.lease(lease.objects, lease.expiresAtMs - clock.now());
-    this.#held.set(lease.id, { lease, pin: pin.id });
+    this.#leases.set(lease.id, { lease, pin: pin.id });
   }
 
   #forget(id: string): void {
-    const held = this.#held.get(id);
-    this.#held.delete(id);
+    const held = this.#leases.get(id);
+    this.#leases.delete(id);
     if (held !== undefined) this.#parts.objects.release(held.pin);
   }
 
   #dropExpired(): void {
     const now = this.#parts.clock.now();
-    for (const { lease } of [...this.#held.values()]) if (lease.expiresAtMs <= now) this.#forget(lease.id);
+    for (const { lease } of [...this.#leases.values()]) if (lease.expiresAtMs <= now) this.#forget(lease.id);
   }
 
   async #write(): Promise<void> {
     await this.#writes.run(async () => {
-      const leases = [...this.#held.values()].map(({ lease }) => lease);
+      const leases = [...this.#leases.values()].map(({ lease }) => lease);
       const content = { kind: "stemma-leases", format: 1, leases };
       await writeDurably(this.#parts.files, this.#path, Buffer.from(`${JSON.stringify(content)}\n`));
     });

@@ -41,7 +41,7 @@ type TrialRepository = Pick<FleetRepository, "rollouts" | "rollout" | "stagedFor
 /** Ends trials: its methods begin to tell devices, and do not wait for them. */
 export class TrialEnder {
   /** The ends that a device has confirmed since this process started, or is being told. */
-  readonly #told = new Set<string>();
+  readonly #notices = new Set<string>();
   /** Rollouts that ended, and whose devices were told. */
   readonly #ended = new Set<string>();
   readonly #retries = new Set<() => void>();
@@ -107,8 +107,8 @@ export class TrialEnder {
     device: string,
   ): Promise<void> {
     const key = `${fleet}/${name}/${device}`;
-    if (this.#isClosed || this.#told.has(key)) return;
-    this.#told.add(key);
+    if (this.#isClosed || this.#notices.has(key)) return;
+    this.#notices.add(key);
     const end: TrialEnd = { line, rollout: name, versionId, end: true };
     const failed = await live.command(device, { name: "trial", body: end }, answerMs).then(
       // An agent that knows no trials has none.
@@ -116,7 +116,7 @@ export class TrialEnder {
       messageOf,
     );
     if (failed === undefined || this.#isClosed) return;
-    this.#told.delete(key);
+    this.#notices.delete(key);
     this.parts.log.debug("trial-not-ended", { fleet, rollout: name, device, text: failed });
     // The failure may be a session that has only begun.
     const cancel = this.parts.clock.after(retryMs, () => {

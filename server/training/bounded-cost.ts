@@ -136,7 +136,7 @@ function provedMs(replayed: VersionSummary["replayed"]): number | undefined {
   return replayed?.verdict === "proved" ? replayed.workMs : undefined;
 }
 
-interface Told {
+interface StatedCost {
   readonly recipe: RecipeReference | undefined;
   /** Milliseconds that its training took on this server; undefined where it ran elsewhere. */
   readonly ranMs: number | undefined;
@@ -144,16 +144,20 @@ interface Told {
 }
 
 /** The statements of records that were read before; they do not change, but may be redacted. */
-const toldByStore = new WeakMap<FleetRepository["objects"], Map<Hash, Told | undefined>>();
+const toldByStore = new WeakMap<FleetRepository["objects"], Map<Hash, StatedCost | undefined>>();
 
-async function toldOf(repository: Costed, versionId: Hash, record: SaveRecord): Promise<Told | undefined> {
-  const ofStore = toldByStore.get(repository.objects) ?? new Map<Hash, Told | undefined>();
+async function toldOf(
+  repository: Costed,
+  versionId: Hash,
+  record: SaveRecord,
+): Promise<StatedCost | undefined> {
+  const ofStore = toldByStore.get(repository.objects) ?? new Map<Hash, StatedCost | undefined>();
   toldByStore.set(repository.objects, ofStore);
   if (!ofStore.has(versionId)) ofStore.set(versionId, await readTold(repository, record));
   return ofStore.get(versionId);
 }
 
-async function readTold(repository: Costed, record: SaveRecord): Promise<Told | undefined> {
+async function readTold(repository: Costed, record: SaveRecord): Promise<StatedCost | undefined> {
   const opened = await readOpenedProvenance(repository, record.objects).catch(() => undefined);
   const training = opened && statedTraining(opened);
   const architecture = await architectureOf(repository, record);

@@ -45,11 +45,11 @@ export class ByteWriter {
 export class ByteReader {
   #position = 0;
   constructor(readonly bytes: Uint8Array) {}
-  get left(): number {
+  get remaining(): number {
     return this.bytes.length - this.#position;
   }
   take(length: number): Uint8Array {
-    if (length > this.left)
+    if (length > this.remaining)
       throw encodingMalformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
     this.#position += length;
     return this.bytes.subarray(this.#position - length, this.#position);
@@ -74,6 +74,6 @@ export class ByteReader {
     return this.take(this.varint());
   }
   rest(): Uint8Array {
-    return this.take(this.left);
+    return this.take(this.remaining);
   }
 }

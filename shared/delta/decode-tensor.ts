@@ -214,7 +214,7 @@ function decodeSlabs(
     throw encodingMalformed("a tensor of this size does not have its parts");
   for (const { part, from, to } of slabsOf(whole, target.length, whole.kind))
     decodePart(memory, part, readPart(reader, depth + 1), target.subarray(from, to));
-  if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its last part");
 }
 
 function readPart(reader: ByteReader, depth: number): StoredPart {
@@ -242,7 +242,7 @@ function decodeCommonBlock(
   decodePart(memory, blockPart(header, block, references), readPart(reader, 1), common);
   const rest = new Uint8Array(target.length - common.length);
   decodePart(memory, remainderPart(dtype, rest.length), readPart(reader, 1), rest);
-  if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its last part");
   joinBlock(target, { shape, block, elementBytes: elementBytes(dtype) }, common, rest);
 }
 
@@ -283,7 +283,7 @@ function requiredByParts(bytes: Uint8Array, depth: number): EncodedTensor["again
   const reader = new ByteReader(bytes);
   const required = { base: reader.u8() === partKinds.commonBlock, previous: false };
   if (depth > maxPartDepth) throw encodingMalformed("its parts have too many parts");
-  while (reader.left > 0) {
+  while (reader.remaining > 0) {
     const part = requiredReferences({ code: reader.u8(), bytes: reader.sized() }, depth + 1);
     required.base ||= part.base;
     required.previous ||= part.previous;

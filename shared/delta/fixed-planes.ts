@@ -134,7 +134,7 @@ function readLengths(reader: ByteReader): readonly number[] {
 export function fixedPrefixBytes(bytes: Uint8Array, levels: number): number {
   const reader = new ByteReader(bytes);
   const lengths = readLengths(reader);
-  const headBytes = bytes.length - reader.left;
+  const headBytes = bytes.length - reader.remaining;
   return levels > fixedPlaneCount
     ? bytes.length
     : lengths.slice(0, 1 + levels).reduce((sum, length) => sum + length, headBytes);
@@ -222,7 +222,7 @@ export function decodeFixedPlanes(
       throw encodingMalformed("more bits follow its planes than belong to its elements");
     return remainder;
   });
-  if (reader.left > 0) throw encodingMalformed("bytes follow its last element");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its last element");
   const arrays = arraysFor(remainders.reduce((max, { length }) => Math.max(max, length), 0));
   const { stream, elements } = arrays;
   const { u8 } = arrays.heap;

@@ -163,7 +163,7 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
       throw encodingMalformed("a byte plane is not as long as the tensor");
     return { isCoded: mode === 1, bytes: part };
   });
-  if (reader.left > 0) throw encodingMalformed("a byte plane is longer than the tensor");
+  if (reader.remaining > 0) throw encodingMalformed("a byte plane is longer than the tensor");
   return segments;
 }
 

@@ -68,7 +68,7 @@ export function planesNeedBase(bytes: Uint8Array): boolean {
 export function planesPrefixBytes(bytes: Uint8Array, width: number, planes: number): number {
   const reader = new ByteReader(bytes);
   const lengths = readLengths(reader, width);
-  const headBytes = bytes.length - reader.left;
+  const headBytes = bytes.length - reader.remaining;
   return lengths.slice(0, planes).reduce((sum, length) => sum + length, headBytes);
 }
 
@@ -105,7 +105,7 @@ export function decodePlanes(
     .map((length) => readSegments(reader.take(length), count));
   if (planesNeedBase(bytes) && from?.length !== target.length)
     throw encodingMalformed("it needs a base of the same size, which is missing");
-  if (planes === width && reader.left > 0) throw encodingMalformed("bytes follow its last plane");
+  if (planes === width && reader.remaining > 0) throw encodingMalformed("bytes follow its last plane");
   const masks = rows.map(() => (from === undefined ? 0 : anyBit));
   segmentsOf(count).forEach(({ from: first, length }, segment) => {
     const parts = rows.map((row) => row[segment]!);

@@ -12,7 +12,7 @@ const firstKeptLevel = 4;
 export class MerkleTree {
   readonly #leaves = new HashList();
   /** Perfect subtrees of 2^(firstKeptLevel + i) leaves. */
-  readonly #kept: HashList[] = [];
+  readonly #levels: HashList[] = [];
   readonly #combine: typeof logNode;
 
   /** @param combine counts steps in tests */
@@ -29,7 +29,7 @@ export class MerkleTree {
   append(leaf: Uint8Array): void {
     this.#leaves.push(leaf);
     for (let level = firstKeptLevel; this.length % 2 ** level === 0; level++) {
-      const list = (this.#kept[level - firstKeptLevel] ??= new HashList());
+      const list = (this.#levels[level - firstKeptLevel] ??= new HashList());
       const index = this.length / 2 ** level - 1;
       list.push(this.#combine(this.#node(level - 1, 2 * index), this.#node(level - 1, 2 * index + 1)));
     }
@@ -38,7 +38,7 @@ export class MerkleTree {
   /** Forgets all leaves from `length` on. */
   truncate(length: number): void {
     this.#leaves.truncate(length);
-    for (const [i, list] of this.#kept.entries())
+    for (const [i, list] of this.#levels.entries())
       list.truncate(Math.floor(length / 2 ** (firstKeptLevel + i)));
   }
 
@@ -115,7 +115,7 @@ export class MerkleTree {
   /** Hash of the perfect subtree of 2^level leaves with this index among those of its level. */
   #node(level: number, index: number): Uint8Array {
     if (level === 0) return this.#leaves.at(index);
-    const kept = this.#kept[level - firstKeptLevel];
+    const kept = this.#levels[level - firstKeptLevel];
     if (kept !== undefined) return kept.at(index);
     return this.#combine(this.#node(level - 1, 2 * index), this.#node(level - 1, 2 * index + 1));
   }

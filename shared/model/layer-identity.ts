@@ -89,7 +89,7 @@ const noUses = sha256("stemma-layer-uses-1\0");
 class UseHashes {
   readonly #graph: LayerGraph;
   readonly #known = new Map<number, Hash>();
-  #left = maxUseHashes;
+  #budget = maxUseHashes;
 
   constructor(graph: LayerGraph) {
     this.#graph = graph;
@@ -101,7 +101,7 @@ class UseHashes {
     const key = layer * (maxUseDistance + 1) + distance;
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    if (this.#left-- <= 0) return undefined;
+    if (this.#budget-- <= 0) return undefined;
     const { cones, uses, modelOutputs } = this.#graph;
     const texts: string[] = [...(modelOutputs[layer] as readonly string[])];
     for (const { consumer, slot, output } of uses[layer] as readonly Use[]) {

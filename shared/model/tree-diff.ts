@@ -42,7 +42,7 @@ export interface TreeDiff {
   /** The changes in the order of `a`'s leaves, then what was added. */
   readonly changes: readonly Change[];
   /** The leaf of `a`, for each leaf of `b`, with the same tensor that it was matched with, or undefined. */
-  readonly kept: readonly (number | undefined)[];
+  readonly unchangedLeaves: readonly (number | undefined)[];
 }
 
 interface Descent {
@@ -124,7 +124,7 @@ function matchBy(unmatched: Unmatched, keys: LeafKeys, pair: (i: number, j: numb
 /** Finds which leaves differ and how. Pure; both sides in canonical order. */
 export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
   const found = compareTrees(a.leaves, b.leaves);
-  const { partners, kept, added } = matchLeaves(a, b, found);
+  const { partners, unchangedLeaves: kept, added } = matchLeaves(a, b, found);
   const positional = a.architecture !== zeroHash || b.architecture !== zeroHash;
   const changes: Change[] = [];
   a.leaves.forEach((_, i) => {
@@ -141,7 +141,7 @@ export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
     sameArchitecture: a.architecture === b.architecture,
     comparisons: found.comparisons,
     changes,
-    kept,
+    unchangedLeaves: kept,
   };
 }
 
@@ -161,7 +161,7 @@ function compareTrees(a: LeafTable, b: LeafTable): Descent {
 interface LeafMatches {
   /** Index in `a` → index in `b`. */
   readonly partners: ReadonlyMap<number, number>;
-  readonly kept: TreeDiff["kept"];
+  readonly unchangedLeaves: TreeDiff["unchangedLeaves"];
   /** Leaves of `b` without a partner, ascending. */
   readonly added: readonly number[];
 }
@@ -205,7 +205,7 @@ function matchLeaves(a: ModelSide, b: ModelSide, found: Descent): LeafMatches {
   if (a.architecture === b.architecture) matchOthers(({ leaf }) => leaf.path);
   matchOthers(({ name }) => name);
   matchOthers(({ leaf }) => leaf.path);
-  return { partners, kept, added: [...unmatched.b].sort((x, y) => x - y) };
+  return { partners, unchangedLeaves: kept, added: [...unmatched.b].sort((x, y) => x - y) };
 }
 
 interface NamedLeaf {

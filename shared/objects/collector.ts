@@ -101,7 +101,10 @@ function repackSteps(
   dead: ReadonlySet<Hash>,
 ): readonly (readonly PackIndex[])[] {
   const sized = packs
-    .map((pack) => ({ pack, bytes: sumOf(index.kept(pack, dead).map(({ entry }) => bytesInPack(entry))) }))
+    .map((pack) => ({
+      pack,
+      bytes: sumOf(index.liveObjects(pack, dead).map(({ entry }) => bytesInPack(entry))),
+    }))
     .toSorted((a, b) => a.bytes - b.bytes);
   const steps: PackIndex[][] = [];
   let room = 0;
@@ -167,7 +170,7 @@ export async function replacePacks(
   const added: PackIndex[] = [];
   let switched = false;
   try {
-    for (const group of groupForRepack(touched.flatMap((pack) => index.kept(pack, dead))))
+    for (const group of groupForRepack(touched.flatMap((pack) => index.liveObjects(pack, dead))))
       added.push(await rewriter.rewrite(group));
     await lock.exclusive(() => {
       beforeSwitch?.();

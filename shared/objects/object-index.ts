@@ -203,7 +203,7 @@ export class ObjectIndex {
    * The objects of a pack that stay when `dead` is removed: the copies that reads use, without the dead
    * objects.
    */
-  kept(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
+  liveObjects(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
     return pack.entries.flatMap((entry) => {
       const located = this.#locations.get(entry.id);
       return located?.entry === entry && !dead.has(entry.id) ? [located] : [];
@@ -225,7 +225,7 @@ export class ObjectIndex {
     const rewritten: Located[] = [];
     let touchedBytes = 0;
     for (const pack of this.#packs.values()) {
-      const kept = this.kept(pack, deadIds);
+      const kept = this.liveObjects(pack, deadIds);
       // All objects of the pack stay, and there are no gaps between them.
       if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;

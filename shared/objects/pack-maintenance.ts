@@ -119,7 +119,7 @@ export class PackMaintenance {
     const { index, packFiles } = this.#parts;
     const pack = index.packs.get(name);
     packFiles.forgetReadAhead();
-    for (const located of pack === undefined ? [] : index.kept(pack, new Set())) {
+    for (const located of pack === undefined ? [] : index.liveObjects(pack, new Set())) {
       const error = await this.#errorOf(located);
       if (error !== undefined) yield error;
     }
@@ -148,9 +148,9 @@ export class PackMaintenance {
     const lost: Hash[] = [];
     let kept: readonly Located[] = [];
     if (pack !== undefined) {
-      for (const located of index.kept(pack, new Set()))
+      for (const located of index.liveObjects(pack, new Set()))
         if ((await this.#errorOf(located)) !== undefined) lost.push(located.entry.id);
-      kept = index.kept(pack, new Set(lost));
+      kept = index.liveObjects(pack, new Set(lost));
       const added = kept.length === 0 ? [] : [await rewriter.rewrite(kept)];
       await this.#exclusive(() => index.replace([pack], added));
       await packFiles.retire(name);

@@ -158,7 +158,7 @@ export class PackMerging {
     const { index } = this.#parts;
     const isReadable = (pack: PackIndex): boolean =>
       index
-        .kept(pack, new Set())
+        .liveObjects(pack, new Set())
         .every(
           ({ entry }) =>
             index.isUsable(entry.id) && (entry.low !== undefined || !index.needsLowFile(entry.id)),

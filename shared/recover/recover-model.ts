@@ -311,7 +311,7 @@ async function readTensor(
   const inPlace = hold ? undefined : await hashInPlace(source);
   if (inPlace !== undefined) {
     timer.mark("verifyMs");
-    return verifiedSource(how, leaf, { byteLength: source.byteLength, id: inPlace, held: undefined });
+    return verifiedSource(how, leaf, { byteLength: source.byteLength, id: inPlace, bytes: undefined });
   }
   const all = await source.readAll();
   if (all !== undefined) {
@@ -320,7 +320,7 @@ async function readTensor(
       byteLength: all.length,
       // Hashing takes one call for most tensors, which are small.
       id: sha256(tensorIdPrefix(leaf), all),
-      held: hold ? all : undefined,
+      bytes: hold ? all : undefined,
     });
   }
   const hasher = tensorHasher(leaf);
@@ -338,7 +338,7 @@ async function readTensor(
     timer.mark("verifyMs");
   }
   timer.mark("loadMs");
-  return verifiedSource(how, leaf, { byteLength: at, id: hasher.digest(), held });
+  return verifiedSource(how, leaf, { byteLength: at, id: hasher.digest(), bytes: held });
 }
 
 /** A tensor as it was read. */
@@ -346,14 +346,14 @@ interface ReadTensor {
   readonly byteLength: number;
   readonly id: Hash;
   /** The tensor's bytes, unless the model is too large to be kept in memory. */
-  readonly held: Uint8Array | undefined;
+  readonly bytes: Uint8Array | undefined;
 }
 
 /** Compares a tensor with the recorded one. @throws ROOT_MISMATCH */
 function verifiedSource(
   { store, record, timer }: Reading,
   leaf: Leaf,
-  { byteLength: bytesRead, id: actual, held }: ReadTensor,
+  { byteLength: bytesRead, id: actual, bytes: held }: ReadTensor,
 ): TensorSource {
   timer.mark("verifyMs");
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);

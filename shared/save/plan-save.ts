@@ -43,7 +43,7 @@ export function planSave(
   const diff = diffTrees(base, model);
   const changed: number[] = [];
   const owners = model.leaves.map((_, i) => {
-    const from = diff.kept[i];
+    const from = diff.unchangedLeaves[i];
     if (from === undefined) {
       changed.push(i);
       return undefined;

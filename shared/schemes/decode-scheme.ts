@@ -83,7 +83,7 @@ function decodeHalves(
 ): Uint32Array {
   const reader = new ByteReader(bytes);
   const { buffer, byteOffset, length } = readNested(reader, codec, header);
-  if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its numbers");
   const halves = new Uint16Array(buffer, byteOffset, length / 2);
   const words = new Uint32Array(halves.length);
   for (let i = 0; i < words.length; i++) words[i] = toSingle(halves[i]!);

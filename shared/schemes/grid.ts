@@ -145,7 +145,7 @@ export function decodeFixed(
   const { grid, exceptions } = readHead(reader, 24, count);
   const dtype = integerType(grid.bits);
   const { buffer, byteOffset } = readNested(reader, codec, { dtype, shape });
-  if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its numbers");
   const stored =
     dtype === "I8"
       ? new Int8Array(buffer, byteOffset, count)
@@ -198,7 +198,7 @@ export function decodeNormalized(
       throw encodingMalformed("a plane holds more than its bits");
     for (let i = 0; i < count; i++) multiples[i] = multiples[i]! + (plane[i]! << below);
   }
-  if (reader.left > 0) throw encodingMalformed("bytes follow its last plane");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its last plane");
   checkWithin(grid, multiples);
   return putBack(fromGrid(multiples, grid.exponent), exceptions);
 }

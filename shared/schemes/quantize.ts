@@ -159,7 +159,7 @@ export function decodeQuantized(
   const table = readTable(reader, codec);
   const exceptions = readExceptions(reader, count);
   const codes = table.length > 1 ? readNested(reader, codec, { dtype: "U8", shape }) : undefined;
-  if (reader.left > 0) throw encodingMalformed("bytes follow its codes");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its codes");
   const words = new Uint32Array(count);
   if (codes === undefined) words.fill(table[0]!);
   else {

@@ -8,7 +8,7 @@ import { splitLeadingOptions } from "../leading-options.js";
 const places = ["home", "server", "context"];
 
 export class ConsoleOptions {
-  readonly #given = new Map<string, readonly string[]>();
+  readonly #options = new Map<string, readonly string[]>();
 
   /** @param command that of the console, with the options that it was started with */
   constructor(command: Command) {
@@ -17,7 +17,7 @@ export class ConsoleOptions {
 
   /** The options as they come before a command. */
   get words(): readonly string[] {
-    return [...this.#given.values()].flat();
+    return [...this.#options.values()].flat();
   }
 
   /** @throws USAGE, NOT_FOUND, CONFIG_INVALID */
@@ -36,13 +36,13 @@ export class ConsoleOptions {
         "USAGE",
         "`use` takes options that the commands after it get: use --fleet vans, use --context prod, use -o json.",
       );
-    const before = [...this.#given];
+    const before = [...this.#options];
     this.#add(parse(leading));
     try {
       this.read();
     } catch (error) {
-      this.#given.clear();
-      for (const [name, given] of before) this.#given.set(name, given);
+      this.#options.clear();
+      for (const [name, given] of before) this.#options.set(name, given);
       throw error;
     }
   }
@@ -50,7 +50,7 @@ export class ConsoleOptions {
   /** The fleet, and where it is: "cars", "cars@prod", "cars@stemma.example". */
   describe(): string {
     const { fleet, server } = this.read();
-    const context = this.#given.get("context")?.[1];
+    const context = this.#options.get("context")?.[1];
     if (context !== undefined) return `${fleet}@${context}`;
     return server === undefined || !URL.canParse(server) ? fleet : `${fleet}@${new URL(server).host}`;
   }
@@ -59,10 +59,10 @@ export class ConsoleOptions {
     for (const option of addGlobalOptions(new Command()).options) {
       const name = option.attributeName();
       if (command.getOptionValueSource(name) !== "cli") continue;
-      if (places.includes(name)) for (const place of places) this.#given.delete(place);
+      if (places.includes(name)) for (const place of places) this.#options.delete(place);
       const value: unknown = command.getOptionValue(name);
       const long = option.long ?? "";
-      this.#given.set(name, typeof value === "string" ? [long, value] : [long]);
+      this.#options.set(name, typeof value === "string" ? [long, value] : [long]);
     }
   }
 }

@@ -202,7 +202,7 @@ function neededBecause(
   inUse: ReadonlyMap<Hash, string>,
   underWay: ReadonlyMap<Hash, string>,
 ): RetainableVersion["needed"] {
-  const { versionId, held } = version;
+  const { versionId, hold: held } = version;
   if (held !== undefined) return { reason: "held", because: `held ${describeHold(held)}` };
   const use = inUse.get(versionId);
   if (use !== undefined) return { reason: "in-use", because: use };

@@ -241,7 +241,7 @@ const factChecks: FactChecks = {
   held: ({ state, recordedHere }, { versionId }) => {
     if (recordedHere.has(versionId)) return;
     const version = requireVersionState(state, versionId);
-    checkHoldable({ ...version, hold: version.held });
+    checkHoldable({ ...version, hold: version.hold });
   },
   replayed: ({ state }, { versionId }) => {
     requireVersionState(state, versionId);
@@ -425,10 +425,10 @@ export function checkRetirable(
 ): void {
   const version = requireVersionState(state, versionId);
   const name = `${version.name}:${version.version}`;
-  if (version.held !== undefined)
+  if (version.hold !== undefined)
     throw new StemmaError(
       "MODEL_HELD",
-      `${name} is held ${describeHold(version.held)}, so it cannot be retired. Remove the hold first: stemma model unhold ${name} --because TEXT.`,
+      `${name} is held ${describeHold(version.hold)}, so it cannot be retired. Remove the hold first: stemma model unhold ${name} --because TEXT.`,
       { versionId },
     );
   const use = inUse.get(versionId);

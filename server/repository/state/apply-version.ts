@@ -115,9 +115,9 @@ export function applyToVersion(
       addEvaluation(version, fact);
       return;
     case "held":
-      version.held = { atMs, because: fact.because, ...byOf(fact) };
+      version.hold = { atMs, because: fact.because, ...byOf(fact) };
       return;
     case "unheld":
-      delete version.held;
+      delete version.hold;
   }
 }

@@ -88,7 +88,7 @@ export interface DeviceState {
    */
   readonly assumed: Map<string, number>;
   /** Versions that the server has sent completely to the current generation. */
-  given: Set<Hash>;
+  deliveredVersions: Set<Hash>;
   /** The transfers of them, oldest first; without those that nothing was measured of. */
   deliveries: Delivery[];
   /** Recipes of the fleet's own that the server has sent to the device, whatever its generation. */
@@ -109,7 +109,7 @@ const maxDeliveries = 64;
 export function applyGiven(device: DeviceState, fact: FactOf<"given">): void {
   const { generation, versionId, atMs, bytes, durationMs } = fact;
   if (generation !== currentGeneration(device).generation) return;
-  device.given.add(versionId);
+  device.deliveredVersions.add(versionId);
   if (bytes === undefined || durationMs === undefined) return;
   device.deliveries.push({ versionId, atMs, bytes, durationMs });
   if (device.deliveries.length > maxDeliveries) device.deliveries.shift();
@@ -167,7 +167,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     erased: known?.erased,
     reportedSettings: undefined,
     session: 0,
-    given: new Set<Hash>(),
+    deliveredVersions: new Set<Hash>(),
     deliveries: [],
   };
   if (known !== undefined) {

@@ -36,7 +36,7 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
   const inUse = versionsInUse(state);
   const kept = new Set<Hash>();
   for (const version of state.versions.values()) {
-    if (version.retired === undefined || version.held !== undefined || inUse.has(version.versionId))
+    if (version.retired === undefined || version.hold !== undefined || inUse.has(version.versionId))
       kept.add(version.versionId);
   }
   return kept;

@@ -20,7 +20,7 @@ export interface VersionState {
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
   retired?: Ended;
-  held?: Hold;
+  hold?: Hold;
   /** The end of its latest replay. */
   replayed?: Replayed;
   /** The drop of its tensors, which need not be stored: it is recovered by a replay. */

@@ -43,9 +43,9 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     recordedAtMs: version.recordedAtMs,
     state: stateName(version),
     tags: [...version.tags],
-    held: version.held !== undefined,
+    held: version.hold !== undefined,
     ...defined({
-      hold: version.held,
+      hold: version.hold,
       retired: version.retired,
       replayed: version.replayed,
       dropped: version.dropped,
@@ -110,7 +110,10 @@ export function hasSent({ state, records }: VersionTable, name: string, versionI
 
 /** See FleetRepository.hasHad. */
 export function hasHad(table: VersionTable, name: string, versionId: Hash): boolean {
-  return table.state.devices.get(name)?.given.has(versionId) === true || hasSent(table, name, versionId);
+  return (
+    table.state.devices.get(name)?.deliveredVersions.has(versionId) === true ||
+    hasSent(table, name, versionId)
+  );
 }
 
 /** @throws MODEL_NOT_FOUND */

@@ -102,12 +102,12 @@ function signatureOf(tensor: Tensor): ReturnType<SignatureBuilder["finish"]> {
 
 /** Reads tensors until a number of bytes was read. */
 class BoundedReader {
-  #left: number;
+  #budget: number;
   constructor(
     private readonly objects: TensorReader,
     private readonly limits: typeof diffLimits,
   ) {
-    this.#left = limits.bytes;
+    this.#budget = limits.bytes;
   }
 
   /**
@@ -118,8 +118,8 @@ class BoundedReader {
     const bytes = leaves.map(({ dtype, shape }) => tensorByteLength(dtype, shape));
     const total = bytes.reduce((sum, each) => sum + each, 0);
     const isTooLarge = bytes.some((each) => each > this.limits.tensorBytes);
-    if (isTooLarge || total > this.#left - reserved * this.limits.bytes) return undefined;
-    this.#left -= total;
+    if (isTooLarge || total > this.#budget - reserved * this.limits.bytes) return undefined;
+    this.#budget -= total;
     const tensors: Tensor[] = [];
     for (const { tensor } of leaves) tensors.push(await tensorOfSource(this.objects.openTensor(tensor)));
     return tensors;

@@ -79,7 +79,7 @@ async function readStored(context: RepositoryContext, id: Hash): Promise<Manifes
 /** Returns why the data of a version stay; undefined if they may go. */
 function whyDataStay(
   { state }: RepositoryContext,
-  { dropped, replayed, provedBy, held }: VersionState,
+  { dropped, replayed, provedBy, hold: held }: VersionState,
   contents: readonly Hash[],
 ): string | undefined {
   if (dropped !== undefined) return "its tensors were dropped, and a recovery trains it with them";

@@ -109,7 +109,7 @@ export function decodeDerived(
     fresh === undefined
       ? new Uint8Array()
       : decodeInner(fresh, { code: innerCode(reader), bytes: reader.rest() }, undefined);
-  if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
+  if (reader.remaining > 0) throw encodingMalformed("bytes follow its last part");
   const { taken } = derivation;
   if (taken === undefined) target.set(inner);
   else

@@ -144,7 +144,7 @@ export class LowBytesMoves {
   *#located(): Iterable<{ readonly entry: PackEntry; readonly low: LowPart }> {
     const { index } = this.#parts;
     for (const pack of index.packs.values())
-      for (const { entry } of index.kept(pack, new Set()))
+      for (const { entry } of index.liveObjects(pack, new Set()))
         if (entry.low !== undefined) yield { entry, low: entry.low };
   }
 
@@ -180,13 +180,15 @@ export class LowBytesMoves {
       add(await this.#moveNearFiles(to));
     });
     const isChosen = ({ entry }: Located): boolean => chosen.has(entry.id) && canSplit(entry);
-    const packs = [...index.packs.values()].filter((pack) => index.kept(pack, new Set()).some(isChosen));
+    const packs = [...index.packs.values()].filter((pack) =>
+      index.liveObjects(pack, new Set()).some(isChosen),
+    );
     for (const step of inSteps(packs, ({ bytes }) => bytes)) {
       if (signal?.aborted === true) break;
       await run(async () => {
         this.#parts.checkWritable();
         const current = step.filter(({ name }) => index.packs.has(name));
-        const split = current.flatMap((pack) => index.kept(pack, new Set())).filter(isChosen);
+        const split = current.flatMap((pack) => index.liveObjects(pack, new Set())).filter(isChosen);
         add(await this.#split(current, split, { to: to.files, delta }));
       });
     }
@@ -313,7 +315,7 @@ export class LowBytesMoves {
     const isIn = ({ low }: PackEntry): boolean => low !== undefined && names.has(low.file);
     const packs = [...index.packs.values()].filter(({ entries }) => entries.some(isIn));
     const entries = packs
-      .flatMap((pack) => index.kept(pack, new Set()).map(({ entry }) => entry))
+      .flatMap((pack) => index.liveObjects(pack, new Set()).map(({ entry }) => entry))
       .filter(isIn);
     return { names, packs, entries };
   }

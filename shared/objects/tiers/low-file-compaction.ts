@@ -54,7 +54,7 @@ function sparseFiles(index: ObjectIndex, files: readonly TierFile[]): readonly S
   for (const { name } of files) found.set(name, { needed: [], packs: new Set(), neededBytes: 0 });
   for (const pack of index.packs.values()) {
     for (const { low } of pack.entries) if (low !== undefined) found.get(low.file)?.packs.add(pack);
-    for (const located of index.kept(pack, new Set())) {
+    for (const located of index.liveObjects(pack, new Set())) {
       const { low } = located.entry;
       const own = low === undefined ? undefined : found.get(low.file);
       if (low === undefined || own === undefined) continue;

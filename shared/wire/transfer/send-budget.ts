@@ -9,7 +9,7 @@ import type { Clock } from "../../ports.js";
 export type Release = () => void;
 
 export class SendBudget {
-  #held = 0;
+  #bytes = 0;
   readonly #waiting: { readonly bytes: number; readonly grant: () => void }[] = [];
 
   /**
@@ -22,8 +22,8 @@ export class SendBudget {
     private readonly maxHoldMs: number,
   ) {}
 
-  get held(): number {
-    return this.#held;
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Resolves when there is room. */
@@ -32,13 +32,13 @@ export class SendBudget {
       await new Promise<void>((resolve) => {
         this.#waiting.push({ bytes, grant: resolve });
       });
-    else this.#held += bytes;
+    else this.#bytes += bytes;
     let isHeld = true;
     const release = (): void => {
       if (!isHeld) return;
       isHeld = false;
       cancel();
-      this.#held -= bytes;
+      this.#bytes -= bytes;
       this.#grantNext();
     };
     const cancel = clock.after(this.maxHoldMs, release);
@@ -46,7 +46,7 @@ export class SendBudget {
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.#held === 0 || this.#held + bytes <= this.maxBytes;
+    return this.#bytes === 0 || this.#bytes + bytes <= this.maxBytes;
   }
 
   #grantNext(): void {
@@ -56,7 +56,7 @@ export class SendBudget {
       next = this.#waiting[0]
     ) {
       this.#waiting.shift();
-      this.#held += next.bytes;
+      this.#bytes += next.bytes;
       next.grant();
     }
   }

@@ -14,13 +14,13 @@ interface Spare {
 }
 
 export class SpareBlocks {
-  readonly #kept: Uint8Array[] = [];
+  readonly #blocks: Uint8Array[] = [];
   readonly #spares: Spare[] = [];
 
   /** A block of this length; its content is undefined. */
   take(byteLength: number): Uint8Array {
-    const kept = this.#kept.findLastIndex(({ length }) => length === byteLength);
-    if (kept >= 0) return this.#kept.splice(kept, 1)[0] as Uint8Array;
+    const kept = this.#blocks.findLastIndex(({ length }) => length === byteLength);
+    if (kept >= 0) return this.#blocks.splice(kept, 1)[0] as Uint8Array;
     for (;;) {
       const at = this.#spares.findLastIndex(({ length }) => length === byteLength);
       if (at < 0) return allocateBlock(byteLength);
@@ -32,9 +32,9 @@ export class SpareBlocks {
   /** Gives back what nothing refers to any more; once: twice, it would be two blocks at the same time. */
   put(block: Uint8Array): void {
     reuseBlock(block);
-    this.#kept.push(block);
+    this.#blocks.push(block);
     // The oldest: its length may be one that no block has any more.
-    const oldest = this.#kept.length > maxKept ? this.#kept.shift() : undefined;
+    const oldest = this.#blocks.length > maxKept ? this.#blocks.shift() : undefined;
     if (oldest === undefined) return;
     this.#spares.push({ length: oldest.length, block: new WeakRef(oldest) });
     if (this.#spares.length > maxSpare) this.#spares.shift();

@@ -44,7 +44,7 @@ function scheduled(profile: Profile): string {
     trainings: 1,
     newSamples: 5,
     hasBase: true,
-    disk: { allowed: true, left: 1, reason: "" },
+    disk: { allowed: true, remainingBytes: 1, reason: "" },
     awaitsReceipt: false,
     awaitsActivation: false,
     pausesAfterFailure: false,
@@ -55,7 +55,7 @@ function scheduled(profile: Profile): string {
 
 const use = { ...freeDisk, packs: 100 * MiB };
 function allowedBytes(profile: Profile, purpose: "train" | "install" | "report"): number {
-  return judgeDisk(profile.disk, use, purpose, 0).left;
+  return judgeDisk(profile.disk, use, purpose, 0).remainingBytes;
 }
 
 async function intakeOf(profile: Profile): Promise<readonly number[]> {

@@ -138,7 +138,7 @@ test("the bookkeeping of limits stays correct under any moves, and moves are und
       const random = seededNumbers(seed);
       const limits = limitsOf(graph, budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme), scheme);
       const editor = new TreeEditor(new LimitMeter(new StorageTree(graph, shortestPathTree(graph)), limits), {
-        left: Number.POSITIVE_INFINITY,
+        steps: Number.POSITIVE_INFINITY,
       });
       const { meter, tree } = editor;
       const before = { edges: tree.parentEdge.slice(), cost: meter.cost.slice(), storage: tree.storageCost };

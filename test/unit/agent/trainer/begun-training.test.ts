@@ -81,7 +81,7 @@ const input: AgainInput = {
   training: testProfile({ "training.dutyHours": { from: 22, to: 6 } }).training,
   nowMs: 23 * 3_600_000,
   utcOffsetMinutes: 0,
-  disk: { allowed: true, left: 1, reason: "" },
+  disk: { allowed: true, remainingBytes: 1, reason: "" },
   isSwitchedOff: false,
   isRequested: false,
 };
@@ -113,7 +113,7 @@ describe("when it begins again", () => {
     assert.deepEqual(decided({ saved: { iteration: 41 } }, { tries: 6 }), { do: "again", afterMs: 0 });
   });
   it("waits for the disk, and for the duty hours if no person asked for it", () => {
-    assert.equal(decided({ disk: { allowed: false, left: -1, reason: "" } }).do, "wait");
+    assert.equal(decided({ disk: { allowed: false, remainingBytes: -1, reason: "" } }).do, "wait");
     assert.equal(decided({ nowMs: noon }).do, "wait");
     assert.equal(decided({ nowMs: noon }, { because: "asked" }).do, "again");
     assert.equal(decided({ nowMs: noon, isRequested: true }).do, "again");

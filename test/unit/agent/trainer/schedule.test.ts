@@ -15,7 +15,7 @@ import {
 import { testProfile } from "../../../helpers/agent-fixtures.js";
 
 const hour = 3_600_000;
-const diskVerdict = { allowed: true, left: 1, reason: "" };
+const diskVerdict = { allowed: true, remainingBytes: 1, reason: "" };
 const base: ScheduleInput = {
   training: testProfile({ "training.everyHours": 24 }).training,
   schedule: {},

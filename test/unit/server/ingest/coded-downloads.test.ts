@@ -59,7 +59,7 @@ class Server {
     const ids = [release.versionId];
     return this.coded.codedLength(update, {
       tensors: refs.map(({ id }) => id),
-      against: { bases: ids, held: ids },
+      against: { bases: ids, references: ids },
       format: firstCodecFormat,
     });
   }

@@ -15,14 +15,14 @@ const released = (id: Hash): boolean => id === v0 || id === v1;
 
 test("two devices that each trained on take the same: what the model was made from, and what came before that", () => {
   const choose = (ownId: Hash) => chooseCoding([v1], [held(v1, v0), held(ownId, v1), held(v0)], released);
-  assert.deepEqual(choose(own), { bases: [v1], held: [v1, v0] });
+  assert.deepEqual(choose(own), { bases: [v1], references: [v1, v0] });
   assert.deepEqual(choose(other), choose(own));
 });
 
 test("a model that continues what the device trained is coded against that", () => {
   assert.deepEqual(chooseCoding([own], [held(own, v1), held(v1, v0)], released), {
     bases: [own],
-    held: [own, v1],
+    references: [own, v1],
   });
 });
 
@@ -31,7 +31,7 @@ test("an average of many is coded against its parts where the device has all, an
   assert.deepEqual(chooseCoding([own, other], parts, released).bases, [own, other]);
   assert.deepEqual(chooseCoding([own, other], [held(own, v1), held(v1, v0)], released), {
     bases: [v1],
-    held: [v1],
+    references: [v1],
   });
 });
 
@@ -39,7 +39,7 @@ test("a model of unknown origin is coded against the best release that the devic
   assert.deepEqual(chooseCoding([], [held(own, v1), held(v1, v0), held(v0)], released).bases, [v1]);
   assert.deepEqual(chooseCoding([], [held(own, v1), held(other)], released), {
     bases: [own, other],
-    held: [own, other],
+    references: [own, other],
   });
-  assert.deepEqual(chooseCoding([v1], [], released), { bases: [], held: [] });
+  assert.deepEqual(chooseCoding([v1], [], released), { bases: [], references: [] });
 });

@@ -30,7 +30,7 @@ describe("aged evolution", () => {
   it("lets the oldest go, or the oldest of the worst", () => {
     const members = (drop: SearchSettings["drop"]): readonly number[][] => {
       const population = populationAfter(trained, { population: 4, drop });
-      return [population.members.map(({ candidate }) => candidate), [...population.left]];
+      return [population.members.map(({ candidate }) => candidate), [...population.leavers]];
     };
     assert.deepEqual(members("oldest"), [
       [3, 4, 5, 6],

@@ -75,7 +75,7 @@ describe("kinds of change", () => {
       architecture: zeroHash,
       leaves: [leaf("a", "1"), leaf("b", "2 tuned"), leaf("d", "4", [3, 2]), leaf("f", "6"), leaf("z", "3")],
     };
-    const { changes, kept } = diffTrees(before, after);
+    const { changes, unchangedLeaves: kept } = diffTrees(before, after);
     assert.deepEqual(textsOf(changes), [
       "changed b",
       "renamed c → z c ⇒ z",

@@ -96,10 +96,10 @@ describe("what a generation reports", () => {
 
   it("counts for that generation alone", () => {
     const of = (...facts: readonly Loose[]) => stateOf(enrolled(), ...facts).devices.get("car")!;
-    assert.equal(of(given(1)).given.size, 1);
-    assert.equal(of(given(2)).given.size, 0);
-    assert.equal(of(enrolled(), given(1)).given.size, 0);
-    assert.equal(of(given(1), enrolled()).given.size, 0, "it may be another machine");
+    assert.equal(of(given(1)).deliveredVersions.size, 1);
+    assert.equal(of(given(2)).deliveredVersions.size, 0);
+    assert.equal(of(enrolled(), given(1)).deliveredVersions.size, 0);
+    assert.equal(of(given(1), enrolled()).deliveredVersions.size, 0, "it may be another machine");
     assert.deepEqual(of(reported(1)).reportedSettings?.values, { a: 1 });
     assert.equal(of(reported(2)).reportedSettings, undefined);
     assert.equal(of(reported(1), enrolled()).reportedSettings, undefined);

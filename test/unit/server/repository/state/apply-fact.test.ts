@@ -82,7 +82,7 @@ test("stored, released and retired keep their first moment; a hold can be lifted
     { type: "retired", atMs: 6, versionId: id(1), because },
   );
   const version = state.versions.get(id(1))!;
-  assert.deepEqual([version.storedAtMs, version.held, version.retired], [2, undefined, { atMs: 5, because }]);
+  assert.deepEqual([version.storedAtMs, version.hold, version.retired], [2, undefined, { atMs: 5, because }]);
 });
 
 test("facts about unknown versions and devices are counted and change nothing; newer facts are tolerated", () => {

@@ -26,7 +26,7 @@ describe("the budget of what is read and not sent", () => {
     releases[0]?.();
     await Promise.all(asked);
     assert.deepEqual(granted, [0, 1, 2, 3]);
-    assert.equal(budget.held, 60);
+    assert.equal(budget.bytes, 60);
   });
 
   it("lets a piece that is larger than all of it pass alone", async () => {
@@ -50,8 +50,8 @@ describe("the budget of what is read and not sent", () => {
     const release = await other;
     // Its late end gives nothing back a second time.
     frozen();
-    assert.equal(budget.held, 100);
+    assert.equal(budget.bytes, 100);
     release();
-    assert.equal(budget.held, 0);
+    assert.equal(budget.bytes, 0);
   });
 });
