@@ -4,6 +4,7 @@
  * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes. The
  * full-precision answers, which the others are compared with, come from verified tensors.
  */
+import { defined } from "../../shared/defined.js";
 import { listReferences } from "../../shared/delta/links.js";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -205,7 +206,7 @@ function forwardInChild({
       },
       evaluate: { limit, outputs: true },
     };
-    await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
+    await evaluateInChild(job, { workFolder, ...defined({ signal }) });
     const bytes = await readFile(join(workFolder, "result", outputsFile));
     const outputs = new Float32Array(
       bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength),
