@@ -91,7 +91,7 @@ export default tseslint.config(
   {
     files: ["agent/**/*.ts", "server/**/*.ts", "shared/**/*.ts"],
     // Their comments still have to be rewritten.
-    ignores: ["server/cli/commands/**", "server/demo/**"],
+    ignores: ["server/cli/commands/**", "server/cli/demo/**"],
     plugins: { stemma },
     rules: { "stemma/comment-start": "error" },
   },
@@ -104,10 +104,10 @@ export default tseslint.config(
   {
     // Bounds of layers: numeric loops over offsets, sizes and typed arrays, which must not allocate.
     files: [
-      "server/progressive/*-layers.ts",
-      "server/progressive/*-layer.ts",
-      "server/progressive/windows.ts",
-      "server/progressive/interval-network.ts",
+      "server/learning/progressive/*-layers.ts",
+      "server/learning/progressive/*-layer.ts",
+      "server/learning/progressive/windows.ts",
+      "server/learning/progressive/interval-network.ts",
     ],
     rules: { "@typescript-eslint/max-params": "off" },
   },

@@ -34,9 +34,9 @@ const packages = {
   server: {
     programs: [
       "server/cli/main.ts",
-      "server/archive/plan-worker.ts",
-      "server/data/query-worker.ts",
-      "server/progressive/decide-thread.ts",
+      "server/storage/archive/plan-worker.ts",
+      "server/services/data/query-worker.ts",
+      "server/learning/progressive/decide-thread.ts",
       "agent/simulation/main.ts",
       ...agentPrograms,
     ],

@@ -1,4 +1,4 @@
-// npm run build, package, typecheck, lint, format, kernels, proto, http-api, mutants: installs the packages when they are
+// npm run build, package, typecheck, lint, format, kernels, proto, http-api, folders, mutants: installs the packages when they are
 // missing, then runs the tool's programs. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -19,7 +19,8 @@ const tools = {
   format: [[prettier, "--write", "--log-level=warn", ...cache, "."]],
   kernels: [["launcher/kernels.mjs"]],
   proto: [["launcher/proto.mjs"]],
-  "http-api": [["launcher/build.mjs"], ["dist/server/api/write-api-page-file.js"]],
+  "http-api": [["launcher/build.mjs"], ["dist/server/interface/api/write-api-page-file.js"]],
+  folders: [["launcher/folders.mjs"]],
   mutants: [["launcher/build.mjs"], ["launcher/mutants.mjs"]],
 };
 /** Tools whose programs only read, so that they run at the same time. */

@@ -12,18 +12,18 @@ import type {
   ConnectAttempt,
   DeviceIdentity,
   Refused,
-} from "./broker/broker-port.js";
-import type { SessionReport } from "./broker/external-sessions.js";
-import type { ServerConfig } from "./configuration/config.js";
-import { sharedDiskCheck } from "./context/disk-space.js";
-import type { OpenFleets } from "./context/open-fleets.js";
-import type { EventHub } from "./events/event-hub.js";
-import type { CertificateJudge } from "./identity/judge-certificate.js";
-import type { ClaimReplays } from "./ingest/claims.js";
-import { FleetIngest } from "./ingest/fleet-ingest.js";
+} from "./access/broker/broker-port.js";
+import type { SessionReport } from "./access/broker/external-sessions.js";
+import type { ServerConfig } from "./operations/configuration/config.js";
+import { sharedDiskCheck } from "./services/context/disk-space.js";
+import type { OpenFleets } from "./services/context/open-fleets.js";
+import type { EventHub } from "./interface/events/event-hub.js";
+import type { CertificateJudge } from "./access/identity/judge-certificate.js";
+import type { ClaimReplays } from "./fleet/ingest/uploads/claims.js";
+import { FleetIngest } from "./fleet/ingest/fleet-ingest.js";
 import type { MeasuredFleet } from "./metrics.js";
-import { answerRenewal, type RenewalParts } from "./ingest/renewal-connection.js";
-import type { Home } from "./repository/home.js";
+import { answerRenewal, type RenewalParts } from "./fleet/ingest/sessions/renewal-connection.js";
+import type { Home } from "./storage/repository/home.js";
 
 export interface FleetIngestsParts {
   readonly config: ServerConfig;

@@ -3,10 +3,10 @@
  * the broker's and the fleets' figures when the metrics are requested.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { BrokerStats } from "./broker/broker-port.js";
-import type { ServerEvent } from "./api/event-schemas.js";
-import type { IngestFigures } from "./ingest/fleet-ingest.js";
-import type { EventHub } from "./events/event-hub.js";
+import type { BrokerStats } from "./access/broker/broker-port.js";
+import type { ServerEvent } from "./interface/api/event-schemas.js";
+import type { IngestFigures } from "./fleet/ingest/fleet-ingest.js";
+import type { EventHub } from "./interface/events/event-hub.js";
 import type { Log } from "../shared/ports.js";
 
 /** A fleet's figures at this moment. */

@@ -3,7 +3,7 @@ import { defined } from "../shared/defined.js";
 import { StemmaError } from "../shared/errors.js";
 import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
-import type { ServerOptions } from "./configuration/config.js";
+import type { ServerOptions } from "./operations/configuration/config.js";
 import { startServer } from "./main.js";
 
 export interface RunServerOptions extends ServerOptions {

@@ -42,7 +42,7 @@ function strangeness(test, file) {
  * The tests that import a file, the nearest first: fewest imports between, then the file's own tests, then in the order
  * of `kinds`.
  * @param imports of importsOf
- * @param file below dist/, such as server/rollout/gates.js
+ * @param file below dist/, such as server/fleet/rollout/gates.js
  */
 function testsOf(imports, file) {
   const importers = new Map();

@@ -8,10 +8,10 @@ import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { currentUser } from "../../shared/adapters/current-user.js";
-import { homePathOf } from "../repository/home-path.js";
+import { homePathOf } from "../storage/repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
-import type { ServerOperations } from "../api/server-operations.js";
-import type { ServerAddress } from "../http/request.js";
+import type { ServerOperations } from "../interface/api/server-operations.js";
+import type { ServerAddress } from "../interface/http/request.js";
 import { contextNamed, contextsPath, readContexts, type NamedServer } from "./contexts.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
@@ -209,7 +209,7 @@ const maxServerWaitMs = 60_000;
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
   if (options.server !== undefined)
     return connectTo({ url: options.server, token: options.token, authority: options.authority() });
-  const { awaitLocalServer } = await import("../http/local-server.js");
+  const { awaitLocalServer } = await import("../interface/http/local-server.js");
   const running = await awaitLocalServer(options.home, {
     onWait: (pid) => {
       process.stderr.write(
@@ -232,12 +232,12 @@ export async function connectIfRunning(
   options: Pick<GlobalOptions, "home" | "server" | "token">,
 ): Promise<ServerOperations | undefined> {
   if (options.server !== undefined) return connectTo({ url: options.server, token: options.token });
-  const { findLocalServer } = await import("../http/local-server.js");
+  const { findLocalServer } = await import("../interface/http/local-server.js");
   const running = await findLocalServer(options.home);
   return running === undefined ? undefined : connectTo({ socketPath: running.socketPath });
 }
 
 async function connectTo(address: ServerAddress): Promise<ServerOperations> {
-  const { connectOperations } = await import("../http/client.js");
+  const { connectOperations } = await import("../interface/http/client.js");
   return connectOperations({ ...address, user: currentUser() });
 }

@@ -1,6 +1,6 @@
 /** One device as text. Pure. */
 import { formatTime } from "../../shared/cli/output.js";
-import type { CallOutput } from "../api/server-operations.js";
+import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";
 

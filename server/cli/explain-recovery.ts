@@ -1,7 +1,7 @@
 /** `stemma model recover --explain`: from what a model would be recovered, as text for people. */
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
-import type { RecoveryExplanation } from "../api/recovery-schemas.js";
+import type { RecoveryExplanation } from "../interface/api/models/recovery-schemas.js";
 import type { CommandContext } from "./context.js";
 import { nameOf } from "./version-text.js";
 

@@ -1,7 +1,7 @@
 /** Facts of a journal as rows of a table. Pure. */
 import { formatTime, type Column } from "../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
-import type { ListedFact } from "../api/journal-schemas.js";
+import type { ListedFact } from "../interface/api/stores/journal-schemas.js";
 
 export const factColumns: readonly Column<ListedFact>[] = [
   { title: "POSITION", value: (row) => row.position, align: "right" },

@@ -1,8 +1,8 @@
-/** Command options that the table of operations (server/api) checks. */
+/** Command options that the table of operations (server/interface/api) checks. */
 import { Option } from "commander";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
-import { withoutOptional } from "../api/fields.js";
+import { withoutOptional } from "../interface/api/fields.js";
 
 /**
  * An option whose value is a member of an operation's input. Its text is converted to that member's type and

@@ -1,6 +1,6 @@
 /** The lineage of versions for Graphviz: `stemma model log MODEL --dot | dot -Tpdf`. Pure. */
 import { printable } from "../../shared/printable.js";
-import type { LineageVersion } from "../api/lineage-definitions.js";
+import type { LineageVersion } from "../interface/api/models/lineage-definitions.js";
 import { nameOf, stateOf } from "./version-text.js";
 
 /** Solid edges: trained from. Dashed: declared to come after. Both point to the later version. */

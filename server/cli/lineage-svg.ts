@@ -3,7 +3,7 @@ import { formatBytes, formatTime } from "../../shared/cli/output.js";
 import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { LineageVersion } from "../api/lineage-definitions.js";
+import type { LineageVersion } from "../interface/api/models/lineage-definitions.js";
 import { nameOf, stateOf } from "./version-text.js";
 
 const rowPx = 28;

@@ -2,7 +2,7 @@
 import { formatBytes, formatTime } from "../../shared/cli/output.js";
 import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
-import type { LineageVersion } from "../api/lineage-definitions.js";
+import type { LineageVersion } from "../interface/api/models/lineage-definitions.js";
 import { drawLanes, type GraphLine } from "./lineage-lanes.js";
 import { nameOf, stateOf } from "./version-text.js";
 

@@ -1,8 +1,8 @@
 /** Writes stored predictions to a CSV file: one row for each sample of the evaluated part. */
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { maxPredictionRows, type EvaluationDetails } from "../api/evaluation-schemas.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import { maxPredictionRows, type EvaluationDetails } from "../interface/api/models/evaluation-schemas.js";
+import type { ServerOperations } from "../interface/api/server-operations.js";
 import { refuseExisting } from "./stream-file.js";
 
 interface PredictionsRequest {

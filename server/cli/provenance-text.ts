@@ -1,6 +1,6 @@
 /** How a version was trained, and how two trainings differ, as lines for people. `-o json` shows all of it. */
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
-import type { ProvenanceDiffJson } from "../api/version-schemas.js";
+import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
 
 type Members = Readonly<Record<string, unknown>>;
 type Line = readonly [key: string, value: string];

@@ -5,7 +5,7 @@ import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { loadEnrolment, pinnedKeys, sealEnrolment } from "../../shared/trust/enrolment.js";
 import { followKeyChanges } from "../../shared/trust/key-change.js";
-import { publicUrlHint, unreachableAddresses } from "../context/public-addresses.js";
+import { publicUrlHint, unreachableAddresses } from "../services/context/public-addresses.js";
 import type { CommandContext } from "./context.js";
 
 export interface Readdressing {

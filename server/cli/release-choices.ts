@@ -8,7 +8,7 @@ import {
   type RoleKeys,
   type Validity,
 } from "../../shared/trust/releases/release-change.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import type { ServerOperations } from "../interface/api/server-operations.js";
 import { publicKeyOf } from "./release-signer.js";
 
 export interface KeyChoices {

@@ -6,7 +6,7 @@ import type { Files } from "../../shared/ports.js";
 import type { Signer } from "../../shared/trust/keys.js";
 import { maxSignatureOutputBytes, signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { openSealedKey, publicKeyOfSealed } from "../../shared/trust/sealed-key.js";
-import { readPassphrase } from "../operations/passphrase-file.js";
+import { readPassphrase } from "../operations/stores/passphrase-file.js";
 
 export interface SignerChoices {
   readonly key?: string;

@@ -5,7 +5,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { maxStoryBytes, storyKey } from "../../shared/provenance/exported-story.js";
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { readSafetensors } from "../../shared/tensor/safetensors-reader.js";
-import type { OperationInput } from "../api/server-operations.js";
+import type { OperationInput } from "../interface/api/server-operations.js";
 
 export type ReplayFile = Pick<OperationInput<"replayStory">, "story" | "tensors">;
 

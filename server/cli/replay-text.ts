@@ -1,6 +1,6 @@
 /** How a replay ended, as text for people. */
 import { formatDuration } from "../../shared/cli/output.js";
-import type { ReplayReport } from "../api/evaluation-schemas.js";
+import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
 import { nameOf } from "./version-text.js";
 
 /** @param title what was replayed */

@@ -1,6 +1,6 @@
 /** The scope of a rule or policy that options name. */
 import { StemmaError } from "../../shared/errors.js";
-import type { RetentionScope } from "../repository/retention/retention-plan.js";
+import type { RetentionScope } from "../storage/repository/retention/retention-plan.js";
 
 export interface ScopeChoices {
   readonly line?: string;

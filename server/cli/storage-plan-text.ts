@@ -1,9 +1,9 @@
 /** A storage plan, and its application, as text. Pure. */
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
-import type { StorageApplied } from "../api/planning-schemas.js";
-import type { ArchivePlan, RecreationSummary } from "../archive/archive-plan.js";
-import type { ApplyReport } from "../archive/plan-application.js";
-import { maxPlannedDepth } from "../archive/planned-depth.js";
+import type { StorageApplied } from "../interface/api/stores/planning-schemas.js";
+import type { ArchivePlan, RecreationSummary } from "../storage/archive/archive-plan.js";
+import type { ApplyReport } from "../storage/archive/plan-application.js";
+import { maxPlannedDepth } from "../storage/archive/planned-depth.js";
 
 function microseconds(us: number): string {
   return formatDuration(us / 1000);

@@ -2,7 +2,7 @@
 import { link, lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import type { ProvenStream } from "../api/server-operations.js";
+import type { ProvenStream } from "../interface/api/server-operations.js";
 
 function exists(path: string): StemmaError {
   return new StemmaError(

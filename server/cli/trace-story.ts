@@ -2,7 +2,7 @@
 import type { LoggedEvent } from "../../shared/adapters/recent-log.js";
 import type { Column } from "../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
-import type { ListedFact } from "../api/journal-schemas.js";
+import type { ListedFact } from "../interface/api/stores/journal-schemas.js";
 import { describeSubject } from "./fact-columns.js";
 
 /** Lines of one log. */

@@ -1,7 +1,7 @@
 /** Versions of models as tables and lines show them. */
 import { formatBytes, formatTime, type Column } from "../../shared/cli/output.js";
-import type { RecoveryReport } from "../api/version-schemas.js";
-import type { Ended, VersionSummary } from "../repository/answers/version-answers.js";
+import type { RecoveryReport } from "../interface/api/models/version-schemas.js";
+import type { Ended, VersionSummary } from "../storage/repository/answers/version-answers.js";
 
 /** " by ann@workshop (command)"; nothing where nobody is known. */
 export function describeBy(by: string | undefined): string {

@@ -6,13 +6,13 @@ import { defined } from "../../shared/defined.js";
 import type { RequestedIdentity } from "../../shared/trust/certificates/certificate-request.js";
 import type { Invitation } from "../../shared/trust/certificates/invitation.js";
 import type { DeviceSubject } from "../../shared/trust/certificates/verify-chain.js";
-import type { OperationsContext } from "../context/operations-context.js";
-import type { IssuedCertificate } from "../identity/authority.js";
-import { keysBefore, overlapOf } from "../identity/key-changes.js";
-import type { DeviceSummary } from "../repository/answers/device-answers.js";
-import type { FleetRepository } from "../repository/fleet-repository.js";
-import { refuseOpenClaims } from "./open-claims.js";
-import type { CertificateSource } from "./owned-certificates.js";
+import type { OperationsContext } from "../services/context/operations-context.js";
+import type { IssuedCertificate } from "../access/identity/authority.js";
+import { keysBefore, overlapOf } from "../access/identity/key-changes.js";
+import type { DeviceSummary } from "../storage/repository/answers/device-answers.js";
+import type { FleetRepository } from "../storage/repository/fleet-repository.js";
+import { refuseOpenClaims } from "./models/open-claims.js";
+import type { CertificateSource } from "./devices/owned-certificates.js";
 
 export interface CertificateEnrolment {
   readonly terms: Pick<Invitation, "fleet" | "device" | "generation" | "profile" | "lines" | "initial"> & {

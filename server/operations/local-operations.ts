@@ -5,20 +5,20 @@
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
-import { openNodeHome } from "../repository/node-home.js";
+import { openNodeHome } from "../storage/repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
-import { archiveOperations } from "./archive-operations.js";
-import { deviceOperations } from "./device-operations.js";
-import { journalOperations } from "./journal-operations.js";
-import { lineageOperations } from "./lineage-operations.js";
-import { modelOperations } from "./model-operations.js";
-import { fleetsAs, openFleets } from "../context/open-fleets.js";
-import type { CallName, CallOperations, OperationInput, ServerOperations } from "../api/server-operations.js";
-import type { OperationsContext } from "../context/operations-context.js";
-import { rebuildVersion } from "../replay/rebuild-on-demand.js";
-import { storageOperations } from "./storage-operations.js";
-import { clearWorkFolder } from "../context/work-folder.js";
+import { archiveOperations } from "./stores/archive-operations.js";
+import { deviceOperations } from "./devices/device-operations.js";
+import { journalOperations } from "./stores/journal-operations.js";
+import { lineageOperations } from "./models/lineage-operations.js";
+import { modelOperations } from "./models/model-operations.js";
+import { fleetsAs, openFleets } from "../services/context/open-fleets.js";
+import type { CallName, CallOperations, OperationInput, ServerOperations } from "../interface/api/server-operations.js";
+import type { OperationsContext } from "../services/context/operations-context.js";
+import { rebuildVersion } from "../learning/replay/rebuild-on-demand.js";
+import { storageOperations } from "./stores/storage-operations.js";
+import { clearWorkFolder } from "../services/context/work-folder.js";
 
 /** The operations of a home without a server; closing them closes the home. */
 export async function openLocalOperations({
@@ -35,13 +35,13 @@ export async function openLocalOperations({
     version: programVersion(),
     caller: { who: currentUser(), through: "command" },
     plannedEnrolment: async () =>
-      (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
-        (await import("../identity/authority.js")).openAuthority(home.signer, home.ports.random),
+      (await import("./configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
+        (await import("../access/identity/authority.js")).openAuthority(home.signer, home.ports.random),
       ),
     recipeConfinement: async () =>
-      (await import("../configuration/config-file.js")).recipeConfinementOf(path),
-    trainingLimits: async () => (await import("../configuration/config-file.js")).trainingLimitsOf(path),
-    rolloutApproval: async () => (await import("../configuration/config-file.js")).rolloutApprovalOf(path),
+      (await import("./configuration/config-file.js")).recipeConfinementOf(path),
+    trainingLimits: async () => (await import("./configuration/config-file.js")).trainingLimitsOf(path),
+    rolloutApproval: async () => (await import("./configuration/config-file.js")).rolloutApprovalOf(path),
   });
   return {
     ...operations,
@@ -119,7 +119,7 @@ function homeOperations({
 function fleetGroups(context: OperationsContext, devices: ReturnType<typeof deviceOperations>) {
   return {
     ...onUse(["restoreToSign", "approveRestore"], async () =>
-      (await import("./restore-operations.js")).restoreOperations(context),
+      (await import("./stores/restore-operations.js")).restoreOperations(context),
     ),
     ...onUse(["tokens", "addToken", "removeToken"], async () =>
       (await import("./token-operations.js")).tokenOperations(context),
@@ -128,14 +128,14 @@ function fleetGroups(context: OperationsContext, devices: ReturnType<typeof devi
       (await import("./webhook-operations.js")).webhookOperations(context),
     ),
     ...onUse(["createBatch", "batches", "revokeBatch", "acceptDevices"], async () =>
-      (await import("./batch-enrolment.js")).batchOperations(context),
+      (await import("./devices/batch-enrolment.js")).batchOperations(context),
     ),
     ...onUse(["authorities", "addAuthority", "removeAuthority", "takeRevocationList"], async () =>
-      (await import("./authority-operations.js")).authorityOperations(context),
+      (await import("./devices/authority-operations.js")).authorityOperations(context),
     ),
     ...onUse(
       ["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "eraseDevices", "removeDevice"],
-      async () => (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
+      async () => (await import("./devices/device-upkeep.js")).deviceUpkeep(context, devices),
     ),
     ...onUse(
       [
@@ -148,10 +148,10 @@ function fleetGroups(context: OperationsContext, devices: ReturnType<typeof devi
         "undoRollout",
         "approveRollout",
       ],
-      async () => (await import("./rollout-operations.js")).rolloutOperations(context, devices),
+      async () => (await import("./rollouts/rollout-operations.js")).rolloutOperations(context, devices),
     ),
     ...onUse(["releases", "releaseManifest", "publishReleases"], async () =>
-      (await import("./release-operations.js")).releaseOperations(context),
+      (await import("./rollouts/release-operations.js")).releaseOperations(context),
     ),
   };
 }
@@ -162,27 +162,27 @@ function modelGroups(context: OperationsContext) {
     trace: async (input: OperationInput<"trace">) => (await import("./trace.js")).trace(context, input),
     ...onUse(
       ["datasets", "addDataset", "checkDataset", "showDataset", "pushDataset", "removeDataset"],
-      async () => (await import("./dataset-operations.js")).datasetOperations(context),
+      async () => (await import("./models/dataset-operations.js")).datasetOperations(context),
     ),
     fetchDataset: async (input: OperationInput<"fetchDataset">) =>
-      (await import("./dataset-operations.js")).datasetOperations(context).fetchDataset(input),
+      (await import("./models/dataset-operations.js")).datasetOperations(context).fetchDataset(input),
     ...onUse(["engines", "approveEngine", "removeEngine"], async () =>
-      (await import("./engine-operations.js")).engineOperations(context),
+      (await import("./models/engine-operations.js")).engineOperations(context),
     ),
     ...onUse(["replays", "queueReplay", "cancelReplay"], async () =>
-      (await import("../replay/replay-operations.js")).replayOperations(context),
+      (await import("../learning/replay/replay-operations.js")).replayOperations(context),
     ),
     ...onUse(["recipes", "approveRecipe", "revokeRecipe"], async () =>
-      (await import("./recipe-operations.js")).recipeOperations(context),
+      (await import("./models/recipe-operations.js")).recipeOperations(context),
     ),
     ...onUse(["retention", "setRetention", "forecastRetention", "applyRetention"], async () =>
-      (await import("./retention-operations.js")).retentionOperations(context),
+      (await import("./stores/retention-operations.js")).retentionOperations(context),
     ),
     ...onUse(["tiers", "addTier", "removeTier", "planTier", "applyTier"], async () =>
-      (await import("./tier-operations.js")).tierOperations(context),
+      (await import("./stores/tier-operations.js")).tierOperations(context),
     ),
     explainRecovery: async (input: OperationInput<"explainRecovery">) =>
-      (await import("./explain-recovery.js")).explainRecovery(context, input),
+      (await import("./models/explain-recovery.js")).explainRecovery(context, input),
   };
 }
 
@@ -204,19 +204,19 @@ function replayCalls(context: OperationsContext): ReplayCalls {
   const { fleets } = context;
   return {
     replay: async (input, { signal } = {}) =>
-      (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),
+      (await import("../learning/replay/replay-version.js")).replayVersion(context, input, { signal }),
     rebaseEngine: async (input, { signal } = {}) =>
-      (await import("../replay/rebase-engine.js")).rebaseEngine(context, input, signal),
+      (await import("../learning/replay/rebase-engine.js")).rebaseEngine(context, input, signal),
     replayStory: async (input, { signal } = {}) =>
-      (await import("../replay/replay-story.js")).replayStory(context, input, signal),
+      (await import("../learning/replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>
-      (await import("../replay/replay-changed.js")).replayChanged(context, input, signal),
+      (await import("../learning/replay/replay-changed.js")).replayChanged(context, input, signal),
     dropTensors: async (input, { signal } = {}) =>
-      (await import("../replay/drop-tensors.js")).dropByReplay(context, input, signal),
+      (await import("../learning/replay/drop-tensors.js")).dropByReplay(context, input, signal),
     dropPolicies: async ({ fleet }) => (await fleets.get(fleet)).dropPolicies(),
     setDropPolicy: async ({ fleet, scope, policy }) => (await fleets.get(fleet)).setDropPolicy(scope, policy),
     applyDropPolicies: async (input, { signal } = {}) =>
-      (await import("../replay/drop-by-policy.js")).dropByPolicy(context, input, signal),
+      (await import("../learning/replay/drop-by-policy.js")).dropByPolicy(context, input, signal),
     keepTensors: async ({ fleet, model, because = "" }, { signal } = {}) => {
       const repository = await fleets.get(fleet);
       const { versionId } = repository.resolve(model);
@@ -235,16 +235,16 @@ type TrainingCalls = Pick<
 function trainingCalls(context: OperationsContext): TrainingCalls {
   return {
     train: async (input, options) =>
-      (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
-    reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),
+      (await import("../learning/training/train-on-server.js")).trainOnServer(context, input, options),
+    reduce: async (input) => (await import("../learning/evaluation/reduce-version.js")).reduceOnServer(context, input),
     evaluate: async (input, options) =>
-      (await import("../evaluation/evaluate-on-server.js")).evaluateOnServer(context, input, options?.signal),
+      (await import("../learning/evaluation/evaluate-on-server.js")).evaluateOnServer(context, input, options?.signal),
     evaluations: async (input) =>
-      (await import("../evaluation/stored-evaluations.js")).listEvaluations(context, input),
+      (await import("../learning/evaluation/stored-evaluations.js")).listEvaluations(context, input),
     evaluation: async (input) =>
-      (await import("../evaluation/stored-evaluations.js")).showEvaluation(context, input),
+      (await import("../learning/evaluation/stored-evaluations.js")).showEvaluation(context, input),
     evaluateProgressively: async (input, options) =>
-      (await import("../progressive/progressive-on-server.js")).progressiveOnServer(
+      (await import("../learning/progressive/progressive-on-server.js")).progressiveOnServer(
         context,
         input,
         options?.signal,

@@ -1,7 +1,7 @@
 /** Operations on the tokens of the HTTP port. */
-import type { ServerOperations } from "../api/server-operations.js";
-import type { OperationsContext } from "../context/operations-context.js";
-import { addToken, listTokens, removeToken } from "../http/tokens.js";
+import type { ServerOperations } from "../interface/api/server-operations.js";
+import type { OperationsContext } from "../services/context/operations-context.js";
+import { addToken, listTokens, removeToken } from "../interface/http/tokens.js";
 
 export function tokenOperations({
   home,

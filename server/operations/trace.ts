@@ -11,12 +11,12 @@ import { shortenHash } from "../../shared/journal/short-hash.js";
 import { isRequestId } from "../../shared/request-id.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { ListedFact } from "../api/journal-schemas.js";
-import type { CallOutput, OperationInput } from "../api/server-operations.js";
-import type { OperationsContext } from "../context/operations-context.js";
-import { withoutTokenHash } from "../context/without-secrets.js";
-import type { FleetRepository } from "../repository/fleet-repository.js";
-import { factCodec } from "../repository/state/fact-codec.js";
+import type { ListedFact } from "../interface/api/stores/journal-schemas.js";
+import type { CallOutput, OperationInput } from "../interface/api/server-operations.js";
+import type { OperationsContext } from "../services/context/operations-context.js";
+import { withoutTokenHash } from "../services/context/without-secrets.js";
+import type { FleetRepository } from "../storage/repository/fleet-repository.js";
+import { factCodec } from "../storage/repository/state/fact-codec.js";
 
 export type TraceSubject =
   | { readonly kind: "version"; readonly id: Hash; readonly name?: string; readonly device?: string }

@@ -1,12 +1,12 @@
 /** Operations on the webhooks of a home. Without a server they are only configured and tested. */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
-import type { CallOutput, ServerOperations } from "../api/server-operations.js";
-import type { OperationsContext } from "../context/operations-context.js";
-import { cursorAt, journalOfFleet, type ReadJournal } from "../webhooks/next-delivery.js";
-import { postFacts } from "../webhooks/post-facts.js";
-import { messageId, webhookHeaders } from "../webhooks/sign-webhook.js";
-import { factsBody } from "../webhooks/webhook-runner.js";
+import type { CallOutput, ServerOperations } from "../interface/api/server-operations.js";
+import type { OperationsContext } from "../services/context/operations-context.js";
+import { cursorAt, journalOfFleet, type ReadJournal } from "../services/webhooks/next-delivery.js";
+import { postFacts } from "../services/webhooks/post-facts.js";
+import { messageId, webhookHeaders } from "../services/webhooks/sign-webhook.js";
+import { factsBody } from "../services/webhooks/webhook-runner.js";
 import {
   addWebhook,
   moveCursor,
@@ -15,7 +15,7 @@ import {
   removeWebhook,
   requireWebhook,
   type Webhook,
-} from "../webhooks/webhook-store.js";
+} from "../services/webhooks/webhook-store.js";
 
 type WebhookOperations = Pick<
   ServerOperations,

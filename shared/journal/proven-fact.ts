@@ -1,6 +1,6 @@
 /**
  * Reads what a device needs of a fact of the server's journal that was proven to it. Pure. The server's own
- * codec (`server/repository/state/fact-codec.ts`) checks more; a device needs these two types only.
+ * codec (`server/storage/repository/state/fact-codec.ts`) checks more; a device needs these two types only.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { readShortHash } from "./short-hash.js";

@@ -10,10 +10,10 @@
  */
 import { mkdtemp, open } from "node:fs/promises";
 import { join } from "node:path";
-import { keyframeDepth, putReceivedTensors } from "../../server/ingest/coded-tensors.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { openNodeHome } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import { keyframeDepth, putReceivedTensors } from "../../server/fleet/ingest/uploads/coded-tensors.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
+import { openNodeHome } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import type { EncodedTensor } from "../../shared/delta/encoded.js";
 import type { TensorEncoding } from "../../shared/objects/object-store.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";

@@ -1,6 +1,6 @@
 /** What a server's events say of the models that arrive. */
-import type { ServerEvent } from "../../server/api/event-schemas.js";
-import type { ServerProcess } from "../../server/simulation/server-process.js";
+import type { ServerEvent } from "../../server/interface/api/event-schemas.js";
+import type { ServerProcess } from "../../server/cli/simulation/server-process.js";
 
 type EventOf<Name extends ServerEvent["event"]> = Extract<ServerEvent, { readonly event: Name }>;
 

@@ -4,7 +4,7 @@
  */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { archiveOf } from "../../server/operations/archive-operations.js";
+import { archiveOf } from "../../server/operations/stores/archive-operations.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { medianSteps, openHomeAt, writeCached, type OpenedHome, type RecoveryFigures } from "./flows-home.js";

@@ -1,10 +1,10 @@
 /** A home of a flow's models, and what its recoveries take. */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import type { Home } from "../../server/repository/home.js";
-import { openNodeHome } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
+import type { Home } from "../../server/storage/repository/home.js";
+import { openNodeHome } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { bytesBelow } from "./bytes-below.js";
 import { median, type Named } from "./save-floors.js";

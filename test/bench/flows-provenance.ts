@@ -5,15 +5,15 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startAgent } from "../../agent/main.js";
-import { openFleets } from "../../server/context/open-fleets.js";
+import { openFleets } from "../../server/services/context/open-fleets.js";
 import { localOperations } from "../../server/operations/local-operations.js";
-import { openNodeHome } from "../../server/repository/node-home.js";
+import { openNodeHome } from "../../server/storage/repository/node-home.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { testProfile, WaitableLog } from "../helpers/agent-fixtures.js";
 import { isOfVersion } from "../helpers/agent-test-environment.js";
-import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/cli/simulation/server-process.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { followArrivals } from "./flows-arrivals.js";
 import { flowSteps, type FlowStep } from "./flows-plan.js";

@@ -1,8 +1,8 @@
 /** The standard flow of one network, saved and recovered by each approach, for `stemma bench flows`. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { SaveReport } from "../../server/repository/answers/save-answers.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
+import type { SaveReport } from "../../server/storage/repository/answers/save-answers.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";

@@ -6,10 +6,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import type { ServerOperations } from "../../server/api/server-operations.js";
-import { openHome } from "../../server/repository/home.js";
-import { nodeHomePorts } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import type { ServerOperations } from "../../server/interface/api/server-operations.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import { weightSlots } from "../../shared/model/architecture.js";
 import { modelSourceOfTensors } from "../../shared/save/model-source.js";
 import {
@@ -18,7 +18,7 @@ import {
   savable,
   searchedChoices,
 } from "../helpers/random-architectures.js";
-import { startServerProcess } from "../../server/simulation/server-process.js";
+import { startServerProcess } from "../../server/cli/simulation/server-process.js";
 
 export interface ClientsResult {
   readonly models: number;

@@ -4,8 +4,8 @@
  * catalog is measured at a tenth of its size too. Then a server that 1 to 512 clients ask while models come and go.
  * Asserts nothing about time; the answers of index and scan are compared.
  */
-import { compareCandidates, type PrefixCandidate } from "../../server/lineage/prefix-candidates.js";
-import { PrefixIndex, type PrefixMatch } from "../../server/lineage/prefix-index.js";
+import { compareCandidates, type PrefixCandidate } from "../../server/storage/lineage/prefix-candidates.js";
+import { PrefixIndex, type PrefixMatch } from "../../server/storage/lineage/prefix-index.js";
 import { renderTable } from "../../shared/cli/output.js";
 import { commonPrefix } from "../../shared/model/common-prefix.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";

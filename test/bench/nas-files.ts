@@ -13,7 +13,7 @@ import { weightSlots } from "../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
-import type { SavedCandidate, SearchStore } from "../../server/nas/search-store.js";
+import type { SavedCandidate, SearchStore } from "../../server/learning/nas/search-store.js";
 
 interface KeptModel {
   readonly candidate: number;

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalOperations } from "../../server/operations/local-operations.js";
-import { runSearch, type SearchRequest } from "../../server/nas/run-search.js";
-import { SearchLog } from "../../server/nas/search-log.js";
-import { storeInFleet, type SearchStore } from "../../server/nas/search-store.js";
-import { trainerHere } from "../../server/nas/train-here.js";
+import { runSearch, type SearchRequest } from "../../server/learning/nas/run-search.js";
+import { SearchLog } from "../../server/learning/nas/search-log.js";
+import { storeInFleet, type SearchStore } from "../../server/learning/nas/search-store.js";
+import { trainerHere } from "../../server/learning/nas/train-here.js";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

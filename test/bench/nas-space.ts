@@ -1,5 +1,5 @@
 /** The space that `stemma bench nas` searches: its bytes are spread over many stages. */
-import type { SearchSpace } from "../../server/nas/search-space.js";
+import type { SearchSpace } from "../../server/learning/nas/search-space.js";
 
 /** Stages on images of 7 by 7, all of one size, so that later ones fit whatever was chosen. */
 const lateStages = 8;

@@ -9,7 +9,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import type { SearchRequest } from "../../server/nas/run-search.js";
+import type { SearchRequest } from "../../server/learning/nas/run-search.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { nasChart, nasMarkdown, nasText, type NasResults } from "./nas-report.js";
 import { measureSearch, type MeasuredSearch, type StoreKind } from "./nas-runs.js";

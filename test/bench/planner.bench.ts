@@ -9,20 +9,20 @@
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { budgetsByRatio, isWithin } from "../../server/planner/budgets.js";
-import { minimumStorageTree } from "../../server/planner/minimum-arborescence.js";
-import { referenceTrees } from "../../server/planner/plan-storage.js";
+import { budgetsByRatio, isWithin } from "../../server/storage/planner/budgets.js";
+import { minimumStorageTree } from "../../server/storage/planner/minimum-arborescence.js";
+import { referenceTrees } from "../../server/storage/planner/plan-storage.js";
 import { planStorage } from "../helpers/plan-storage.js";
 import {
   planningSchemes,
   retrieveShared,
   snapshotCosts,
   type PlanningScheme,
-} from "../../server/planner/retrieval.js";
-import { minRecreationCosts, shortestPathTree } from "../../server/planner/shortest-path-tree.js";
-import type { ParentEdges, StorageGraph } from "../../server/planner/storage-graph.js";
-import { checkPlan } from "../../server/planner/storage-plan.js";
-import { StorageTree } from "../../server/planner/storage-tree.js";
+} from "../../server/storage/planner/retrieval.js";
+import { minRecreationCosts, shortestPathTree } from "../../server/storage/planner/shortest-path-tree.js";
+import type { ParentEdges, StorageGraph } from "../../server/storage/planner/storage-graph.js";
+import { checkPlan } from "../../server/storage/planner/storage-plan.js";
+import { StorageTree } from "../../server/storage/planner/storage-tree.js";
 import { renderTable, type Column } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateRepository, rdLike, sdLike } from "../helpers/generated-repository.js";

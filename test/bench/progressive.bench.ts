@@ -15,8 +15,8 @@ import { parseArgs } from "node:util";
 import {
   evaluateProgressively,
   type ProgressiveReport,
-} from "../../server/progressive/progressive-evaluation.js";
-import { fixedReader, storedReader } from "../../server/progressive/weight-reader.js";
+} from "../../server/learning/progressive/progressive-evaluation.js";
+import { fixedReader, storedReader } from "../../server/learning/progressive/weight-reader.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { renderTable } from "../../shared/cli/output.js";
 import { nodeFiles } from "../../shared/files/node-files.js";

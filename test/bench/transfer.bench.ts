@@ -28,7 +28,7 @@ import {
 import { runSender } from "../../shared/wire/transfer/run-sender.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
-import { startBroker } from "../../server/broker/start-broker.js";
+import { startBroker } from "../../server/access/broker/start-broker.js";
 
 const { values: options } = parseArgs({
   options: {

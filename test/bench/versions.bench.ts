@@ -11,16 +11,16 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { openLocalOperations } from "../../server/operations/local-operations.js";
-import { openHome } from "../../server/repository/home.js";
-import { nodeHomePorts } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { formatBytes, formatDuration, renderTable } from "../../shared/cli/output.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { evaluationOf, predictionsOfOne } from "../helpers/evaluation-of.js";
 import { withTokens } from "../helpers/home-with-tokens.js";
-import { startServerProcess } from "../../server/simulation/server-process.js";
+import { startServerProcess } from "../../server/cli/simulation/server-process.js";
 import { median, timed } from "./save-floors.js";
 
 const { values: options } = parseArgs({

@@ -12,7 +12,7 @@ import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { tinyImport } from "../helpers/agent-fixtures.js";
-import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/cli/simulation/server-process.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (full ? 100 : 2));

@@ -12,14 +12,14 @@ import { basename, join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { RolloutDetailAnswer } from "../../server/api/rollout-definitions.js";
-import type { ServerOperations } from "../../server/api/server-operations.js";
+import type { RolloutDetailAnswer } from "../../server/interface/api/rollouts/rollout-definitions.js";
+import type { ServerOperations } from "../../server/interface/api/server-operations.js";
 import { sealEnrolment } from "../../shared/trust/enrolment.js";
 import { testProfile } from "../helpers/agent-fixtures.js";
 import { testSeed } from "../helpers/crash-states.js";
 import { startCuttableLink, type CuttableLink } from "../helpers/cuttable-link.js";
 import { seededNumbers } from "../helpers/manual-clock.js";
-import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/cli/simulation/server-process.js";
 import { pollUntil } from "../helpers/poll-until.js";
 import { mountSmallDisk } from "../helpers/small-disk.js";
 

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { SimulationSummary } from "../../server/simulation/simulation.js";
+import type { SimulationSummary } from "../../server/cli/simulation/simulation.js";
 import { exitStatus } from "../../shared/errors.js";
-import { importStreamOf, syntheticModel } from "../../server/simulation/synthetic-model.js";
+import { importStreamOf, syntheticModel } from "../../server/cli/simulation/synthetic-model.js";
 import { runStemma } from "../helpers/run-stemma.js";
 import { startTestServer, testFleet } from "../helpers/test-server.js";
 

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../agent/main.js";
-import type { ServerOptions } from "../../server/configuration/config.js";
+import type { ServerOptions } from "../../server/operations/configuration/config.js";
 import { startServer } from "../../server/main.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

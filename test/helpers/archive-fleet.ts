@@ -2,17 +2,17 @@
  * A small fleet of related models for tests of the archive: two families of fine-tunes, drawn from a seed,
  * the same in every process.
  */
-import type { ArchiveRates } from "../../server/archive/archive-rates.js";
-import { planArchive, type PlanArchiveOptions } from "../../server/archive/plan-archive.js";
-import { applyPlan } from "../../server/archive/apply-plan.js";
-import type { ApplyOptions, ApplyReport } from "../../server/archive/plan-application.js";
-import type { ArchivePlan } from "../../server/archive/archive-plan.js";
-import { archiveCoder } from "../../server/archive/archive-coder.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
+import type { ArchiveRates } from "../../server/storage/archive/archive-rates.js";
+import { planArchive, type PlanArchiveOptions } from "../../server/storage/archive/plan-archive.js";
+import { applyPlan } from "../../server/storage/archive/apply-plan.js";
+import type { ApplyOptions, ApplyReport } from "../../server/storage/archive/plan-application.js";
+import type { ArchivePlan } from "../../server/storage/archive/archive-plan.js";
+import { archiveCoder } from "../../server/storage/archive/archive-coder.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { modelOf, sameTensors, type NamedTensor } from "../integration/server/repository/harness.js";
+import { modelOf, sameTensors, type NamedTensor } from "../integration/server/storage/repository/harness.js";
 import { fineTuned, continueTuning, noiseTensor, weights } from "./related-tensors.js";
 
 /** Fixed rates of a machine on which coding costs about as much as reading. */

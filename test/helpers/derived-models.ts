@@ -2,10 +2,10 @@
  * Models whose tensors follow from each other in every way that a plan knows: an average of several, a cast, codes with
  * scales, other rows and axes. The same in every process.
  */
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { derive } from "../../shared/delta/derived/derivation.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
-import { modelOf } from "../integration/server/repository/harness.js";
+import { modelOf } from "../integration/server/storage/repository/harness.js";
 import type { FleetModel } from "./archive-fleet.js";
 import { floatsOf, groups, inBytes, symmetric } from "./quantised-tensors.js";
 import { fineTuned, weights } from "./related-tensors.js";

@@ -1,5 +1,5 @@
 /** A stored evaluation of one sample, with its predictions. */
-import type { VersionSummary } from "../../server/repository/answers/version-answers.js";
+import type { VersionSummary } from "../../server/storage/repository/answers/version-answers.js";
 import type { StoredEvaluation } from "../../shared/provenance/stored-evaluation.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

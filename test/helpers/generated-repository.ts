@@ -14,7 +14,7 @@ import {
   type SnapshotInput,
   type StorageGraph,
   type VertexInput,
-} from "../../server/planner/storage-graph.js";
+} from "../../server/storage/planner/storage-graph.js";
 import { seededNumbers } from "./manual-clock.js";
 
 export interface RepositoryOptions {

@@ -4,12 +4,12 @@
  * between any two messages; the devices' stores survive that.
  */
 import { setImmediate } from "node:timers/promises";
-import { FleetIngest } from "../../server/ingest/fleet-ingest.js";
-import { defaultIngestLimits, type IngestLimits } from "../../server/ingest/limits.js";
-import { eventHub, type EventHub } from "../../server/events/event-hub.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { openHome, type Home } from "../../server/repository/home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import { FleetIngest } from "../../server/fleet/ingest/fleet-ingest.js";
+import { defaultIngestLimits, type IngestLimits } from "../../server/fleet/ingest/limits.js";
+import { eventHub, type EventHub } from "../../server/interface/events/event-hub.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
+import { openHome, type Home } from "../../server/storage/repository/home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { Files } from "../../shared/ports.js";
 import { signSession } from "../../shared/trust/signatures.js";

@@ -1,8 +1,8 @@
 /** A repository in memory with a release and an update of it whose tensors are coded against the release's. */
-import type { VersionSummary } from "../../server/repository/answers/version-answers.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { openHome } from "../../server/repository/home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import type { VersionSummary } from "../../server/storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import type { Files } from "../../shared/ports.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

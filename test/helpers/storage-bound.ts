@@ -10,12 +10,12 @@
  * With any prices, the cheapest arborescence under the priced costs, less the price of all budgets, is at most the
  * storage of the best plan. A subgradient method with Polyak's step raises this bound.
  */
-import { limitsOf, type Limits } from "../../server/planner/budgets.js";
-import { minimumArborescence, minimumStorageTree } from "../../server/planner/minimum-arborescence.js";
-import type { PlanningScheme } from "../../server/planner/retrieval.js";
-import { minRecreationCosts } from "../../server/planner/shortest-path-tree.js";
-import type { ParentEdges, StorageGraph } from "../../server/planner/storage-graph.js";
-import { StorageTree } from "../../server/planner/storage-tree.js";
+import { limitsOf, type Limits } from "../../server/storage/planner/budgets.js";
+import { minimumArborescence, minimumStorageTree } from "../../server/storage/planner/minimum-arborescence.js";
+import type { PlanningScheme } from "../../server/storage/planner/retrieval.js";
+import { minRecreationCosts } from "../../server/storage/planner/shortest-path-tree.js";
+import type { ParentEdges, StorageGraph } from "../../server/storage/planner/storage-graph.js";
+import { StorageTree } from "../../server/storage/planner/storage-tree.js";
 
 export interface BoundRequest {
   /** Budget of every snapshot; Infinity for none. */

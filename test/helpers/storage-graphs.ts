@@ -1,13 +1,13 @@
 /** Small storage graphs for tests: random ones from a seed, all trees of a tiny one, and the paper's toy. */
-import { snapshotCosts, type PlanningScheme } from "../../server/planner/retrieval.js";
+import { snapshotCosts, type PlanningScheme } from "../../server/storage/planner/retrieval.js";
 import {
   buildStorageGraph,
   type EdgeInput,
   type ParentEdges,
   type StorageGraph,
-} from "../../server/planner/storage-graph.js";
-import { StorageTree } from "../../server/planner/storage-tree.js";
-import { isWithin } from "../../server/planner/budgets.js";
+} from "../../server/storage/planner/storage-graph.js";
+import { StorageTree } from "../../server/storage/planner/storage-tree.js";
+import { isWithin } from "../../server/storage/planner/budgets.js";
 import { seededNumbers } from "./manual-clock.js";
 
 export interface RandomGraphOptions {

@@ -2,7 +2,7 @@
  * A broker without sockets, behind the server's port: identities, takeovers, subscriptions and the order of messages as
  * the embedded one has them. It lives as long as the server's process.
  */
-import { DeviceQueues } from "../../server/broker/device-queues.js";
+import { DeviceQueues } from "../../server/access/broker/device-queues.js";
 import type {
   Authenticate,
   BrokerPort,
@@ -14,7 +14,7 @@ import type {
   MessageHandler,
   PublishOptions,
   Refused,
-} from "../../server/broker/broker-port.js";
+} from "../../server/access/broker/broker-port.js";
 import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { defaultRoot, parseTopic } from "../../shared/wire/topics.js";
 import type { Process } from "./machine.js";

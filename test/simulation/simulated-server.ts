@@ -3,24 +3,24 @@
  * behind a broker in memory. HTTP, TLS, webhooks and replays stay outside.
  */
 // Operations load these when they are first used. A run must not depend on how long that takes.
-import "../../server/operations/rollout-operations.js";
-import "../../server/operations/retention-operations.js";
-import "../../server/operations/select-devices.js";
-import "../../server/operations/device-rollback.js";
-import "../../server/operations/device-evaluation.js";
-import { serverConfig } from "../../server/configuration/config.js";
-import type { LiveServer } from "../../server/context/operations-context.js";
-import { openFleets, type OpenFleets } from "../../server/context/open-fleets.js";
-import { eventHub } from "../../server/events/event-hub.js";
+import "../../server/operations/rollouts/rollout-operations.js";
+import "../../server/operations/stores/retention-operations.js";
+import "../../server/operations/devices/select-devices.js";
+import "../../server/operations/devices/device-rollback.js";
+import "../../server/operations/devices/device-evaluation.js";
+import { serverConfig } from "../../server/operations/configuration/config.js";
+import type { LiveServer } from "../../server/services/context/operations-context.js";
+import { openFleets, type OpenFleets } from "../../server/services/context/open-fleets.js";
+import { eventHub } from "../../server/interface/events/event-hub.js";
 import { FleetIngests } from "../../server/fleet-ingests.js";
-import type { ServerOperations } from "../../server/api/server-operations.js";
+import type { ServerOperations } from "../../server/interface/api/server-operations.js";
 import { localOperations } from "../../server/operations/local-operations.js";
-import { startMergeSchedule } from "../../server/operations/merge-schedule.js";
-import { startRetentionSchedule } from "../../server/operations/retention-schedule.js";
-import type { FleetIngest } from "../../server/ingest/fleet-ingest.js";
-import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { openHome, type Home } from "../../server/repository/home.js";
-import { RolloutRunner } from "../../server/rollout/rollout-runner.js";
+import { startMergeSchedule } from "../../server/operations/stores/merge-schedule.js";
+import { startRetentionSchedule } from "../../server/operations/stores/retention-schedule.js";
+import type { FleetIngest } from "../../server/fleet/ingest/fleet-ingest.js";
+import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
+import { openHome, type Home } from "../../server/storage/repository/home.js";
+import { RolloutRunner } from "../../server/fleet/rollout/rollout-runner.js";
 import { RecentEvents } from "../../shared/adapters/recent-log.js";
 import { messageWithCode } from "../../shared/error-text.js";
 import { defaultRoot } from "../../shared/wire/topics.js";

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { satisfies } from "semver";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
@@ -72,33 +72,33 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/cli",
   ],
   server: [
-    "server/broker",
-    "server/identity",
-    "server/catalog",
-    "server/planner",
-    "server/lineage",
-    "server/selection",
-    "server/repository",
-    "server/archive",
-    "server/api",
-    "server/events",
-    "server/http",
-    "server/context",
-    "server/data",
-    "server/webhooks",
-    "server/ingest",
-    "server/evaluation",
-    "server/training",
-    "server/replay",
-    "server/progressive",
-    "server/configuration",
-    "server/nas",
-    "server/rollout",
-    "server/demo",
-    "server/simulation",
+    "server/access/broker",
+    "server/access/identity",
+    "server/storage/catalog",
+    "server/storage/planner",
+    "server/storage/lineage",
+    "server/storage/selection",
+    "server/storage/repository",
+    "server/storage/archive",
+    "server/interface/api",
+    "server/interface/events",
+    "server/interface/http",
+    "server/services/context",
+    "server/services/data",
+    "server/services/webhooks",
+    "server/fleet/ingest",
+    "server/fleet/rollout",
+    "server/learning/evaluation",
+    "server/learning/training",
+    "server/learning/replay",
+    "server/learning/progressive",
+    "server/learning/nas",
+    "server/operations/configuration",
     "server/operations",
     "server",
-    "server/doctor",
+    "server/cli/doctor",
+    "server/cli/simulation",
+    "server/cli/demo",
     "server/cli",
   ],
 };
@@ -129,10 +129,18 @@ function topFolderOf(path: string): string {
   return path.split("/")[0] ?? "";
 }
 
-/** "shared/delta" for shared/delta/kernels/plain.ts; "shared" for shared/ports.ts. */
+/** "shared/delta" for shared/delta/kernels/plain.ts; "server/cli" for server/cli/main.ts; "shared" for shared/ports.ts. */
 function folderOf(path: string): string {
   const parts = path.split("/");
-  return parts.length > 2 ? parts.slice(0, 2).join("/") : (parts[0] ?? "");
+  if (parts.length <= 2) return parts[0] ?? "";
+  const room = parts.slice(0, 3).join("/");
+  return parts.length > 3 && order.server?.includes(room) === true ? room : parts.slice(0, 2).join("/");
+}
+
+/** "server/fleet" for server/fleet/ingest/limits.ts; "server" for server/main.ts; else the top folder. */
+function roomOnMap(path: string): string {
+  const parts = path.split("/");
+  return parts[0] === "server" && parts.length > 2 ? parts.slice(0, 2).join("/") : (parts[0] ?? "");
 }
 
 for (const top of topFolders)
@@ -153,6 +161,62 @@ for (const [top, folders] of Object.entries(order) as [TopFolder, readonly strin
       });
     assert.deepEqual(wrong, [], "an import that goes up, or a folder that `order` does not name");
   });
+
+test("the server has at most eight floors, each with its rooms side by side", () => {
+  const floors = (order.server ?? []).map((room) => roomOnMap(`${room}/x.ts`));
+  const inOrder = floors.filter((floor, at) => floor !== "server" && floor !== floors[at - 1]);
+  assert.deepEqual(inOrder, [...new Set(inOrder)]);
+  assert.ok(inOrder.length <= 8, inOrder.join(" "));
+});
+
+/** Arrows of the first picture in ARCHITECTURE.md, as rooms. */
+function drawnArrows(): readonly (readonly [from: string, to: string])[] {
+  const page = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");
+  const picture = /```mermaid\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
+  const rooms = new Map(
+    [...picture.matchAll(/^ *(\w+)\["([^"<]+)/gm)].map(([, id, room]) => [id, room ?? ""]),
+  );
+  return [...picture.matchAll(/^ *(\w+) --> (\w+)$/gm)].map(([, from, to]) => [
+    rooms.get(from) ?? "",
+    rooms.get(to) ?? "",
+  ]);
+}
+
+test("the picture of rooms in ARCHITECTURE.md is what the imports are", () => {
+  const arrows = drawnArrows();
+  const imported = new Set(
+    topFolders
+      .flatMap(importsOf)
+      .map(({ from, to }) => `${roomOnMap(from)} → ${roomOnMap(to)}`)
+      .filter((arrow) => {
+        const [from, to] = arrow.split(" → ");
+        return from !== to;
+      }),
+  );
+  for (const [from, to] of arrows)
+    assert.ok(imported.has(`${from} → ${to}`), `${from} does not import ${to}`);
+  const reached = new Set<string>();
+  const follow = (start: string, at: string): void => {
+    for (const [from, to] of arrows)
+      if (from === at && !reached.has(`${start} → ${to}`)) {
+        reached.add(`${start} → ${to}`);
+        follow(start, to);
+      }
+  };
+  for (const [from] of arrows) follow(from, from);
+  assert.deepEqual(
+    [...imported].filter((arrow) => !reached.has(arrow)),
+    [],
+    "imports that no way along the arrows has",
+  );
+});
+
+test("each folder with more than five files has a page made from the files' own sentences", async () => {
+  const { stalePages } = (await import(pathToFileURL(join(root, "launcher/folders.mjs")).href)) as {
+    stalePages(root: string): readonly string[];
+  };
+  assert.deepEqual(stalePages(root), [], "write them again: npm run folders");
+});
 
 test("the rules find imports", () => {
   assert.ok(importsOf("shared").length > 100);

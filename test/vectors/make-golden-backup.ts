@@ -7,9 +7,9 @@ import { existsSync } from "node:fs";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openHome } from "../../server/repository/home.js";
-import { nodeHomePorts } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 
 const [, , from, to] = process.argv;

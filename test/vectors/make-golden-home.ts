@@ -9,14 +9,14 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { openHome } from "../../server/repository/home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { readModelJson } from "../../shared/model/model-json.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { modelSourceOfTensors, opaqueModelSource } from "../../shared/save/model-source.js";
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
-import { seededBytes, seededRandom } from "../integration/server/repository/harness.js";
+import { seededBytes, seededRandom } from "../integration/server/storage/repository/harness.js";
 import { manualClock } from "../helpers/manual-clock.js";
 
 const folder = resolve(process.argv[2] ?? "");

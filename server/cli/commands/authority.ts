@@ -4,7 +4,7 @@ import { Option, type Command } from "commander";
 import { formatTime } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { someDevices } from "../some-devices.js";
 

@@ -2,8 +2,8 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
-import type { DatasetDetails, FetchedData } from "../../api/dataset-schemas.js";
-import type { DataStream } from "../../api/server-operations.js";
+import type { DatasetDetails, FetchedData } from "../../interface/api/models/dataset-schemas.js";
+import type { DataStream } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { refuseExisting, writeStreamDurably } from "../stream-file.js";
 

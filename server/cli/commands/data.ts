@@ -98,7 +98,7 @@ async function addCommand(
     ...(query === undefined ? {} : { query: [query] }),
   };
   if (dryRun) {
-    const { previewData } = await import("../../data/preview-data.js");
+    const { previewData } = await import("../../services/data/preview-data.js");
     const report = await previewData({ kind, location: path, parameters });
     output.print({
       data: report,

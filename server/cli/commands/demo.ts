@@ -23,7 +23,7 @@ export function defineDemoCommand(command: Command): void {
         // The demo ignores STEMMA_HOME: its home is .stemma-demo unless --home names another.
         const named = command.optsWithGlobals<{ home?: string }>().home;
         const home = resolve(named ?? ".stemma-demo");
-        const { cleanDemo } = await import("../../demo/demo-home.js");
+        const { cleanDemo } = await import("../demo/demo-home.js");
         if (choices.clean) {
           const removed = await cleanDemo(home);
           output.print({
@@ -33,7 +33,7 @@ export function defineDemoCommand(command: Command): void {
           });
           return;
         }
-        const { runDemo } = await import("../../demo/run-demo.js");
+        const { runDemo } = await import("../demo/run-demo.js");
         const report = await runDemo({ home, rounds: choices.rounds, stay: choices.stay, signal, output });
         if (!report.allExact) process.exitCode = exitStatus.verification;
       }),

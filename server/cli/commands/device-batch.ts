@@ -6,7 +6,7 @@ import { formatTime } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { wholeNumber } from "../whole-number.js";
 import { authorityText, invited } from "./device-enroll.js";

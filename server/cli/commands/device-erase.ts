@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { someDevices } from "../some-devices.js";
 import { wholeNumber } from "../whole-number.js";

@@ -2,7 +2,7 @@
 import { InvalidArgumentError, type Command } from "commander";
 import { formatDuration, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 
 interface Choices {

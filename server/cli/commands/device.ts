@@ -1,12 +1,12 @@
 /** `stemma device`: the devices of a fleet. Further commands are in files of their own. */
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
-import { deviceOperations } from "../../api/device-definitions.js";
+import { deviceOperations } from "../../interface/api/devices/device-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { CallOutput } from "../../api/server-operations.js";
-import { refuseReduced } from "../../evaluation/reduced-models.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
+import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import { inputOption } from "../input-option.js";
 import { describeKeyValues } from "../key-values.js";
 import { nameOf } from "../version-text.js";

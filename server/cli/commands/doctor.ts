@@ -5,8 +5,8 @@
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
-import { examine } from "../../doctor/examine.js";
-import { findingsText } from "../../doctor/findings-text.js";
+import { examine } from "../doctor/examine.js";
+import { findingsText } from "../doctor/findings-text.js";
 
 export function defineDoctorCommand(command: Command): void {
   command.action(async (_: unknown, command: Command) =>

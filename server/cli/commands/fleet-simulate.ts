@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { formatDuration } from "../../../shared/cli/output.js";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { parseLinks, type LinkShare } from "../../../shared/simulation/link-shapes.js";
-import type { SimulationRequest, SimulationSummary } from "../../simulation/simulation.js";
+import type { SimulationRequest, SimulationSummary } from "../simulation/simulation.js";
 import { withContext, type CommandContext } from "../context.js";
 import { parseBytes, parseDuration } from "../quantities.js";
 
@@ -121,8 +121,8 @@ async function simulateCommand(choices: SimulateChoices, context: CommandContext
   }
   const { output, options, operations, signal } = context;
   const [{ rehearse, joinServer }, { summaryText }] = await Promise.all([
-    import("../../simulation/simulate.js"),
-    import("../../simulation/simulation-text.js"),
+    import("../simulation/simulate.js"),
+    import("../simulation/simulation-text.js"),
   ]);
   const startedMs = performance.now();
   let notedMs = startedMs;
@@ -168,7 +168,7 @@ function requestOf(choices: SimulateChoices, fleet: string): SimulationRequest {
 }
 
 async function removeCommand({ output, operations, options: { fleet } }: CommandContext): Promise<void> {
-  const { requireSimulationFleet, removeSimulated } = await import("../../simulation/simulated-fleet.js");
+  const { requireSimulationFleet, removeSimulated } = await import("../simulation/simulated-fleet.js");
   const opened = await operations();
   const names = await requireSimulationFleet(opened, fleet);
   const online = (await opened.devices({ fleet })).filter(({ online }) => online).length;

@@ -1,7 +1,7 @@
 /** `stemma fleet status|watch|simulate`: all devices of a fleet and its rollouts, now or as they change. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { headOfRollout } from "../../rollout/rollout-text.js";
+import { headOfRollout } from "../../fleet/rollout/rollout-text.js";
 import { withContext, type CommandContext } from "../context.js";
 import { addFleetSimulateCommand } from "./fleet-simulate.js";
 import { describeCounts, describeRuns, isOpenRollout } from "../fleet-screen/fleet-text.js";

@@ -11,7 +11,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { checkFactProof, differs } from "../../../shared/journal/fact-proof.js";
 import { verifyConsistency } from "../../../shared/journal/merkle-log.js";
 import type { ShownHead } from "../../../shared/trust/signatures.js";
-import type { CallOutput, ServerOperations } from "../../api/server-operations.js";
+import type { CallOutput, ServerOperations } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { firstLineOf } from "../exported-journal.js";
 import { pinnedKey, shorter, signedBy, type KeyChoices } from "../journal-trust.js";

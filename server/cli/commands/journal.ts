@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { currentUser } from "../../../shared/adapters/current-user.js";
 import { parseTime } from "../../../shared/cli/output.js";
 import { exitStatus } from "../../../shared/errors.js";
-import type { SalvageReport } from "../../repository/salvage-journal.js";
+import type { SalvageReport } from "../../storage/repository/salvage-journal.js";
 import { wholeNumber } from "../whole-number.js";
 import { withContext, type CommandContext } from "../context.js";
 import { factColumns } from "../fact-columns.js";
@@ -80,8 +80,8 @@ async function declareCommand(
   { dryRun, copiedAt, position }: { dryRun: boolean; copiedAt?: number; position?: number },
   { output, options }: CommandContext,
 ): Promise<void> {
-  const { openNodeHome } = await import("../../repository/node-home.js");
-  const { declareRestore } = await import("../../repository/declare-restore.js");
+  const { openNodeHome } = await import("../../storage/repository/node-home.js");
+  const { declareRestore } = await import("../../storage/repository/declare-restore.js");
   const home = await openNodeHome(options.home);
   try {
     const report = await declareRestore(home, options.fleet, {
@@ -140,8 +140,8 @@ async function listCommand(
 
 async function salvageCommand(dryRun: boolean, { output, options }: CommandContext): Promise<void> {
   // The journal cannot be opened, so this works on the home itself, without the operations of a server.
-  const { openNodeHome } = await import("../../repository/node-home.js");
-  const { salvageJournal } = await import("../../repository/salvage-journal.js");
+  const { openNodeHome } = await import("../../storage/repository/node-home.js");
+  const { salvageJournal } = await import("../../storage/repository/salvage-journal.js");
   const home = await openNodeHome(options.home);
   try {
     const report = await salvageJournal(home, options.fleet, {

@@ -1,8 +1,8 @@
 /** `stemma model hold|unhold`: keep a version from retention and retirement, and let it go again. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import type { VersionSummary } from "../../repository/answers/version-answers.js";
-import { checkHoldable, describeHold } from "../../repository/state/hold.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import { checkHoldable, describeHold } from "../../storage/repository/state/hold.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
 

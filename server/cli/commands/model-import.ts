@@ -7,8 +7,8 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { formatBytes } from "../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { maxChunkBytes } from "../../../shared/tensor/tensor.js";
-import type { LocalFile } from "../../api/server-operations.js";
-import type { ImportReport } from "../../api/import-schemas.js";
+import type { LocalFile } from "../../interface/api/server-operations.js";
+import type { ImportReport } from "../../interface/api/models/import-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
 

@@ -1,8 +1,8 @@
 /** `stemma model descendants|common|owners|successor`: how the models of a fleet descend from each other. */
 import type { Command } from "commander";
 import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
-import { lineageOperations } from "../../api/lineage-definitions.js";
-import type { Successors, TensorOwner } from "../../api/lineage-definitions.js";
+import { lineageOperations } from "../../interface/api/models/lineage-definitions.js";
+import type { Successors, TensorOwner } from "../../interface/api/models/lineage-definitions.js";
 import { withContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { describeBy, nameOf, stateOf } from "../version-text.js";

@@ -1,9 +1,9 @@
 /** `stemma model list`: a fleet's models, all of them or a page. */
 import type { Command } from "commander";
 import { appendValue } from "../../../shared/cli/command-line.js";
-import { modelOperations } from "../../api/model-definitions.js";
-import type { OperationInput, ServerOperations } from "../../api/server-operations.js";
-import type { VersionSummary } from "../../repository/answers/version-answers.js";
+import { modelOperations } from "../../interface/api/models/model-definitions.js";
+import type { OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { withContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf, versionColumns } from "../version-text.js";

@@ -1,7 +1,7 @@
 /** `stemma model log`: what a model was trained from, as a table or as a drawing. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { lineageOperations } from "../../api/lineage-definitions.js";
+import { lineageOperations } from "../../interface/api/models/lineage-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf, versionColumns } from "../version-text.js";

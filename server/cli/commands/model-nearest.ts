@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatBytes } from "../../../shared/cli/output.js";
-import type { NearestModel } from "../../api/nearest-schemas.js";
+import type { NearestModel } from "../../interface/api/models/nearest-schemas.js";
 import { withContext } from "../context.js";
 import { readJson } from "../read-json.js";
 import { nameOf } from "../version-text.js";

@@ -1,8 +1,8 @@
 /** `stemma model reduce`: a smaller, lossy form of a model. */
 import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
-import type { ReduceReport } from "../../api/reduce-schemas.js";
-import { trainingOperations } from "../../api/training-definitions.js";
+import type { ReduceReport } from "../../interface/api/models/reduce-schemas.js";
+import { trainingOperations } from "../../interface/api/models/training-definitions.js";
 import { withContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";

@@ -2,9 +2,9 @@
 import type { Command } from "commander";
 import { formatBytes, formatDuration, formatTime } from "../../../shared/cli/output.js";
 import type { Measurement } from "../../../shared/train/training.js";
-import type { ModelDescription } from "../../api/version-schemas.js";
-import type { ModelDiff } from "../../repository/answers/version-answers.js";
-import { describeHold } from "../../repository/state/hold.js";
+import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
+import type { ModelDiff } from "../../storage/repository/answers/version-answers.js";
+import { describeHold } from "../../storage/repository/state/hold.js";
 import { withContext } from "../context.js";
 import { provenanceDiffLines, provenanceLines } from "../provenance-text.js";
 import { describeBy, describeEnd, nameOf, stateOf } from "../version-text.js";

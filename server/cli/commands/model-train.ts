@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatDuration } from "../../../shared/cli/output.js";
-import type { TrainReport } from "../../api/evaluation-schemas.js";
-import { trainingOperations } from "../../api/training-definitions.js";
+import type { TrainReport } from "../../interface/api/models/evaluation-schemas.js";
+import { trainingOperations } from "../../interface/api/models/training-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { lineageOperations } from "../../api/lineage-definitions.js";
+import { lineageOperations } from "../../interface/api/models/lineage-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { readJson } from "../read-json.js";

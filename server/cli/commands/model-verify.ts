@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { messageWithCode } from "../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../shared/errors.js";
 import { formatDuration } from "../../../shared/cli/output.js";
-import type { VerificationReport } from "../../api/version-schemas.js";
+import type { VerificationReport } from "../../interface/api/models/version-schemas.js";
 import { withContext } from "../context.js";
 import { exactnessOf, nameOf } from "../version-text.js";
 

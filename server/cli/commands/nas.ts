@@ -8,22 +8,22 @@ import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import type { ServerOperations } from "../../api/server-operations.js";
-import { referenceOf } from "../../context/named-data.js";
-import type { CandidateTrainer } from "../../nas/candidate.js";
-import { runSearch, searchState, type SearchState } from "../../nas/run-search.js";
-import { storeInFleet } from "../../nas/search-store.js";
+import type { ServerOperations } from "../../interface/api/server-operations.js";
+import { referenceOf } from "../../services/context/named-data.js";
+import type { CandidateTrainer } from "../../learning/nas/candidate.js";
+import { runSearch, searchState, type SearchState } from "../../learning/nas/run-search.js";
+import { storeInFleet } from "../../learning/nas/search-store.js";
 import {
   keepSettings,
   readSettings,
   SearchLog,
   settingsPath,
   type SearchEvent,
-} from "../../nas/search-log.js";
-import { candidatesIn, readSearchSpace } from "../../nas/search-space.js";
-import { exampleSpace } from "../../nas/example-space.js";
-import { checkSettings, type KeptSettings } from "../../nas/settings.js";
-import { trainerHere } from "../../nas/train-here.js";
+} from "../../learning/nas/search-log.js";
+import { candidatesIn, readSearchSpace } from "../../learning/nas/search-space.js";
+import { exampleSpace } from "../../learning/nas/example-space.js";
+import { checkSettings, type KeptSettings } from "../../learning/nas/settings.js";
+import { trainerHere } from "../../learning/nas/train-here.js";
 import { withContext, type CommandContext } from "../context.js";
 import { readJson } from "../read-json.js";
 
@@ -251,7 +251,7 @@ async function trainersFor(
     );
   const here = Array.from({ length: count }, () => trainerHere({ files: nodeFiles(), dataset, threads: 1 }));
   if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
-  const { devicesOfSearch } = await import("../../nas/search-devices.js");
+  const { devicesOfSearch } = await import("../../learning/nas/search-devices.js");
   const devices = await devicesOfSearch(operations, {
     fleet,
     name,

@@ -10,10 +10,10 @@ import { StemmaError } from "../../../shared/errors.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { bundleId, maxBundleBytes } from "../../../shared/train/own-recipes/bundle.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import type { CallOutput } from "../../api/server-operations.js";
-import { maxMinutes } from "../../api/replay-schemas.js";
-import { recipeConfinementOf, trainingLimitsOf } from "../../configuration/config-file.js";
-import type { RecipeTrial, TrialResult } from "../../training/check-recipe.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
+import { maxMinutes } from "../../interface/api/models/replay-schemas.js";
+import { recipeConfinementOf, trainingLimitsOf } from "../../operations/configuration/config-file.js";
+import type { RecipeTrial, TrialResult } from "../../learning/training/check-recipe.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 
@@ -151,8 +151,8 @@ async function withTrial<T>(
   body: (trial: RecipeTrial) => Promise<T>,
 ): Promise<T> {
   const bundle = await readBundle(path);
-  const { costLimitsOf } = await import("../../training/bounded-cost.js");
-  const { costText } = await import("../../training/training-cost.js");
+  const { costLimitsOf } = await import("../../learning/training/bounded-cost.js");
+  const { costText } = await import("../../learning/training/training-cost.js");
   const limits = costLimitsOf(await trainingLimitsOf(options.home), choices.maxMinutes);
   const folder = await mkdtemp(join(tmpdir(), "stemma-recipe-"));
   try {
@@ -180,7 +180,7 @@ async function withTrial<T>(
 }
 
 async function checkCommand(path: string, choices: TrialChoices, context: CommandContext): Promise<void> {
-  const { checkRecipe } = await import("../../training/check-recipe.js");
+  const { checkRecipe } = await import("../../learning/training/check-recipe.js");
   const checked = await withTrial(path, choices, context, checkRecipe);
   const { recipe, tensors, threads, dataset } = checked;
   context.output.print({
@@ -201,7 +201,7 @@ async function checkCommand(path: string, choices: TrialChoices, context: Comman
 }
 
 async function runCommand(path: string, choices: TrialChoices, context: CommandContext): Promise<void> {
-  const { tryRecipe } = await import("../../training/check-recipe.js");
+  const { tryRecipe } = await import("../../learning/training/check-recipe.js");
   const { to } = choices;
   const result = await withTrial(path, choices, context, async (trial) => {
     const tried = await tryRecipe(trial);

@@ -6,7 +6,7 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { releaseRoles } from "../../../shared/trust/releases/metadata.js";
 import { keysOf } from "../../../shared/trust/releases/release-change.js";
-import type { FleetReleasesAnswer } from "../../api/release-definitions.js";
+import type { FleetReleasesAnswer } from "../../interface/api/rollouts/release-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { publishedOf } from "../release-choices.js";
 

@@ -27,7 +27,7 @@ import {
 } from "../../../shared/trust/releases/release-change.js";
 import { parseRestoreFile } from "../../../shared/trust/releases/restore-approval.js";
 import { saveSealedKey } from "../../../shared/trust/sealed-key.js";
-import { readPassphrase } from "../../operations/passphrase-file.js";
+import { readPassphrase } from "../../operations/stores/passphrase-file.js";
 import { withContext, type CommandContext } from "../context.js";
 import { keysOfChoices, publishedOf, validityOf, type KeyChoices } from "../release-choices.js";
 import { signerOf, type SignerChoices } from "../release-signer.js";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { formatDuration, formatTime, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { ReplayJob } from "../../api/replay-schemas.js";
+import type { ReplayJob } from "../../interface/api/models/replay-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { describeReplay } from "../replay-text.js";
 import { nameOf } from "../version-text.js";

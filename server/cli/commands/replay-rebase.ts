@@ -1,8 +1,8 @@
 /** `stemma replay rebase-engine`: proves versions on a newer engine, so that the one that trained them may go. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import type { ReplayReport } from "../../api/evaluation-schemas.js";
-import { maxMinutes } from "../../api/replay-schemas.js";
+import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
+import { maxMinutes } from "../../interface/api/models/replay-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { describeReplay } from "../replay-text.js";

@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { ReplayReport } from "../../api/evaluation-schemas.js";
-import { changedReplayBody, maxMinutes, replayPriority, type ReplayJob } from "../../api/replay-schemas.js";
+import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
+import { changedReplayBody, maxMinutes, replayPriority, type ReplayJob } from "../../interface/api/models/replay-schemas.js";
 import { inputOption } from "../input-option.js";
 import { readReplayFile } from "../replay-file.js";
 import { describeReplay } from "../replay-text.js";

@@ -6,7 +6,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { addReplayJobCommands } from "./replay-jobs.js";
 import { addReplayRebaseCommand } from "./replay-rebase.js";

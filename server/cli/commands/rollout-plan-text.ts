@@ -1,6 +1,6 @@
 /** The plan of a rollout as text for the terminal. Pure. */
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
-import type { RolloutPlanAnswer } from "../../api/rollout-definitions.js";
+import type { RolloutPlanAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 
 /** Devices of a wave that are named in a plan. */
 const namedDevices = 6;

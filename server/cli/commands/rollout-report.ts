@@ -1,7 +1,7 @@
 /** `stemma rollout report`: what the transfers of a rollout took, beside what was planned. */
 import type { Command } from "commander";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
-import type { RolloutReportAnswer } from "../../api/rollout-definitions.js";
+import type { RolloutReportAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 
 type Row = RolloutReportAnswer["devices"][number];

@@ -2,9 +2,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
-import type { RolloutDetailAnswer } from "../../api/rollout-definitions.js";
+import type { RolloutDetailAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
-import { changesOf, headOfRollout } from "../../rollout/rollout-text.js";
+import { changesOf, headOfRollout } from "../../fleet/rollout/rollout-text.js";
 
 /** Between two looks. */
 const lookMs = 1_000;

@@ -2,11 +2,11 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { RolloutAnswer } from "../../api/rollout-definitions.js";
-import type { OperationInput } from "../../api/server-operations.js";
+import type { RolloutAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
+import type { OperationInput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { parseBytes, parseDuration } from "../quantities.js";
-import { describeMember, headOfRollout } from "../../rollout/rollout-text.js";
+import { describeMember, headOfRollout } from "../../fleet/rollout/rollout-text.js";
 import { describePlan } from "./rollout-plan-text.js";
 import { addRolloutReportCommand } from "./rollout-report.js";
 import { addRolloutWatchCommand } from "./rollout-watch.js";

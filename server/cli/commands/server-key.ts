@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { currentUser } from "../../../shared/adapters/current-user.js";
 import { formatTime } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { keysBefore, overlapOf } from "../../identity/key-changes.js";
-import type { Home } from "../../repository/home.js";
-import type { ChangedKey } from "../../repository/rotate-key.js";
+import { keysBefore, overlapOf } from "../../access/identity/key-changes.js";
+import type { Home } from "../../storage/repository/home.js";
+import type { ChangedKey } from "../../storage/repository/rotate-key.js";
 import { withContext, type CommandContext } from "../context.js";
 
 const help = `
@@ -59,7 +59,7 @@ async function withHome<T>({ options }: CommandContext, work: (home: Home) => Pr
       "The server's key is changed on its own machine alone, while the server is stopped. Log in there, and name its home with --home.",
     );
   const { nodeFiles } = await import("../../../shared/files/node-files.js");
-  const { keyPath } = await import("../../repository/server-key.js");
+  const { keyPath } = await import("../../storage/repository/server-key.js");
   // Opening a home that is not there would make one.
   if ((await nodeFiles().stat(keyPath(options.home))) === undefined)
     throw new StemmaError(
@@ -67,7 +67,7 @@ async function withHome<T>({ options }: CommandContext, work: (home: Home) => Pr
       `${options.home} is not the home of a server: it has no server-key.json. Name another with --home.`,
       { home: options.home },
     );
-  const { openNodeHome } = await import("../../repository/node-home.js");
+  const { openNodeHome } = await import("../../storage/repository/node-home.js");
   const home = await openNodeHome(options.home);
   try {
     return await work(home);
@@ -78,7 +78,7 @@ async function withHome<T>({ options }: CommandContext, work: (home: Home) => Pr
 
 async function showCommand(context: CommandContext): Promise<void> {
   const { nodeFiles } = await import("../../../shared/files/node-files.js");
-  const { keyPath, loadServerKey } = await import("../../repository/server-key.js");
+  const { keyPath, loadServerKey } = await import("../../storage/repository/server-key.js");
   // Without the lock: also while the server runs.
   const { key, changes } = await loadServerKey(nodeFiles(), keyPath(context.options.home));
   const overlap = overlapOf(changes, Date.now());
@@ -118,7 +118,7 @@ async function rotateCommand(
     });
     return;
   }
-  const { rotateServerKey } = await import("../../repository/rotate-key.js");
+  const { rotateServerKey } = await import("../../storage/repository/rotate-key.js");
   const changed = await withHome(context, (home) =>
     rotateServerKey(home, { overlapMs, revokeOld, caller: { who: currentUser(), through: "command" } }),
   );
@@ -126,7 +126,7 @@ async function rotateCommand(
 }
 
 async function revokeCommand(context: CommandContext): Promise<void> {
-  const { revokeKeyBefore } = await import("../../repository/rotate-key.js");
+  const { revokeKeyBefore } = await import("../../storage/repository/rotate-key.js");
   const changed = await withHome(context, (home) =>
     revokeKeyBefore(home, { who: currentUser(), through: "command" }),
   );
@@ -135,7 +135,7 @@ async function revokeCommand(context: CommandContext): Promise<void> {
 
 /** Opening each fleet makes the change a fact, and shows that all of them open with the new key. */
 async function report(changed: ChangedKey, context: CommandContext): Promise<void> {
-  const { openRepository } = await import("../../repository/open-repository.js");
+  const { openRepository } = await import("../../storage/repository/open-repository.js");
   const fleets = await withHome(context, async (home) => {
     const names = await home.fleets();
     for (const name of names) await (await openRepository(home, name)).close();

@@ -2,8 +2,8 @@
 import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log-forms.js";
-import type { ServerOptions } from "../../configuration/config.js";
-import type { ServerSettings } from "../../configuration/config-file.js";
+import type { ServerOptions } from "../../operations/configuration/config.js";
+import type { ServerSettings } from "../../operations/configuration/config-file.js";
 import type { ReadyServer } from "../../run-server.js";
 import { appendValue } from "../../../shared/cli/command-line.js";
 import { withContext } from "../context.js";
@@ -66,7 +66,7 @@ export function defineServerCommand(command: Command): void {
     )
     .action(async (choices: ServerChoices, command: Command) =>
       withContext(command, async ({ output, options, signal }) => {
-        const { readServerFile, serverFileJsonSchema } = await import("../../configuration/config-file.js");
+        const { readServerFile, serverFileJsonSchema } = await import("../../operations/configuration/config-file.js");
         if (choices.printConfigSchema) {
           const schema = serverFileJsonSchema();
           output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });

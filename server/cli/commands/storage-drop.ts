@@ -1,8 +1,8 @@
 /** `stemma storage drop` and `stemma model keep`: keep a model as the story of its making, and take that back. */
 import type { Command } from "commander";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
-import { dropOperations } from "../../api/drop-definitions.js";
-import type { DropReport } from "../../api/drop-schemas.js";
+import { dropOperations } from "../../interface/api/stores/drop-definitions.js";
+import type { DropReport } from "../../interface/api/stores/drop-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";

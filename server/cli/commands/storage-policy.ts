@@ -2,9 +2,9 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
-import { defaultDropMinutes, dropPolicy } from "../../api/drop-schemas.js";
-import type { CallOutput } from "../../api/server-operations.js";
-import { printScope } from "../../repository/retention/retention-plan.js";
+import { defaultDropMinutes, dropPolicy } from "../../interface/api/stores/drop-schemas.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
+import { printScope } from "../../storage/repository/retention/retention-plan.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { scopeOfChoices, type ScopeChoices } from "../scope-choices.js";

@@ -6,9 +6,9 @@ import type {
   Fate,
   RetentionForecast,
   RetentionSetting,
-} from "../../repository/retention/fleet-retention.js";
-import { printScope } from "../../repository/retention/retention-plan.js";
-import { parseRetentionRule, printRetentionRule } from "../../repository/retention/retention-rules.js";
+} from "../../storage/repository/retention/fleet-retention.js";
+import { printScope } from "../../storage/repository/retention/retention-plan.js";
+import { parseRetentionRule, printRetentionRule } from "../../storage/repository/retention/retention-rules.js";
 import { withContext } from "../context.js";
 import { scopeOfChoices, type ScopeChoices } from "../scope-choices.js";
 

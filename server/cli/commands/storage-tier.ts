@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 
 const tierHelp = `

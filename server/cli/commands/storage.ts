@@ -3,9 +3,9 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { formatBytes, formatTime, type Answer } from "../../../shared/cli/output.js";
-import type { StorageStats } from "../../api/storage-schemas.js";
-import { storageOperations } from "../../api/storage-definitions.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { StorageStats } from "../../interface/api/stores/storage-schemas.js";
+import { storageOperations } from "../../interface/api/stores/storage-definitions.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 
@@ -293,7 +293,7 @@ async function restoreCommand(
   { dryRun: isDryRun, passphraseFile }: RestoreChoices,
   { output, options }: CommandContext,
 ): Promise<void> {
-  const { restoreHome } = await import("../../operations/restore.js");
+  const { restoreHome } = await import("../../operations/stores/restore.js");
   const rows = await restoreHome(folder, options.home, {
     dryRun: isDryRun,
     ...(passphraseFile !== undefined && { passphraseFile: resolve(passphraseFile) }),

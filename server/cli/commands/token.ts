@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatTime } from "../../../shared/cli/output.js";
-import { roles, type Role } from "../../api/operation.js";
+import { roles, type Role } from "../../interface/api/operation.js";
 import { withContext, type CommandContext } from "../context.js";
 
 const help = `

@@ -1,8 +1,8 @@
 /** `stemma trace`: what journal and logs say about one version, rollout or request, in the order of time. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import type { ListedFact } from "../../api/journal-schemas.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { ListedFact } from "../../interface/api/stores/journal-schemas.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { readLogFile } from "../log-file.js";
 import { storyColumns, storyOf, type LogSource } from "../trace-story.js";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { CallOutput } from "../../api/server-operations.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
 import { wholeNumber } from "../whole-number.js";
 import { withContext, type CommandContext } from "../context.js";
 

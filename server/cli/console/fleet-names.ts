@@ -1,6 +1,6 @@
 /** Names of the fleet that the console completes: devices, models, rollouts. Asked of a running server alone. */
 import type { Command } from "commander";
-import type { ServerOperations } from "../../api/server-operations.js";
+import type { ServerOperations } from "../../interface/api/server-operations.js";
 import { connectIfRunning, type GlobalOptions } from "../context.js";
 
 type NameKind = "devices" | "models" | "rollouts";

@@ -1,8 +1,8 @@
 /** A fleet as text: for `fleet status`, and as lines of the live screen, at most as wide as the terminal. Pure. */
 import { formatBytes } from "../../../shared/cli/output.js";
 import { printable } from "../../../shared/printable.js";
-import type { RolloutAnswer } from "../../api/rollout-definitions.js";
-import { headOfRollout } from "../../rollout/rollout-text.js";
+import type { RolloutAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
+import { headOfRollout } from "../../fleet/rollout/rollout-text.js";
 import { totalRate, type Doing, type FleetView, type ListedDevice } from "./fleet-view.js";
 
 export interface ScreenSize {

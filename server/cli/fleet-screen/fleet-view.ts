@@ -1,7 +1,7 @@
 /** What a live screen knows of a fleet: its devices and rollouts as answered, and what events told since. Pure. */
-import type { RolloutAnswer } from "../../api/rollout-definitions.js";
-import type { CallOutput } from "../../api/server-operations.js";
-import type { ServerEvent } from "../../api/event-schemas.js";
+import type { RolloutAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
+import type { ServerEvent } from "../../interface/api/event-schemas.js";
 
 export type ListedDevice = CallOutput<"devices">[number];
 

@@ -14,7 +14,7 @@ export type AuthorityFact =
       readonly authority: string;
       /** PEM of what is trusted: a root, or what it issued to issue certificates. */
       readonly certificates: readonly string[];
-      /** The form in which its certificates name a device (server/identity/name-form.ts). */
+      /** The form in which its certificates name a device (server/access/identity/name-form.ts). */
       readonly nameForm: string;
       readonly onEndedList: EndedListPolicy;
     })

@@ -7,11 +7,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { renewalExchange } from "../../../agent/identity/exchanges.js";
 import { requestEnrolment, takeEnrolment } from "../../../agent/identity/enrol-invited.js";
-import { openFleets } from "../../../server/context/open-fleets.js";
-import type { OperationsContext } from "../../../server/context/operations-context.js";
-import { openAuthority } from "../../../server/identity/authority.js";
-import { certify, invite } from "../../../server/operations/certificates.js";
-import { openHome } from "../../../server/repository/home.js";
+import { openFleets } from "../../../server/services/context/open-fleets.js";
+import type { OperationsContext } from "../../../server/services/context/operations-context.js";
+import { openAuthority } from "../../../server/access/identity/authority.js";
+import { certify, invite } from "../../../server/operations/devices/certificates.js";
+import { openHome } from "../../../server/storage/repository/home.js";
 import { nodeRandom, silentLog } from "../../../shared/adapters/node-ports.js";
 import type { Files } from "../../../shared/ports.js";
 import {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { startServerProcess, type ServerProcess } from "../../../server/simulation/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../../server/cli/simulation/server-process.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";

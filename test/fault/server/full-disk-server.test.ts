@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
-import { readHttpToken } from "../../../server/http/token.js";
+import { readHttpToken } from "../../../server/interface/http/token.js";
 import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../helpers/scripted-device.js";
 import { mountSmallDisk } from "../../helpers/small-disk.js";

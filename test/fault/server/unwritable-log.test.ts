@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connectOperations } from "../../../server/http/client.js";
-import { readHttpToken } from "../../../server/http/token.js";
+import { connectOperations } from "../../../server/interface/http/client.js";
+import { readHttpToken } from "../../../server/interface/http/token.js";
 import type { ReadyServer } from "../../../server/run-server.js";
 import { drawn } from "../../helpers/test-depth.js";
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { startServer } from "../../../server/main.js";
-import { restoreHome } from "../../../server/operations/restore.js";
+import { restoreHome } from "../../../server/operations/stores/restore.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { invitedExchange } from "../../../agent/identity/exchanges.js";
 import { startAgent, type AgentHandle } from "../../../agent/main.js";
-import { openAuthority } from "../../../server/identity/authority.js";
+import { openAuthority } from "../../../server/access/identity/authority.js";
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { publicKeyInfo } from "../../../shared/trust/certificates/connection-key.js";

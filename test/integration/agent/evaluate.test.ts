@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../agent/main.js";
-import type { ServerOperations } from "../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { trainInChild } from "../../../shared/train/train-in-child.js";
 import { importBase, isOfVersion, ofBase, testLine } from "../../helpers/agent-test-environment.js";

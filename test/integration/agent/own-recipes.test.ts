@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../agent/main.js";
-import type { ServerOperations } from "../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import { bundleId } from "../../../shared/train/own-recipes/bundle.js";
 import { scaffold } from "../../../shared/train/own-recipes/scaffold.js";

@@ -20,9 +20,9 @@ import {
   restoreFileText,
   signRestore,
 } from "../../../shared/trust/releases/restore-approval.js";
-import type { ServerOperations } from "../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
 import { startServer } from "../../../server/main.js";
-import { restoreHome } from "../../../server/operations/restore.js";
+import { restoreHome } from "../../../server/operations/stores/restore.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { publishedOf } from "../../../server/cli/release-choices.js";
 import { unsignedManifest } from "../../../shared/trust/releases/manifest.js";

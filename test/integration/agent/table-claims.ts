@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../agent/main.js";
-import type { ServerOperations } from "../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
 import { testProfile, WaitableLog } from "../../helpers/agent-fixtures.js";
 import { exampleTable } from "../../helpers/example-table.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../helpers/test-server.js";

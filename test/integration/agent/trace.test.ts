@@ -1,11 +1,11 @@
 /** One id through the agent's log, the server's log and the journal: of a report, an order, a request and a command. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { connectOperations } from "../../../server/http/client.js";
-import { readHttpToken } from "../../../server/http/token.js";
+import { connectOperations } from "../../../server/interface/http/client.js";
+import { readHttpToken } from "../../../server/interface/http/token.js";
 import { isOfVersion, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
 import { testFleet } from "../../helpers/test-server.js";
-import { ask, type Answer } from "../server/http/http-requests.js";
+import { ask, type Answer } from "../server/interface/http/http-requests.js";
 
 it("finds a report, an order and a request by one id, on the server and on the device", async (t) => {
   const { server, startAgent } = await startAgentTestEnvironment(t);

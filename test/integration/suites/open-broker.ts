@@ -6,9 +6,9 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { Aedes } from "aedes";
-import { aedesSettings, keepNoSession } from "../../../server/broker/aedes-settings.js";
-import { defaultBrokerLimits } from "../../../server/broker/broker-limits.js";
-import { Connections } from "../../../server/broker/connections.js";
+import { aedesSettings, keepNoSession } from "../../../server/access/broker/aedes-settings.js";
+import { defaultBrokerLimits } from "../../../server/access/broker/broker-limits.js";
+import { Connections } from "../../../server/access/broker/connections.js";
 import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { keepNoMqttNumbers } from "../../../shared/wire/mqtt-numbers.js";
 

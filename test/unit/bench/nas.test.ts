@@ -9,8 +9,8 @@ import { FileStore } from "../../bench/nas-files.js";
 import { goalTimes, speedUp } from "../../bench/nas-report.js";
 import type { MeasuredSearch } from "../../bench/nas-runs.js";
 import { benchSpace } from "../../bench/nas-space.js";
-import { candidatesIn, candidateModel } from "../../../server/nas/search-space.js";
-import { fileOf } from "../../../server/nas/candidate.js";
+import { candidatesIn, candidateModel } from "../../../server/learning/nas/search-space.js";
+import { fileOf } from "../../../server/learning/nas/candidate.js";
 import { defaultNames, writeModelJson } from "../../../shared/model/model-json-export.js";
 import { Streams } from "../../../shared/random/streams.js";
 

@@ -6,7 +6,10 @@ import { test } from "node:test";
 import * as z from "zod";
 import { configSchema, parseConfig } from "../../../agent/settings/config.js";
 import { profileSchema } from "../../../agent/settings/profile.js";
-import { parseServerFile, serverFileJsonSchema } from "../../../server/configuration/config-file.js";
+import {
+  parseServerFile,
+  serverFileJsonSchema,
+} from "../../../server/operations/configuration/config-file.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import { listRecipes } from "../../../shared/train/recipes/registry.js";
 import { anchorsOf, codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";

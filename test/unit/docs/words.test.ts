@@ -25,9 +25,6 @@ const writtenTables = /<!-- table of the schema -->[\s\S]*?<!-- end of the table
 
 /** Commands, and what programs print, also where they are indented in a list. */
 const codeBlocks = /^ *```.*\n[\s\S]*?^ *```$/gm;
-/** Its table of files gives way to pictures; until then its cells are longer. */
-const pagesWithLongCells = new Set(["ARCHITECTURE.md"]);
-
 /** What people wrote, by page, without code blocks. */
 const texts = new Map(
   markdownPages()
@@ -62,13 +59,11 @@ test(`people wrote at most ${maxWords} words`, () => {
 });
 
 test(`no cell of a table has more than ${maxCellCharacters} characters`, () => {
-  const long = [...texts]
-    .filter(([page]) => !pagesWithLongCells.has(page))
-    .flatMap(([page, text]) =>
-      cellsOf(text)
-        .filter((cell) => cell.length > maxCellCharacters)
-        .map((cell) => `${page} (${cell.length}): ${cell.slice(0, 60)}…`),
-    );
+  const long = [...texts].flatMap(([page, text]) =>
+    cellsOf(text)
+      .filter((cell) => cell.length > maxCellCharacters)
+      .map((cell) => `${page} (${cell.length}): ${cell.slice(0, 60)}…`),
+  );
   assert.deepEqual(long, []);
 });
 

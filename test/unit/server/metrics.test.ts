@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, it, type TestContext } from "node:test";
 import { parse } from "yaml";
-import { serverEvent } from "../../../server/api/event-schemas.js";
-import type { BrokerStats } from "../../../server/broker/broker-port.js";
-import { eventHub } from "../../../server/events/event-hub.js";
+import { serverEvent } from "../../../server/interface/api/event-schemas.js";
+import type { BrokerStats } from "../../../server/access/broker/broker-port.js";
+import { eventHub } from "../../../server/interface/events/event-hub.js";
 import { serverMetrics } from "../../../server/metrics.js";
 import type { Log, LogFields } from "../../../shared/ports.js";
 

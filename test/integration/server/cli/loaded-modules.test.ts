@@ -49,7 +49,7 @@ function modulesOf(
 const unneeded =
   /^(agent|server\/(archive|planner|training|evaluation|progressive|ingest|broker|demo)|shared\/wire)\//;
 const shared = new Set([
-  "server/evaluation/reduced-models.js",
+  "server/learning/evaluation/reduced-models.js",
   "shared/wire/device-settings.js",
   "shared/wire/limits.js",
   "shared/wire/topics.js",

@@ -10,8 +10,8 @@ import type { ExportedModelJson } from "../../../../shared/model/model-json-expo
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
-import { openNodeHome } from "../../../../server/repository/node-home.js";
-import { openRepository } from "../../../../server/repository/open-repository.js";
+import { openNodeHome } from "../../../../server/storage/repository/node-home.js";
+import { openRepository } from "../../../../server/storage/repository/open-repository.js";
 import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";

@@ -6,11 +6,11 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { awaitLocalServer, runningServerFile } from "../../../../server/http/local-server.js";
+import { awaitLocalServer, runningServerFile } from "../../../../server/interface/http/local-server.js";
 import { parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
 import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { runStemma } from "../../../helpers/run-stemma.js";
-import { startServerProcess } from "../../../../server/simulation/server-process.js";
+import { startServerProcess } from "../../../../server/cli/simulation/server-process.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
 describe("reaching a server", () => {

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { connectOperations } from "../../../../server/http/client.js";
+import { connectOperations } from "../../../../server/interface/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
 import { exitStatus } from "../../../../shared/errors.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";
@@ -13,7 +13,7 @@ import { memberOf } from "../../../helpers/coded-tensors.js";
 import { hasCode } from "../../../helpers/object-stores.js";
 import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
-import { temporaryFolder } from "../repository/harness.js";
+import { temporaryFolder } from "../storage/repository/harness.js";
 
 const tensors: readonly Tensor[] = [0, 1, 2].map((member) => memberOf(1, member, [40, 60]));
 

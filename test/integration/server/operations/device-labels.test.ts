@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, it } from "node:test";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { newHomeWithTokens } from "../../../helpers/home-with-tokens.js";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { CallOutput, ServerOperations } from "../../../../server/api/server-operations.js";
+import type { CallOutput, ServerOperations } from "../../../../server/interface/api/server-operations.js";
 import { startAgentTestEnvironment, testLine } from "../../../helpers/agent-test-environment.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";

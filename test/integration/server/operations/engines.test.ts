@@ -4,10 +4,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import { storeNamedEngine } from "../../../../server/context/own-engine.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
+import { storeNamedEngine } from "../../../../server/services/context/own-engine.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import { openRepository } from "../../../../server/repository/open-repository.js";
+import { openRepository } from "../../../../server/storage/repository/open-repository.js";
 import { currentUser } from "../../../../shared/adapters/current-user.js";
 import {
   decodeEngineArchive,
@@ -16,7 +16,7 @@ import {
   type EngineFile,
 } from "../../../../shared/train/engine-archive.js";
 import { ownEngine, packOwnEngine } from "../../../../shared/train/own-engine.js";
-import { memoryHome } from "../repository/harness.js";
+import { memoryHome } from "../storage/repository/harness.js";
 
 const fleet = "cars";
 const base64 = (archive: Uint8Array): string => Buffer.from(archive).toString("base64");

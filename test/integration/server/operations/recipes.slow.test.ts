@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { checkRecipe, tryRecipe } from "../../../../server/training/check-recipe.js";
+import { checkRecipe, tryRecipe } from "../../../../server/learning/training/check-recipe.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { bundleId } from "../../../../shared/train/own-recipes/bundle.js";
 import { recipeCommand } from "../../../../shared/train/own-recipes/confinement.js";

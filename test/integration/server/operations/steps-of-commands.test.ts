@@ -5,13 +5,13 @@
  */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import { openFleets } from "../../../../server/context/open-fleets.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
+import { openFleets } from "../../../../server/services/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { unhashedOpaqueModel } from "../../../../shared/save/model-source.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { evaluationOf, predictionsOfOne } from "../../../helpers/evaluation-of.js";
-import { memoryHome, openRepository } from "../repository/harness.js";
+import { memoryHome, openRepository } from "../storage/repository/harness.js";
 
 const few = process.env["STEMMA_TEST_FULL"] === "1" ? 2_000 : 200;
 const fleet = "fleet-a";

@@ -30,7 +30,7 @@ function distOf(context: TestContext, files: Readonly<Record<string, string>>): 
   return dist;
 }
 
-const gates = "server/rollout/gates.js";
+const gates = "server/fleet/rollout/gates.js";
 
 it("takes the tests that import a file: fewest imports between, its own test, its folder's, then by kind", (context) => {
   const imports = importsOf(
@@ -42,15 +42,17 @@ it("takes the tests that import a file: fewest imports between, its own test, it
       "test/unit/far.test.js": 'import "../helpers/fleet.js";',
       "test/property/server/plans.test.js": 'import { c } from "../../../server/rollout/gates.js";',
       "test/unit/server/plans.test.js": 'const c = await import("../../../server/rollout/gates.js");',
-      "test/unit/server/rollout/waves.test.js": 'import { c } from "../../../../server/rollout/gates.js";',
-      "test/unit/server/rollout/gates.test.js": 'import { c } from "../../../../server/rollout/gates.js";',
+      "test/unit/server/fleet/rollout/waves.test.js":
+        'import { c } from "../../../../server/fleet/rollout/gates.js";',
+      "test/unit/server/fleet/rollout/gates.test.js":
+        'import { c } from "../../../../server/fleet/rollout/gates.js";',
       "test/unit/server/judge.test.js": 'import { d } from "../../../server/judge.js";',
       "test/unit/server/tree.test.js": 'import { e } from "../../../server/tree.js";',
     }),
   );
   assert.deepEqual(nearestTests(imports, gates).tests, [
-    "test/unit/server/rollout/gates.test.js",
-    "test/unit/server/rollout/waves.test.js",
+    "test/unit/server/fleet/rollout/gates.test.js",
+    "test/unit/server/fleet/rollout/waves.test.js",
     "test/unit/server/plans.test.js",
     "test/property/server/plans.test.js",
     "test/unit/server/judge.test.js",

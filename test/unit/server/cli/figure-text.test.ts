@@ -1,7 +1,7 @@
 /** Figures that are not finite: JSON has none, so they come as null over HTTP, and must not be shown as zero. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { evaluationReport } from "../../../../server/api/evaluation-schemas.js";
+import { evaluationReport } from "../../../../server/interface/api/models/evaluation-schemas.js";
 import { detailsOf } from "../../../../server/cli/commands/model-evaluate.js";
 import { figureText } from "../../../../server/cli/figure-text.js";
 import type { Evaluation } from "../../../../shared/train/evaluation.js";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { LineageVersion } from "../../../../server/api/lineage-definitions.js";
+import type { LineageVersion } from "../../../../server/interface/api/models/lineage-definitions.js";
 import { lineageDot } from "../../../../server/cli/lineage-dot.js";
 import { drawLanes } from "../../../../server/cli/lineage-lanes.js";
 import { lineageSvg } from "../../../../server/cli/lineage-svg.js";

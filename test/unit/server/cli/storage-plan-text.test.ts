@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { describeGain } from "../../../../server/cli/storage-plan-text.js";
-import type { ArchiveSummary } from "../../../../server/archive/archive-plan.js";
+import type { ArchiveSummary } from "../../../../server/storage/archive/archive-plan.js";
 
 const summary: ArchiveSummary = {
   versions: 3,

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../../../server/cli/stream-file.js";
-import type { RecoveryReport } from "../../../../server/api/version-schemas.js";
-import type { RecoveryStream } from "../../../../server/api/server-operations.js";
+import type { RecoveryReport } from "../../../../server/interface/api/models/version-schemas.js";
+import type { RecoveryStream } from "../../../../server/interface/api/server-operations.js";
 import { StemmaError } from "../../../../shared/errors.js";
 
 async function folderOf(context: TestContext): Promise<string> {

@@ -1,7 +1,7 @@
 /** A profile with which no device can train is refused when a device is enrolled. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { checkEnrolmentProfile } from "../../../../server/operations/enrolment-profile.js";
+import { checkEnrolmentProfile } from "../../../../server/operations/devices/enrolment-profile.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";

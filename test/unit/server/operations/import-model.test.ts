@@ -1,16 +1,16 @@
 /** An import reads a file of this machine in place, and never saves one that changes meanwhile. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ImportStream, LocalFile } from "../../../../server/api/server-operations.js";
-import type { ImportReport } from "../../../../server/api/import-schemas.js";
-import { openFleets } from "../../../../server/context/open-fleets.js";
-import { importModel } from "../../../../server/operations/import-model.js";
-import { openHome } from "../../../../server/repository/home.js";
+import type { ImportStream, LocalFile } from "../../../../server/interface/api/server-operations.js";
+import type { ImportReport } from "../../../../server/interface/api/models/import-schemas.js";
+import { openFleets } from "../../../../server/services/context/open-fleets.js";
+import { importModel } from "../../../../server/operations/models/import-model.js";
+import { openHome } from "../../../../server/storage/repository/home.js";
 import type { Files } from "../../../../shared/ports.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
-import { fileOf } from "../../../integration/server/http/http-requests.js";
+import { fileOf } from "../../../integration/server/interface/http/http-requests.js";
 
 const path = "/models/a.safetensors";
 

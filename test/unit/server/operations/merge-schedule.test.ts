@@ -1,7 +1,7 @@
 /** When a server merges small packs, and what keeps it from doing so. The test advances the clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startMergeSchedule } from "../../../../server/operations/merge-schedule.js";
+import { startMergeSchedule } from "../../../../server/operations/stores/merge-schedule.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { MergedPacks } from "../../../../shared/objects/pack-merging.js";
 import type { Log } from "../../../../shared/ports.js";

@@ -1,9 +1,9 @@
 /** Applying rules and collecting in one operation, while others collect too. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { OperationsContext } from "../../../../server/context/operations-context.js";
-import { retentionOperations } from "../../../../server/operations/retention-operations.js";
-import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import type { OperationsContext } from "../../../../server/services/context/operations-context.js";
+import { retentionOperations } from "../../../../server/operations/stores/retention-operations.js";
+import type { FleetRepository } from "../../../../server/storage/repository/fleet-repository.js";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 
 function contextWith(failures: readonly ErrorCode[]): {

@@ -1,9 +1,9 @@
 /** When a server applies rules, and which failures do not stop it. The test advances the clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RetentionReport } from "../../../../server/api/storage-schemas.js";
-import { startRetentionSchedule } from "../../../../server/operations/retention-schedule.js";
-import type { RetentionSetting } from "../../../../server/repository/retention/fleet-retention.js";
+import type { RetentionReport } from "../../../../server/interface/api/stores/storage-schemas.js";
+import { startRetentionSchedule } from "../../../../server/operations/stores/retention-schedule.js";
+import type { RetentionSetting } from "../../../../server/storage/repository/retention/fleet-retention.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Log } from "../../../../shared/ports.js";
 import { manualClock } from "../../../helpers/manual-clock.js";

@@ -8,7 +8,7 @@ import {
   modelOf,
   openRepository,
   tensorsOf,
-} from "../../../integration/server/repository/harness.js";
+} from "../../../integration/server/storage/repository/harness.js";
 
 const base = modelOf(tensorsOf("base", 3));
 const other = tensorsOf("other", 3);

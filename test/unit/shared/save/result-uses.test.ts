@@ -1,7 +1,7 @@
 /** What a training leaves becomes trees of its version, within limits, and the optimizer's file comes back whole. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ingestLimitsSchema } from "../../../../server/ingest/limits.js";
+import { ingestLimitsSchema } from "../../../../server/fleet/ingest/limits.js";
 import { safetensorsOfOptimizer } from "../../../../shared/recover/optimizer-file.js";
 import { maxAttachmentBytes } from "../../../../shared/save/attachment-limit.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";

@@ -14,7 +14,7 @@ import {
   type ListedDevice,
 } from "../../../../../server/cli/fleet-screen/fleet-view.js";
 import { keysIn, Terminal } from "../../../../../server/cli/fleet-screen/terminal.js";
-import type { ServerEvent } from "../../../../../server/api/event-schemas.js";
+import type { ServerEvent } from "../../../../../server/interface/api/event-schemas.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
 const fleet = "cars";

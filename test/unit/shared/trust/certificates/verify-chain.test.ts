@@ -7,7 +7,7 @@ import {
   deviceCertificateMs,
   openAuthority,
   type Authority,
-} from "../../../../../server/identity/authority.js";
+} from "../../../../../server/access/identity/authority.js";
 import {
   generateConnectionKey,
   publicKeyInfo,

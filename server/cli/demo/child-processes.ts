@@ -1,0 +1,134 @@
+/**
+ * The demo's child processes: starts them, reads their output line by line, kills them on request, and leaves
+ * none behind however the demo ends. Does not know what they do.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { createWriteStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { StemmaError } from "../../../shared/errors.js";
+
+export interface StartedProcess {
+  readonly name: string;
+  readonly pid: number;
+  /** Resolves when the process has ended, with its status or signal. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+  /**
+   * Resolves with the first result of `pick` that is not undefined; `pick` gets every line of output.
+   *
+   * @throws CHECK_FAILED when the process ends before that
+   */
+  waitFor<T>(pick: (line: string) => T | undefined): Promise<T>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+export class ChildProcesses {
+  readonly #running = new Map<number, ChildProcess>();
+  #isStopping = false;
+  readonly #onExit = (): void => {
+    for (const child of this.#running.values()) child.kill("SIGKILL");
+  };
+
+  /** @param logFolder keeps the output of every child, one file for each name */
+  constructor(private readonly logFolder: string) {
+    process.on("exit", this.#onExit);
+  }
+
+  /** @throws INTERRUPTED once all are being stopped, CHECK_FAILED where the system starts no process */
+  start(
+    name: string,
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): StartedProcess {
+    if (this.#isStopping)
+      throw new StemmaError("INTERRUPTED", `The process ${name} was not started: all are being stopped.`);
+    // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
+    // the child ends itself.
+    const child = spawn(process.execPath, [...args], {
+      stdio: ["pipe", "pipe", "pipe"],
+      env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
+      detached: true,
+    });
+    if (child.pid === undefined || child.stdout === null || child.stderr === null)
+      throw new StemmaError(
+        "CHECK_FAILED",
+        `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Check free memory and the limit on processes (ulimit -u).`,
+      );
+    const pid = child.pid;
+    this.#running.set(pid, child);
+    const log = createWriteStream(`${this.logFolder}/${name}.log`, { flags: "a" });
+    const listeners = new Set<(line: string) => void>();
+    const tail: string[] = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on("line", (line) => {
+        log.write(`${line}\n`);
+        tail.push(line);
+        if (tail.length > 12) tail.shift();
+        for (const listener of listeners) listener(line);
+      });
+    }
+    const ended = new Promise<number | NodeJS.Signals>((resolve) => {
+      child.on("close", (code, signal) => {
+        this.#running.delete(pid);
+        log.end();
+        resolve(signal ?? code ?? 1);
+      });
+    });
+    return {
+      name,
+      pid,
+      ended,
+      kill: (signal) => {
+        child.kill(signal);
+      },
+      waitFor: (pick) =>
+        new Promise((resolve, reject) => {
+          const listener = (line: string): void => {
+            const picked = pick(line);
+            if (picked === undefined) return;
+            listeners.delete(listener);
+            resolve(picked);
+          };
+          listeners.add(listener);
+          for (const line of tail) {
+            if (listeners.has(listener)) listener(line);
+          }
+          void ended.then((how) => {
+            if (listeners.delete(listener))
+              reject(
+                new StemmaError(
+                  "CHECK_FAILED",
+                  `${name} ended (${how}) before it was ready. The end of its log, ${this.logFolder}/${name}.log:\n${tail.join("\n")}`,
+                ),
+              );
+          });
+        }),
+    };
+  }
+
+  /** Asks all to end (SIGTERM), waits up to `graceMs`, then kills those that still run. */
+  async stopAll(graceMs = 8000): Promise<void> {
+    this.#isStopping = true;
+    const children = [...this.#running.values()];
+    if (children.length === 0) {
+      process.off("exit", this.#onExit);
+      return;
+    }
+    const gone = Promise.all(
+      children.map(
+        (child) =>
+          new Promise<void>((resolve) => {
+            child.once("close", () => {
+              resolve();
+            });
+          }),
+      ),
+    );
+    for (const child of children) child.kill("SIGTERM");
+    const timer = setTimeout(() => {
+      for (const child of this.#running.values()) child.kill("SIGKILL");
+    }, graceMs);
+    await gone;
+    clearTimeout(timer);
+    process.off("exit", this.#onExit);
+  }
+}

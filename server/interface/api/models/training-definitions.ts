@@ -1,0 +1,87 @@
+/** Operations that train, evaluate and reduce models. */
+import * as z from "zod";
+import {
+  evaluateBody,
+  evaluationDetails,
+  evaluationQuery,
+  evaluationReport,
+  evaluationsQuery,
+  listedEvaluation,
+  replayReport,
+  trainBody,
+  trainProgress,
+  trainReport,
+} from "./evaluation-schemas.js";
+import { evaluateProgressivelyBody, progressiveReport } from "./progressive-schemas.js";
+import { reduceBody, reduceReport } from "./reduce-schemas.js";
+import { fleetParams, fleetPath, modelParams, modelPath, shortText } from "../fields.js";
+import { maxMinutes } from "./replay-schemas.js";
+import { call, job } from "../operation.js";
+
+export const trainingOperations = {
+  reduce: call({
+    summary: "Save a smaller, lossy form of a model as a version of its own whose base is the exact one",
+    method: "POST",
+    path: `${modelPath}/reduce`,
+    params: modelParams,
+    body: reduceBody,
+    output: reduceReport,
+    isLong: true,
+  }),
+  evaluate: call({
+    summary: "Measure a model on the held-out part of named data; the evaluation is stored with it",
+    method: "POST",
+    path: `${modelPath}/evaluate`,
+    params: modelParams,
+    body: evaluateBody,
+    output: evaluationReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  evaluations: call({
+    summary: "Stored evaluations, the latest first",
+    method: "GET",
+    path: `${fleetPath}/evaluations`,
+    params: fleetParams,
+    query: evaluationsQuery,
+    output: z.array(listedEvaluation),
+  }),
+  evaluation: call({
+    summary: "A stored evaluation in detail, with predictions",
+    method: "GET",
+    path: `${fleetPath}/evaluations/:evaluation`,
+    params: { ...fleetParams, evaluation: shortText.describe("Its id, or at least 8 digits of it") },
+    query: evaluationQuery,
+    output: evaluationDetails,
+  }),
+  evaluateProgressively: call({
+    summary: "The most likely classes, from part of the weights' bytes where that is certain",
+    method: "POST",
+    path: `${modelPath}/evaluate-progressively`,
+    params: modelParams,
+    body: evaluateProgressivelyBody,
+    output: progressiveReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  replay: call({
+    summary: "Train a version once more from its provenance and compare it bit for bit; nothing is saved",
+    method: "POST",
+    path: `${modelPath}/replay`,
+    params: modelParams,
+    body: { maxMinutes },
+    output: replayReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  train: job({
+    summary: "Train a model on the server and save it with its lineage",
+    path: `${fleetPath}/train`,
+    jobsPath: `${fleetPath}/train`,
+    canListJobs: true,
+    params: fleetParams,
+    body: { ...trainBody, maxMinutes },
+    progress: trainProgress,
+    report: trainReport,
+  }),
+};

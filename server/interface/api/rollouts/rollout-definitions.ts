@@ -1,0 +1,386 @@
+/** Operations on rollouts: a version goes to a selection of devices, in waves, as long as it is not worse there. */
+import * as z from "zod";
+import { linkKind } from "../../../../shared/wire/device-conditions.js";
+import { maxLiveInputs, maxLiveMinutes } from "../../../../shared/wire/live-trial.js";
+import {
+  count,
+  fleetParams,
+  fleetPath,
+  hash,
+  modelText,
+  reasonText,
+  selectionText,
+  shortText,
+  timeMs,
+} from "../fields.js";
+import { call, type ValueOf } from "../operation.js";
+
+const text = z.string();
+const share = z.number().min(0).max(1);
+const minutes = z.number().min(0).max(1_000_000);
+
+const policyMembers = {
+  waves: z
+    .array(shortText)
+    .min(1)
+    .max(64)
+    .describe("Devices of each wave: a number, a share of those selected such as 10%, or rest for the last"),
+  soakMinutes: minutes.describe("Minutes to wait after a wave"),
+  timeoutMinutes: minutes.describe("After so many minutes a wave waits for no device any more"),
+  level: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .describe("Highest probability that a version which is nowhere worse is found to be worse"),
+  margin: z
+    .number()
+    .min(0)
+    .describe(
+      "Mean difference of the losses up to which the version is not worse; 0.01: one sample in a hundred",
+    ),
+  maxFailed: share.describe("Highest share of a wave's devices on which it may be worse or fail"),
+  minAnswered: share.describe("Lowest share of a wave's devices that must answer"),
+  own: z
+    .enum(["replace", "keep"])
+    .describe("keep: a device that trained its own model keeps it where that is better on its samples"),
+  unmeasured: z.enum(["fail", "switch"]).describe("What a device does that has no samples to compare by"),
+  onFailure: z.enum(["pause", "undo"]),
+  atOnce: z.number().int().min(1).max(10_000).describe("Devices that fetch and measure at the same time"),
+  samples: z.number().int().min(1).describe("Held-out samples that a device measures by; absent: all"),
+  maxSlowdown: z
+    .number()
+    .positive()
+    .describe("Gate: how many times as long a sample may take as with what the device runs; absent: any"),
+  maxMoreMemoryMb: z
+    .number()
+    .min(0)
+    .describe("Gate: MiB of memory that it may need more than what the device runs; absent: any"),
+  maxChange: z
+    .number()
+    .min(0)
+    .describe(
+      "Gate: share of samples that may get another class, or mean difference of the outputs' numbers; absent: any",
+    ),
+  live: z
+    .object({
+      inputs: z.number().int().min(1).max(maxLiveInputs).describe("Live inputs on which both are compared"),
+      minutes: z
+        .number()
+        .positive()
+        .max(maxLiveMinutes)
+        .describe("In which the software has to tell of so many, while the agent runs; else it is unknown"),
+      maxFailed: share.describe("Highest share of the inputs on which the version may fail"),
+    })
+    .describe("A trial on the live inputs of each device, which its own software runs; absent: none"),
+  approval: z.boolean().describe("It starts only after another person than its creator has approved it"),
+  deadlineMinutes: minutes.gt(0).describe("So many minutes after its start it ends; absent: never"),
+  windows: z
+    .array(shortText)
+    .max(64)
+    .describe(
+      'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label utc-offset, else UTC',
+    ),
+  maxBytesPerSecond: z
+    .number()
+    .int()
+    .min(1024)
+    .describe("Bytes a second that all its devices are sent together at most; absent: no limit"),
+  onlyOnPower: z
+    .boolean()
+    .describe("A device fetches and measures only while it states that it has external power"),
+  links: z
+    .array(linkKind)
+    .min(1)
+    .max(16)
+    .describe("And only while it states one of these kinds of link; absent: on any"),
+  priority: z
+    .number()
+    .int()
+    .min(0)
+    .max(1000)
+    .describe("Where several open rollouts of a line mean a device, the highest goes first; absent: 0"),
+};
+
+/** Members that a policy need not have. */
+const optionalMembers = {
+  samples: policyMembers.samples.exactOptional(),
+  maxSlowdown: policyMembers.maxSlowdown.exactOptional(),
+  maxMoreMemoryMb: policyMembers.maxMoreMemoryMb.exactOptional(),
+  maxChange: policyMembers.maxChange.exactOptional(),
+  live: policyMembers.live.exactOptional(),
+  approval: policyMembers.approval.exactOptional(),
+  deadlineMinutes: policyMembers.deadlineMinutes.exactOptional(),
+  windows: policyMembers.windows.exactOptional(),
+  maxBytesPerSecond: policyMembers.maxBytesPerSecond.exactOptional(),
+  priority: policyMembers.priority.exactOptional(),
+  onlyOnPower: policyMembers.onlyOnPower.exactOptional(),
+  links: policyMembers.links.exactOptional(),
+};
+const policy = z.object({ ...policyMembers, ...optionalMembers });
+
+const counts = z.object({
+  undecided: count.describe("In a wave, not judged yet"),
+  passed: count.describe("Not shown to be worse there: the device switches"),
+  switched: count.describe("Those of the passed that ran the version since"),
+  kept: count.describe("Their own model is better on their samples"),
+  worse: count,
+  failed: count,
+  left: count.describe("Revoked, or given another model meanwhile"),
+  unknown: count.describe("Their software did not tell of as many live inputs as were asked for"),
+});
+
+const rolloutMembers = {
+  name: text,
+  line: text,
+  versionId: hash,
+  model: text.describe("name:version"),
+  select: text,
+  policy,
+  phase: z.enum(["created", "running", "paused", "aborted", "undone", "done"]),
+  because: text.describe("Why it is in this phase"),
+  phaseAtMs: timeMs,
+  createdAtMs: timeMs,
+  createdBy: text.exactOptional(),
+  approvedBy: text.exactOptional(),
+  supersedes: text.exactOptional().describe("The rollout that it ends when it starts"),
+  wave: count.describe("The newest wave, from 1; 0: none yet"),
+  devices: counts,
+  evidence: z
+    .number()
+    .describe("By all comparisons together, that it is worse: natural logarithm; at log(2 / level) it stops"),
+};
+const rolloutSummary = z.object(rolloutMembers).meta({ id: "RolloutSummary" });
+export type RolloutAnswer = ValueOf<typeof rolloutSummary>;
+
+const comparedLosses = z.object({
+  samples: count,
+  meanDifference: z.number().describe("Of the losses: the version's less those of what the device ran"),
+  standardError: z.number(),
+});
+
+const rolloutDevice = z.object({
+  device: text,
+  wave: count,
+  joinedAtMs: timeMs,
+  online: z.boolean(),
+  verdict: z
+    .enum(["passed", "kept", "worse", "failed", "left", "unknown"])
+    .nullable()
+    .describe("Null: not judged yet"),
+  because: text.describe("Of the verdict; without one, what it waits for"),
+  judgedAtMs: timeMs.exactOptional(),
+  switched: z.boolean().describe("Whether it ran the version since it passed"),
+  before: text.nullable().describe("What it ran when it was judged, as name:version"),
+  compared: comparedLosses.exactOptional(),
+  trial: z
+    .object({
+      slowdown: z.number().exactOptional().describe("Median time of one sample, as a multiple"),
+      moreBytes: z.number().exactOptional().describe("Of memory; negative: less"),
+      change: z
+        .number()
+        .exactOptional()
+        .describe("Share of samples with another class, or mean difference of the outputs"),
+    })
+    .exactOptional()
+    .describe("The version beside what the device ran"),
+  live: z
+    .object({
+      inputs: count.describe("On which both were compared"),
+      failed: count.describe("On which only the version failed"),
+      compared: comparedLosses.exactOptional(),
+      slowdown: z.number().exactOptional(),
+      change: z.number().exactOptional(),
+    })
+    .exactOptional()
+    .describe("What its software told of its live inputs"),
+});
+const rolloutDetail = z
+  .object({
+    ...rolloutMembers,
+    members: z.array(rolloutDevice).describe("In the order in which they joined"),
+  })
+  .meta({ id: "RolloutDetail" });
+export type RolloutDetailAnswer = ValueOf<typeof rolloutDetail>;
+
+const rolloutPlan = z
+  .object({
+    name: text,
+    model: text,
+    versionId: hash,
+    line: text,
+    policy,
+    waves: z.array(z.array(text)).describe("The devices of each wave, as the selection means them now"),
+    notReached: count.describe("Devices that can take part and are in no wave"),
+    excluded: z
+      .array(z.object({ device: text, because: text }))
+      .describe("Selected devices that cannot take part"),
+    gates: z
+      .array(
+        z.object({
+          device: text,
+          losses: text.describe("Whether it can tell which model is better by labels: empty, or why not"),
+          outputs: text.describe("The same of the change of the outputs, of time and of memory"),
+          live: text.describe("The same of a trial on live inputs, in which its software takes part"),
+        }),
+      )
+      .describe("Which gates connected devices can answer, of the first 200 asked"),
+    deferring: z
+      .array(z.object({ device: text, because: text }))
+      .describe("Connected devices that would wait for external power or a link, of the first 200 asked"),
+    takes: z
+      .array(z.object({ device: text, rollout: text }))
+      .describe("Devices that it takes before another open rollout of the line, which goes first no more"),
+    noModel: count.describe("Devices that run nothing: they switch without a comparison"),
+    offline: count,
+    refusing: z
+      .array(text)
+      .describe(
+        "Devices, of those connected now, that demand a release: the version has none, or it was revoked",
+      ),
+    bytes: count.describe("Of the version's tensors: what a device fetches that has none of them"),
+    storageBytes: count.describe("That each device needs free: the version is stored and installed"),
+    transfers: z
+      .array(
+        z.object({
+          device: text,
+          wave: count,
+          bytes: count.describe("The tensors that it lacks, coded against what it has"),
+          isEstimated: z
+            .boolean()
+            .describe("By the share of other devices, since too many have something else"),
+          metered: z.boolean().describe("Whether its profile calls the link metered"),
+          ms: count
+            .nullable()
+            .describe("By earlier transfers to it, or to others of its profile; null: none"),
+        }),
+      )
+      .exactOptional()
+      .describe("Device by device; only of a running server"),
+    fleetBytesPerSecond: count
+      .exactOptional()
+      .describe("That all devices of the fleet are sent at most, by server.json; absent: no limit"),
+    expectedMs: count
+      .nullable()
+      .exactOptional()
+      .describe("Transfers and soak times of all waves, for devices that are connected; null: not known"),
+  })
+  .meta({ id: "RolloutPlan" });
+export type RolloutPlanAnswer = ValueOf<typeof rolloutPlan>;
+
+const rolloutReport = z
+  .object({
+    name: text,
+    phase: z.enum(["created", "running", "paused", "aborted", "undone", "done"]),
+    devices: z.array(
+      z.object({
+        device: text,
+        wave: count,
+        planned: z.object({ bytes: count, ms: count.nullable() }).exactOptional(),
+        actual: z
+          .object({
+            bytes: count.describe("Of all blocks, also those that were sent again"),
+            ms: count.describe("In which they were sent"),
+            atMs: timeMs,
+          })
+          .exactOptional()
+          .describe("Absent: nothing was sent, or not all yet"),
+        decidedMs: count.exactOptional().describe("From joining to the verdict"),
+      }),
+    ),
+    compared: count.describe("Devices with both"),
+    plannedBytes: count.describe("Of those"),
+    actualBytes: count,
+    bytesError: z
+      .number()
+      .nullable()
+      .describe("Median of |planned - actual| / actual; null: nothing to compare"),
+    timeError: z.number().nullable(),
+  })
+  .meta({ id: "RolloutTransfers" });
+export type RolloutReportAnswer = ValueOf<typeof rolloutReport>;
+
+const rolloutsPath = `${fleetPath}/rollouts`;
+const rolloutName = shortText.describe("Name of the rollout");
+const rolloutParams = { ...fleetParams, rollout: rolloutName };
+const rolloutBody = {
+  name: rolloutName,
+  model: modelText,
+  line: shortText.describe("The line of the devices that gets the version"),
+  select: selectionText,
+  supersedes: shortText.optional().describe("The rollout of the line that it ends when it starts"),
+  policy: z
+    .object({ ...policyMembers })
+    .partial()
+    .optional()
+    .describe("What is absent has its default"),
+};
+
+export const rolloutOperations = {
+  rollouts: call({
+    summary: "The rollouts of a fleet, newest first",
+    method: "GET",
+    path: rolloutsPath,
+    params: fleetParams,
+    output: z.array(rolloutSummary),
+  }),
+  rollout: call({
+    summary: "How far a rollout is, device by device",
+    method: "GET",
+    path: `${rolloutsPath}/:rollout`,
+    params: rolloutParams,
+    output: rolloutDetail,
+  }),
+  rolloutReport: call({
+    summary: "What the transfers of a rollout took, beside what was planned",
+    method: "GET",
+    path: `${rolloutsPath}/:rollout/report`,
+    params: rolloutParams,
+    output: rolloutReport,
+  }),
+  planRollout: call({
+    summary: "Which devices a rollout would reach, and in which waves; changes nothing",
+    method: "POST",
+    role: "viewer",
+    path: `${rolloutsPath}/plan`,
+    params: fleetParams,
+    body: rolloutBody,
+    output: rolloutPlan,
+  }),
+  createRollout: call({
+    summary: "Create a rollout; it starts when it is started",
+    method: "POST",
+    path: rolloutsPath,
+    params: fleetParams,
+    body: { ...rolloutBody, start: z.boolean().optional().describe("Start it at once") },
+    output: rolloutSummary,
+  }),
+  approveRollout: call({
+    summary: "Approve a rollout that another person created and that waits for it",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/approval`,
+    params: rolloutParams,
+    body: { because: reasonText.optional() },
+    output: rolloutSummary,
+  }),
+  setRollout: call({
+    summary: "Start, pause, continue or abort a rollout; devices that switched keep the version",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/phase`,
+    params: rolloutParams,
+    body: { phase: z.enum(["running", "paused", "aborted"]), because: reasonText.optional() },
+    output: rolloutSummary,
+  }),
+  undoRollout: call({
+    summary: "End a rollout and return every device that it switched to what it ran before",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/undo`,
+    params: rolloutParams,
+    body: { because: reasonText.optional(), dryRun: z.boolean().optional() },
+    output: z.array(
+      z.object({
+        device: text,
+        to: text.nullable().describe("name:version; null: it ran nothing before and keeps the version"),
+      }),
+    ),
+  }),
+};

@@ -1,0 +1,53 @@
+/** The events of a server as lines of its log. */
+import { defined } from "../../../shared/defined.js";
+import type { Log } from "../../../shared/ports.js";
+import type { ServerEvent } from "../api/event-schemas.js";
+
+/** Logs what happens in the fleets; the steps of single transfers only at level debug. */
+export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<void> {
+  for await (const event of events) {
+    const { event: name, atMs: _atMs, ...fields } = event;
+    switch (event.event) {
+      case "device-connected":
+      case "device-disconnected":
+      case "offered":
+      case "activated":
+      case "parked":
+        log.info(name, fields);
+        break;
+      case "recorded":
+        log.info(name, {
+          fleet: event.fleet,
+          device: event.device,
+          line: event.line,
+          versionId: event.versionId,
+          text: `${event.name}:${event.version}, ${event.wireBytes} bytes on the wire of ${event.tensorBytes}`,
+        });
+        break;
+      case "retention":
+        if (event.retired > 0)
+          log.info(name, {
+            ...fields,
+            text: `${event.retired} versions retired by rule, ${event.kept} kept`,
+          });
+        break;
+      case "device-quarantined":
+      case "refused":
+      case "guard":
+        log.warn(name, fields);
+        break;
+      case "device-event":
+        log.info(name, {
+          fleet: event.fleet,
+          device: event.device,
+          line: event.line,
+          ...defined({ versionId: event.versionId }),
+          kind: event.name,
+          text: event.text,
+        });
+        break;
+      default:
+        log.debug(name, fields);
+    }
+  }
+}

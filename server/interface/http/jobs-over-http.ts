@@ -1,0 +1,39 @@
+/** Trainings and storage work over HTTP: jobs of the server that the client follows. */
+import type { ArchivePlan } from "../../storage/archive/archive-plan.js";
+import type { TrainProgress, TrainReport } from "../api/models/evaluation-schemas.js";
+import { planningOperations } from "../api/stores/planning-definitions.js";
+import type { StorageApplied } from "../api/stores/planning-schemas.js";
+import type { JobOptions, OperationInput } from "../api/server-operations.js";
+import { trainingOperations } from "../api/models/training-definitions.js";
+import { followJob } from "./follow-job.js";
+import type { Connection } from "./request.js";
+
+interface FollowedJob<
+  Name extends "train" | "planStorage" | "applyStorage",
+  Progress,
+> extends JobOptions<Progress> {
+  readonly input: OperationInput<Name>;
+  /** Time between two requests for the progress. */
+  readonly pollMs: number;
+}
+
+export function trainOver(
+  connection: Connection,
+  job: FollowedJob<"train", TrainProgress>,
+): Promise<TrainReport> {
+  return followJob(connection, { definition: trainingOperations.train, ...job });
+}
+
+export async function planStorageOver(
+  connection: Connection,
+  job: FollowedJob<"planStorage", string>,
+): Promise<ArchivePlan> {
+  return (await followJob(connection, { definition: planningOperations.planStorage, ...job })).plan;
+}
+
+export async function applyStorageOver(
+  connection: Connection,
+  job: FollowedJob<"applyStorage", string>,
+): Promise<StorageApplied> {
+  return (await followJob(connection, { definition: planningOperations.applyStorage, ...job })).applied;
+}

@@ -1,0 +1,81 @@
+/** Finds the server that holds a home on the same machine, by a file in the home's run folder. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { processExists } from "../../../shared/files/process-exists.js";
+import { readRunFolder } from "../../storage/repository/home.js";
+
+/** The state that a running server writes into its home. */
+export interface RunningServer {
+  readonly pid: number;
+  readonly socketPath: string;
+  readonly mqttUrl: string;
+  readonly httpUrl: string;
+  readonly startedAtMs: number;
+  readonly fleets: readonly string[];
+}
+
+/** The state that a server writes there while it starts. */
+export interface StartingServer {
+  readonly pid: number;
+  readonly startingAtMs: number;
+}
+
+/** Name of that file in the home's run folder. */
+export const runningServerFile = "server.json";
+
+/** The server that holds a home, if one answers there now. */
+export async function findLocalServer(home: string): Promise<RunningServer | undefined> {
+  const found = await readRunFile<RunningServer>(home);
+  if (typeof found?.socketPath !== "string") return undefined;
+  const { socketPath } = found;
+  // The client is loaded only where a server may answer: it takes longer to load than a short command runs.
+  const { connectOperations } = await import("./client.js");
+  const operations = connectOperations({ socketPath, timeoutMs: 5_000 });
+  try {
+    return (await operations.health()).pid === found.pid ? found : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    await operations.close();
+  }
+}
+
+export interface ServerWait {
+  /** Called once, if there is a server to wait for. */
+  readonly onWait: (pid: number) => void;
+  readonly pause: () => Promise<void>;
+  /** Max number of pauses. */
+  readonly attempts: number;
+}
+
+/** Finds the server that holds a home; waits for one that is starting. */
+export async function awaitLocalServer(
+  home: string,
+  { onWait, pause, attempts }: ServerWait,
+): Promise<RunningServer | undefined> {
+  let isWaiting = false;
+  for (let attempt = 0; ; attempt++) {
+    const running = await findLocalServer(home);
+    if (running !== undefined || attempt >= attempts) return running;
+    const starting = await readRunFile<StartingServer>(home);
+    if (typeof starting?.startingAtMs !== "number" || !processExists(starting.pid)) {
+      // A server may have come up between the two looks.
+      return isWaiting ? findLocalServer(home) : undefined;
+    }
+    if (!isWaiting) onWait(starting.pid);
+    isWaiting = true;
+    await pause();
+  }
+}
+
+/** The content of the file, which has the type only if a server wrote it; undefined where it cannot be read. */
+async function readRunFile<Content extends object>(home: string): Promise<Content | undefined> {
+  const folder = await readRunFolder(nodeFiles(), home);
+  if (folder === undefined) return undefined;
+  try {
+    return JSON.parse(await readFile(join(folder, runningServerFile), "utf8")) as Content;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,90 @@
+/** The devices of a fleet that take part in a search: those of a selection that are connected and have its line. */
+import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Clock } from "../../../shared/ports.js";
+import type { ServerOperations } from "../../interface/api/server-operations.js";
+import type { CandidateTrainer } from "./candidate.js";
+import { DeviceEvents } from "./device-events.js";
+import { DeviceTrainer, retireStarts } from "./train-on-device.js";
+
+/** Devices of one search: each candidate holds a lease, and a fleet has at most 64 of those. */
+export const maxSearchDevices = 48;
+
+export interface SearchDevicesOptions {
+  readonly fleet: string;
+  /** The name of the candidates' models. */
+  readonly name: string;
+  /** Registered data, on whose held-out samples candidates are measured. */
+  readonly data: string;
+  readonly select: string;
+  /** A line that its owner gave to searches by enrolling the device with it; its name begins with "search". */
+  readonly line: string;
+  readonly patienceMs: number;
+  readonly clock: Clock;
+}
+
+export interface SearchDevices {
+  readonly trainers: readonly CandidateTrainer[];
+  /** The selected devices that take no part, and why. */
+  readonly others: readonly { readonly device: string; readonly why: string }[];
+  close(): Promise<void>;
+}
+
+/** Lines that searches may give models to, which are untrained at first: never one that does a device's work. */
+const searchLine = /^search(?:[-_].*)?$/;
+
+/** @throws USAGE, SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID */
+export async function devicesOfSearch(
+  operations: ServerOperations,
+  { select, clock, ...options }: SearchDevicesOptions,
+): Promise<SearchDevices> {
+  const { fleet, line } = options;
+  if (!searchLine.test(line))
+    throw new StemmaError(
+      "USAGE",
+      `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name ` +
+        'a line that is called "search", or begins with "search-".',
+    );
+  const found = (await operations.devices({ fleet, select })).map((each) => ({
+    device: each.device,
+    why: !each.lines.includes(line)
+      ? `it has no line "${line}"`
+      : each.state !== "enrolled"
+        ? `it is ${each.state}`
+        : each.online
+          ? undefined
+          : "it is not connected",
+  }));
+  const able = found.filter(({ why }) => why === undefined);
+  const others = [
+    ...found.flatMap(({ device, why }) => (why === undefined ? [] : [{ device, why }])),
+    ...able.slice(maxSearchDevices).map(({ device }) => ({ device, why: "there are enough" })),
+  ];
+  if (able.length === 0) throw noDevice(others, { select, line, fleet });
+  await retireStarts(operations, options);
+  const events = new DeviceEvents(operations, clock);
+  const evaluations = new SerialQueue();
+  return {
+    trainers: able
+      .slice(0, maxSearchDevices)
+      .map(({ device }) => new DeviceTrainer({ ...options, operations, events, evaluations, clock, device })),
+    others,
+    close: () => events.close(),
+  };
+}
+
+function noDevice(
+  others: SearchDevices["others"],
+  { select, line, fleet }: Pick<SearchDevicesOptions, "select" | "line" | "fleet">,
+): StemmaError {
+  const [first] = others;
+  const why =
+    first === undefined
+      ? `the selection ${JSON.stringify(select)} means no device of the fleet ${fleet} (stemma device list)`
+      : `${first.device}: ${first.why}${others.length === 1 ? "" : `, and ${others.length - 1} more`}`;
+  return new StemmaError(
+    "SEARCH_WORKER_LOST",
+    `No device can take part in the search: ${why}. A device takes part when it is connected and was enrolled with ` +
+      `the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
+  );
+}

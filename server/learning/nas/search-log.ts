@@ -1,0 +1,159 @@
+/**
+ * Stores a search's request and events in a folder of its own: `search.json` and `log.jsonl`. The log has one line for
+ * each event, written with fsync before anything depends on it. A line is 16 hexadecimal digits of the SHA-256 of its
+ * JSON, a space and the JSON. A line that is cut short at the end was never relied on and is removed.
+ */
+import { join } from "node:path";
+import * as z from "zod";
+import { StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
+import type { Files } from "../../../shared/ports.js";
+import { isHash, sha256 } from "../../../shared/tensor/hash.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+const hash = z.custom<Hash>(isHash, "not a hash");
+const count = z.number().int().nonnegative();
+
+/**
+ * The event of a candidate's end: how it was made and with what result, with everything that is needed to
+ * make it again.
+ */
+const doneEvent = z.strictObject({
+  event: z.literal("done"),
+  candidate: count,
+  versionId: hash,
+  root: hash,
+  quality: z.number(),
+  /** The model whose first layers it took over. */
+  ancestor: z.strictObject({ versionId: hash, layers: count }).nullable(),
+  /** Layers that were not trained. */
+  frozen: count,
+  layers: count,
+  /** Milliseconds by the clock: of the training alone, and of all. */
+  trainMs: z.number(),
+  totalMs: z.number(),
+  endedAtMs: z.number(),
+  /** Bytes of tensors in the model, and of those that were new. */
+  bytes: count,
+  newBytes: count,
+  /** The device that trained it; absent: this machine. */
+  device: z.string().optional(),
+});
+const event = z.discriminatedUnion("event", [
+  z.strictObject({
+    event: z.literal("proposed"),
+    candidate: count,
+    choices: z.array(count),
+    parent: count.optional(),
+  }),
+  doneEvent,
+  z.strictObject({ event: z.literal("failed"), candidate: count, code: z.string(), message: z.string() }),
+  z.strictObject({ event: z.literal("retired"), candidate: count }),
+]);
+export type SearchEvent = z.infer<typeof event>;
+export type DoneEvent = z.infer<typeof doneEvent>;
+
+const logName = "log.jsonl";
+const settingsName = "search.json";
+const digestDigits = 16;
+const maxLogBytes = 256 * 1024 * 1024;
+
+export class SearchLog {
+  readonly #files: Files;
+  readonly #folder: string;
+  readonly #events: SearchEvent[];
+  #end: number;
+
+  private constructor(files: Files, folder: string, events: SearchEvent[], end: number) {
+    this.#files = files;
+    this.#folder = folder;
+    this.#events = events;
+    this.#end = end;
+  }
+
+  /** @throws SEARCH_DAMAGED where a line before the last one is not what was written */
+  static async open(files: Files, folder: string): Promise<SearchLog> {
+    const path = join(folder, logName);
+    const stat = await files.stat(path);
+    if (stat !== undefined && stat.size > maxLogBytes) throw damaged(path, `it has ${stat.size} bytes`);
+    const bytes = stat === undefined ? Buffer.alloc(0) : Buffer.from(await files.read(path));
+    const end = bytes.lastIndexOf("\n") + 1;
+    const lines = bytes.subarray(0, end).toString("utf8").split("\n").slice(0, -1);
+    const events = lines.map((line, index) => {
+      const text = line.slice(digestDigits + 1);
+      if (sha256(text).slice(0, digestDigits) !== line.slice(0, digestDigits))
+        throw damaged(path, `line ${index + 1} is not what was written`);
+      return event.parse(JSON.parse(text));
+    });
+    return new SearchLog(files, folder, events, end);
+  }
+
+  get events(): readonly SearchEvent[] {
+    return this.#events;
+  }
+
+  /** Resolves when the events are durable. */
+  async append(...events: readonly SearchEvent[]): Promise<void> {
+    const lines = events.map((each) => {
+      const text = JSON.stringify(event.parse(each));
+      return `${sha256(text).slice(0, digestDigits)} ${text}\n`;
+    });
+    const bytes = Buffer.from(lines.join(""), "utf8");
+    const isNew = this.#end === 0;
+    const file = await this.#files.open(join(this.#folder, logName), "append");
+    try {
+      await file.truncate(this.#end);
+      await file.write(bytes, this.#end);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    if (isNew) await this.#files.syncFolder(this.#folder);
+    this.#end += bytes.length;
+    this.#events.push(...events);
+  }
+}
+
+function damaged(path: string, why: string): StemmaError {
+  return new StemmaError(
+    "SEARCH_DAMAGED",
+    `${path} cannot be continued: ${why}. Put the file back from a backup, or start the search in another folder; ` +
+      "its models stay in the fleet.",
+  );
+}
+
+export function settingsPath(folder: string): string {
+  return join(folder, settingsName);
+}
+
+/** Keeps what a search was asked to do; a later call with other settings is refused. @throws SEARCH_OTHER */
+export async function keepSettings(files: Files, folder: string, settings: object): Promise<void> {
+  const path = settingsPath(folder);
+  const text = `${JSON.stringify(settings, null, 2)}\n`;
+  if ((await files.stat(path)) === undefined) {
+    await files.makeFolder(folder);
+    await writeDurably(files, path, Buffer.from(text));
+    return;
+  }
+  if (Buffer.from(await files.read(path)).toString("utf8") === text) return;
+  throw new StemmaError(
+    "SEARCH_OTHER",
+    `The folder ${folder} has a search with other settings (${settingsName}). Continue it with the same options, or ` +
+      "name another folder with --folder.",
+  );
+}
+
+/** Reads the request of the search in this folder. @throws FILE_MISSING, SEARCH_DAMAGED */
+export async function readSettings(files: Files, folder: string): Promise<unknown> {
+  const path = settingsPath(folder);
+  if ((await files.stat(path)) === undefined)
+    throw new StemmaError(
+      "FILE_MISSING",
+      `There is no search in ${folder}. Start one with \`stemma nas run\`.`,
+    );
+  try {
+    return JSON.parse(Buffer.from(await files.read(path)).toString("utf8"));
+  } catch {
+    throw damaged(path, "it is no JSON");
+  }
+}

@@ -1,0 +1,39 @@
+/** Defines the request of a search, as `search.json` in its folder keeps it. */
+import * as z from "zod";
+import { StemmaError } from "../../../shared/errors.js";
+import { spaceSchema } from "./search-space.js";
+
+const count = z.number().int().min(1);
+
+const settingsSchema = z.strictObject({
+  format: z.literal(1),
+  fleet: z.string(),
+  /** The name of the models. */
+  name: z.string(),
+  /** Name of registered data. */
+  data: z.string(),
+  space: spaceSchema,
+  strategy: z.enum(["evolution", "random"]),
+  population: count,
+  sample: count,
+  drop: z.enum(["oldest", "worst"]),
+  seed: z.string(),
+  epochs: count,
+  batchSize: count,
+  learningRate: z.number(),
+  transfer: z.boolean(),
+  keepAll: z.boolean(),
+});
+export type KeptSettings = z.infer<typeof settingsSchema>;
+
+/** @throws SEARCH_DAMAGED */
+export function checkSettings(value: unknown, where: string): KeptSettings {
+  const read = settingsSchema.safeParse(value);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new StemmaError(
+    "SEARCH_DAMAGED",
+    `${where} does not have the settings of a search: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}. Put it ` +
+      "back from a backup, or start the search in another folder.",
+  );
+}

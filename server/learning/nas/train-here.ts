@@ -1,0 +1,84 @@
+/** Trains candidates with the engine, in processes of this machine. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { defined } from "../../../shared/defined.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Files } from "../../../shared/ports.js";
+import { encodeArchitecture, weightSlots } from "../../../shared/model/architecture.js";
+import { fileOfBytes, readSafetensors, writeSafetensors } from "../../../shared/tensor/safetensors.js";
+import { sourceOfTensor, tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
+import { trainInChild } from "../../../shared/train/train-in-child.js";
+import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
+import { candidateStart, recipeParameters, type CandidateStart, type CandidateTrainer } from "./candidate.js";
+
+export interface HereOptions {
+  readonly files: Files;
+  readonly dataset: DatasetReference;
+  /** The number of the engine's threads. */
+  readonly threads: number;
+}
+
+export function trainerHere({ files, dataset, threads }: HereOptions): CandidateTrainer {
+  return {
+    async train(job, inherited, { workFolder, signal }) {
+      const { frozenLayers, ...start } = candidateStart(job, inherited);
+      const base = join(workFolder, "base");
+      await writeModel(files, base, start);
+      const outcome = await trainInChild(
+        {
+          format: jobFormat,
+          recipe: "image-classify",
+          parameters: recipeParameters(job, frozenLayers),
+          dataset,
+          seed: job.seed,
+          invocation: job.candidate,
+          base: { folder: base },
+          threads,
+        },
+        { workFolder, ...defined({ signal }) },
+      );
+      const { metric, durationMs } = outcome.result;
+      if (metric === null)
+        throw new StemmaError(
+          "DATASET_EMPTY",
+          "The data of the search have no held-out samples, so candidates cannot be compared. Use data with more samples.",
+        );
+      return {
+        ...start,
+        tensors: await readTensors(files, outcome.modelFile),
+        accuracy: metric.after,
+        frozen: frozenLayers.length,
+        trainMs: durationMs,
+      };
+    },
+  };
+}
+
+async function writeModel(
+  files: Files,
+  folder: string,
+  { architecture, tensors }: Pick<CandidateStart, "architecture" | "tensors">,
+): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const file = await files.open(join(folder, "model.safetensors"), "create");
+  try {
+    const slots = weightSlots(architecture);
+    await writeSafetensors(
+      file,
+      tensors.map((tensor, leaf) => ({ name: slots[leaf]?.path ?? "", source: sourceOfTensor(tensor) })),
+    );
+  } finally {
+    await file.close();
+  }
+  const written = await files.open(join(folder, "architecture.json"), "create");
+  try {
+    await written.write(encodeArchitecture(architecture), 0);
+  } finally {
+    await written.close();
+  }
+}
+
+async function readTensors(files: Files, path: string): Promise<readonly Tensor[]> {
+  const opened = await readSafetensors(fileOfBytes(await files.read(path)), path);
+  return Promise.all(opened.tensors.map((entry) => tensorOfSource(opened.source(entry))));
+}

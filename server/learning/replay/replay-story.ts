@@ -1,0 +1,131 @@
+/**
+ * Replays the story of an exported file, or of a record alone, against the data, bases and engines that are here
+ * (ME6). Saves nothing: the version need not be known here.
+ */
+import { decodeArchitecture, architectureHash, weightSlots } from "../../../shared/model/architecture.js";
+import { decodeMetadata } from "../../../shared/model/metadata.js";
+import type { Architecture, Leaf } from "../../../shared/model/model.js";
+import { treeRoot } from "../../../shared/model/tree.js";
+import { StemmaError } from "../../../shared/errors.js";
+import { decodeStory, type ExportedStory } from "../../../shared/provenance/exported-story.js";
+import { tensorIdOfSource } from "../../../shared/tensor/hash.js";
+import type { Hash, TensorSource } from "../../../shared/tensor/tensor.js";
+import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
+import type { OperationInput } from "../../interface/api/server-operations.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import { compareTensors } from "./compare-tensors.js";
+import { judgeReplay, type RecordedModel } from "./judge-replay.js";
+import { boundedCost } from "../training/bounded-cost.js";
+import { tooLong, withinTime } from "../training/training-cost.js";
+import { inWorkFolder, tookTooLong, unreplayable, withinReplayLimit } from "./replay-version.js";
+import { storyOf } from "./story.js";
+import { trainAgain } from "./train-again.js";
+
+type FileTensors = NonNullable<OperationInput<"replayStory">["tensors"]>;
+
+/**
+ * @throws STORY_INVALID; STORY_MISMATCH where the tensors of the file are not those of its story; REPLAY_TOO_LONG,
+ * MEMORY_EXHAUSTED, QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
+ */
+export async function replayStory(
+  context: OperationsContext,
+  { fleet, story: text, tensors, maxMinutes }: OperationInput<"replayStory">,
+  signal?: AbortSignal,
+): Promise<ReplayReport> {
+  const repository = await context.fleets.get(fleet);
+  const told = decodeStory(text);
+  const { versionId, record, opened, bases, objects } = told;
+  const { name } = record;
+  if (tensors !== undefined && objects.architecture !== undefined)
+    requireOwnTensors(told, decodeArchitecture(objects.architecture), tensors);
+  const read = storyOf(opened);
+  const named = { versionId, name, version: 0 };
+  if ("unreplayable" in read) return { ...named, ...unreplayable(read.unreplayable) };
+  const { architecture } = objects;
+  const limits = await boundedCost(context, repository, { what: name, opened, architecture, maxMinutes });
+  const { memoryLimitMb } = limits;
+  const ended = await withinReplayLimit(context, () =>
+    withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
+      inWorkFolder(context, { signal }, async (folder) => {
+        const task = {
+          context,
+          repository,
+          summary: { versionId, record },
+          baseRecords: bases,
+          memoryLimitMb,
+          signal: ending,
+        };
+        const trained = await trainAgain(task, read.story, folder);
+        if ("reason" in trained) return unreplayable(trained);
+        const recorded = recordedInStory(told, tensors);
+        return await judgeReplay(task, { ...trained, opened, story: read.story, recorded });
+      }),
+    ),
+  );
+  return { ...named, ...(ended === tooLong ? unreplayable(tookTooLong(limits.maxMinutes)) : ended) };
+}
+
+/** Returns the recorded model of a story; for a record alone, only the root and the architecture can be compared. */
+function recordedInStory(told: ExportedStory, tensors: FileTensors | undefined): RecordedModel {
+  const { record, objects } = told;
+  return {
+    compare: async ({ architecture, tensors: replayed }) => {
+      const isSameForm = architectureHash(architecture) === record.architecture;
+      if (tensors !== undefined && isSameForm) {
+        requireOwnTensors(told, architecture, tensors);
+        const difference = await compareTensors(comparedOf(told, architecture, tensors), replayed);
+        return { isEqual: difference === undefined, difference };
+      }
+      const root = treeRoot(await leavesOf(architecture, replayed));
+      return { isEqual: isSameForm && root === record.root, difference: undefined };
+    },
+    metadata: () =>
+      Promise.resolve(objects.metadata === undefined ? undefined : decodeMetadata(objects.metadata)),
+  };
+}
+
+async function leavesOf(
+  architecture: Architecture,
+  tensors: ReadonlyMap<string, TensorSource>,
+): Promise<readonly Leaf[]> {
+  const leaves: Leaf[] = [];
+  for (const { path, dtype, shape } of weightSlots(architecture))
+    leaves.push({ path, dtype, shape, tensor: await tensorIdOfSource(tensors.get(path) as TensorSource) });
+  return leaves;
+}
+
+/** The tensors of the file, each at its path. */
+function comparedOf(
+  { objects: { fileOrder } }: ExportedStory,
+  architecture: Architecture,
+  tensors: FileTensors,
+): readonly {
+  readonly path: string;
+  readonly name: string;
+  readonly id: Hash;
+  readonly source: undefined;
+}[] {
+  const byLeaf = new Map(tensors.map((tensor, position) => [fileOrder?.[position] ?? position, tensor]));
+  return weightSlots(architecture).flatMap(({ path }, leaf) => {
+    const tensor = byLeaf.get(leaf);
+    return tensor === undefined ? [] : [{ path, ...tensor, source: undefined }];
+  });
+}
+
+/** @throws STORY_MISMATCH */
+function requireOwnTensors(told: ExportedStory, architecture: Architecture, tensors: FileTensors): void {
+  const compared = comparedOf(told, architecture, tensors);
+  const slots = weightSlots(architecture);
+  const leaves = compared.map(({ path, id }, i) => ({
+    ...(slots[i] as (typeof slots)[number]),
+    path,
+    tensor: id,
+  }));
+  if (tensors.length === slots.length && treeRoot(leaves) === told.record.root) return;
+  throw new StemmaError(
+    "STORY_MISMATCH",
+    "The tensors of the file are not those of its story, so a replay cannot prove them: the file was changed or " +
+      "damaged after its export. Copy or export it again.",
+    { expected: told.record.root },
+  );
+}

@@ -1,0 +1,70 @@
+/** Finds which recipe a request or a story means, and what it takes to run it here. */
+import { join } from "node:path";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { placeRecipe } from "../../../shared/train/own-recipes/job-recipe.js";
+import { recipes as builtIn } from "../../../shared/train/recipes/registry.js";
+import type { JobRecipe, TrainingJob } from "../../../shared/train/training.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+
+/**
+ * The fleet's own recipe of a name, an id or at least 8 digits of it; of several versions of a name the one that was
+ * approved last. Undefined for a built-in recipe.
+ * @throws RECIPE_UNKNOWN, RECIPE_NOT_APPROVED
+ */
+export function findOwnRecipe(
+  repository: Pick<FleetRepository, "recipes">,
+  reference: string,
+): RecipeSummary | undefined {
+  if (builtIn.some(({ name }) => name === reference)) return undefined;
+  const all = repository.recipes();
+  const isPrefix = /^[0-9a-f]{8,64}$/.test(reference);
+  const found = all.filter(
+    ({ name, recipe }) => name === reference || (isPrefix && recipe.startsWith(reference)),
+  );
+  const approved = found.filter(({ revoked }) => revoked === undefined).at(-1);
+  if (approved !== undefined) return approved;
+  if (found.length > 0)
+    throw new StemmaError(
+      "RECIPE_NOT_APPROVED",
+      `The approval of the recipe ${reference} was revoked. \`stemma recipe list\` shows those that may be run.`,
+      { recipe: reference },
+    );
+  throw new StemmaError(
+    "RECIPE_UNKNOWN",
+    `There is no recipe ${JSON.stringify(reference.slice(0, 80))}, neither built in nor approved in this fleet. ` +
+      "`stemma recipe list` shows all.",
+    { recipe: reference.slice(0, 80) },
+  );
+}
+
+export interface OwnRecipePlace {
+  readonly repository: Pick<FleetRepository, "readRecipe">;
+  readonly recipe: Hash;
+  readonly workFolder: string;
+  readonly engineFolder?: string | undefined;
+}
+
+/** The part of a job that names an own recipe. @throws RECIPE_NOT_APPROVED, CONFINEMENT_FAILED */
+export async function jobRecipe(
+  { recipeConfinement }: Pick<OperationsContext, "recipeConfinement">,
+  { repository, recipe, workFolder, engineFolder }: OwnRecipePlace,
+): Promise<JobRecipe> {
+  return await placeRecipe(await repository.readRecipe(recipe), {
+    folder: join(workFolder, "recipe"),
+    confinement: (await recipeConfinement?.()) ?? "namespaces",
+    engineFolder,
+  });
+}
+
+/** @throws RECIPE_INVALID for a name that only a built-in recipe has */
+export function requireFreeName(name: TrainingJob["recipe"]): void {
+  if (builtIn.some((recipe) => recipe.name === name))
+    throw new StemmaError(
+      "RECIPE_INVALID",
+      `${name} is the name of a built-in recipe. Give the recipe another name.`,
+      { recipe: name },
+    );
+}

@@ -1,0 +1,98 @@
+/** Saves what a training on the server made as a version. */
+import { readFile } from "node:fs/promises";
+import { programVersion } from "../../../shared/adapters/program-version.js";
+import { defined } from "../../../shared/defined.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import { encodeCanonical, type CanonicalValue } from "../../../shared/model/canonical-json.js";
+import { maxCheckpoints } from "../../../shared/model/record-uses.js";
+import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
+import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
+import { usesOfResult } from "../../../shared/save/result-uses.js";
+import type { UsedObject } from "../../../shared/save/save-uses.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { reportedBundle } from "../../../shared/train/own-recipes/reported-bundle.js";
+import { metadataOfResult } from "../../../shared/train/result-metadata.js";
+import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import { environmentOfTraining } from "../../../shared/train/training-environment.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+
+/** A server keeps everything that a training leaves. */
+const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };
+
+export interface FinishedTraining {
+  readonly repository: FleetRepository;
+  readonly engine: { readonly id: Hash } | undefined;
+  /** The name of the new version. */
+  readonly name: string;
+  /** Parameters that the call named; others that were passed come from a configuration file. */
+  readonly called: readonly string[];
+  /** Name under which the data are registered. */
+  readonly dataName: string | undefined;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly base: VersionSummary | undefined;
+  readonly outcome: TrainingOutcome;
+  readonly data: UsedObject;
+}
+
+/** Saves what a training on the server made, with its lineage, measurements, checkpoints and provenance. */
+export async function saveOutcome(
+  { home, caller }: OperationsContext,
+  { repository, engine, name, called, dataName, notes, base, outcome, data }: FinishedTraining,
+): Promise<VersionSummary> {
+  const { result } = outcome;
+  const recipe = reportedBundle(result.provenance);
+  const files = nodeFiles();
+  const file = await files.open(outcome.modelFile, "read");
+  const closing = [() => file.close()];
+  try {
+    const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
+    const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
+    const model = await modelToSaveOfSafetensors(file, outcome.modelFile, {
+      architecture: { architecture, ...defined({ names }) },
+    });
+    const described = { architecture, ...defined({ names }) };
+    const { uses, dropped, close } = await usesOfResult(files, described, outcome, stateLimits);
+    closing.push(close);
+    const environment = environmentOfTraining(result, programVersion());
+    const report = await repository.save(model, {
+      name,
+      bases: base === undefined ? [] : [base.versionId],
+      environment,
+      measurements: encodeJson(result.measurements),
+      ...provenanceOfTraining(
+        {
+          result,
+          bases: base === undefined ? [] : [base.versionId],
+          environment,
+          called,
+          dataName,
+          notes,
+          endedAtMs: home.ports.clock.now(),
+          by: caller ?? null,
+        },
+        home.ports.random,
+      ),
+      metadata: { ...metadataOfResult(result, dropped) },
+      uses: {
+        ...uses,
+        data: [data],
+        ...defined({ engine, recipe: recipe && { id: recipe } }),
+      },
+    });
+    return report.summary;
+  } finally {
+    for (const close of closing) await close();
+  }
+}
+
+/** Canonical JSON where its numbers allow it, so that equal measurements are one stored object. */
+function encodeJson(value: unknown): Uint8Array {
+  try {
+    return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue);
+  } catch {
+    return new TextEncoder().encode(JSON.stringify(value));
+  }
+}

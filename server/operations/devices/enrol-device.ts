@@ -1,0 +1,191 @@
+/** Enrols a device with keys that the server makes; what every kind of enrolment checks first. */
+import { defined } from "../../../shared/defined.js";
+import { StemmaError } from "../../../shared/errors.js";
+import { sealEnrolment, type Enrolment } from "../../../shared/trust/enrolment.js";
+import { generateKey } from "../../../shared/trust/keys.js";
+import { generateToken, hashToken } from "../../../shared/trust/token.js";
+import { defaultRoot, isName } from "../../../shared/wire/topics.js";
+import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
+import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { checkEnrolmentProfile } from "./enrolment-profile.js";
+import { refuseOpenClaims } from "../models/open-claims.js";
+
+function checkName(what: string, name: string): void {
+  if (!isName(name))
+    throw new StemmaError(
+      "NAME_INVALID",
+      `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`,
+      { what },
+    );
+}
+
+/** The version that a line starts from. It must have its tensors, so it must not be retired. */
+export function assignable(
+  repository: FleetRepository,
+  device: Pick<DeviceSummary, "device" | "lines">,
+  { line, model, allowReduced }: Omit<OperationInput<"assign">, "fleet" | "device">,
+): VersionSummary {
+  if (!device.lines.includes(line))
+    throw new StemmaError(
+      "LINE_UNKNOWN",
+      `The device ${device.device} has no line "${line}" (it has ${device.lines.join(", ")}). Enrol it again with this line, or name one of those.`,
+      { line },
+    );
+  const summary = repository.resolve(model);
+  if (summary.state === "retired")
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${summary.name}:${summary.version} is retired, so it cannot be given to a device. Name another version.`,
+      { versionId: summary.versionId },
+    );
+  refuseReduced(summary, allowReduced);
+  return summary;
+}
+
+/** Returns the release policy that the device pins: with the root that is published now. */
+export async function enrolledReleases(
+  repository: FleetRepository,
+  policy: OperationInput<"enroll">["releases"],
+): Promise<Pick<Enrolment, "releases">> {
+  const root = (await repository.releases())?.set.roots.at(-1);
+  if (root !== undefined) return { releases: { root, policy: policy ?? "required" } };
+  if (policy === undefined || policy === "off") return {};
+  throw new StemmaError(
+    "RELEASE_UNKNOWN",
+    `The fleet ${repository.fleet} has no releases yet, so its devices cannot ask for them. Publish some first: docs/releases.md.`,
+  );
+}
+
+/** The addresses by which devices reach the server; members that are undefined are left out. */
+export async function enrolmentAddresses({
+  live,
+  plannedEnrolment,
+}: OperationsContext): Promise<Omit<CallOutput<"addresses">, "serverPublicKey"> & { mqtt: string[] }> {
+  const known = live?.enrolment ?? (await plannedEnrolment?.());
+  if (known === undefined) return { mqtt: ["mqtt://127.0.0.1:1883"], root: defaultRoot };
+  const http = known.http ?? live?.httpUrl();
+  return {
+    mqtt: [...known.mqtt],
+    ...defined({ http, ca: known.ca, authorities: known.authorities && [...known.authorities] }),
+    root: known.root,
+  };
+}
+
+/** @throws NAME_INVALID, ENROLMENT_INVALID */
+export function checkLines(fleet: string, lines: readonly string[]): void {
+  checkName("fleet", fleet);
+  if (lines.length === 0)
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      "A device needs at least one line of models. Name it: --line pack-soh.",
+    );
+  for (const line of lines) checkName("line", line);
+}
+
+/** @throws NAME_INVALID, ENROLMENT_INVALID also for a device that is enrolled and connected now */
+export async function checkEnrolment(
+  { fleets, live }: OperationsContext,
+  { fleet, device, lines }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines">,
+): Promise<FleetRepository> {
+  checkName("device", device);
+  checkLines(fleet, lines);
+  const repository = await fleets.get(fleet, { create: true });
+  const known = repository.device(device);
+  if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device))
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `The device ${device} is enrolled and connected now; a new enrolment would cut it off. Revoke it first, or choose another name.`,
+      { device },
+    );
+  return repository;
+}
+
+/** The note of an enrolment without a running server: nobody knows how it will be started. */
+const fileDecides =
+  " No server runs on this home now, so server.json alone decides: what a server is told on its command line only (--tls, --device-tokens, --host, --public-url) is not known here. Put it into server.json, or start the server first.";
+
+/** @throws NOT_ALLOWED where this server takes no tokens */
+async function requireTokens({ live, plannedEnrolment }: OperationsContext, device: string): Promise<void> {
+  const known = live?.enrolment ?? (await plannedEnrolment?.());
+  if (known?.takesTokens !== false) return;
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    `${device} gets no token: this server gives devices certificates for keys that they make themselves. Invite it with \`stemma device enroll ${device} --line …\`, without --token. Where a device must have a token, start the server with \`--device-tokens\`, or set listen.deviceTokens in server.json.${live === undefined ? fileDecides : ""}`,
+    { device },
+  );
+}
+
+/**
+ * Creates the device's key and token, which only the answer contains: the server keeps the public key and the
+ * token's hash.
+ */
+export async function enroll(
+  context: OperationsContext,
+  input: OperationInput<"enroll">,
+): Promise<Partial<Enrolment>> {
+  const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
+  const { home } = context;
+  await requireTokens(context, device);
+  const repository = await checkEnrolment(context, input);
+  await refuseOpenClaims(context, repository, input);
+  await checkEnrolmentProfile(home.ports.files, profile);
+  const { random, clock } = home.ports;
+  const key = generateKey(random);
+  const token = generateToken(random);
+  const generation = repository.nextGeneration(device);
+  const identity = {
+    device,
+    generation,
+    publicKey: key.publicKey,
+    tokenHash: hashToken(token),
+    profile,
+    lines,
+  };
+  const subject: DeviceSummary = {
+    ...identity,
+    enrolledAtMs: clock.now(),
+    state: "enrolled",
+    session: 0,
+    active: {},
+  };
+  const given = Object.entries(initial).map(([line, model]) => ({
+    line,
+    summary: assignable(repository, subject, { line, model, allowReduced }),
+  }));
+  const enrolment = sealEnrolment(
+    {
+      kind: "stemma-enrolment",
+      format: 1,
+      fleet,
+      device,
+      generation,
+      lines,
+      ...(await enrolmentAddresses(context)),
+      token,
+      deviceSeed: key.seed,
+      devicePublicKey: key.publicKey,
+      serverPublicKey: home.signer.publicKey,
+      profile,
+      ...(await enrolledReleases(repository, input.releases)),
+    },
+    `the enrolment of ${device}`,
+  );
+  if (input.dryRun === true) return {};
+  const atMs = clock.now();
+  await repository.append({ type: "enrolled", atMs, ...identity });
+  if (given.length > 0)
+    await repository.append(
+      ...given.map(({ line, summary }) => ({
+        type: "assigned" as const,
+        atMs,
+        device,
+        line,
+        versionId: summary.versionId,
+      })),
+    );
+  return enrolment;
+}

@@ -1,0 +1,41 @@
+/** Checks the profile that an enrolment names, where it is one of those that come with Stemma. */
+import { fileURLToPath } from "node:url";
+import { StemmaError } from "../../../shared/errors.js";
+import { messageOf } from "../../../shared/error-text.js";
+import type { Files } from "../../../shared/ports.js";
+import { requireTrainable } from "../../../shared/train/backends/capability.js";
+
+const profilesFolder = fileURLToPath(new URL("../../../firmware-profiles/", import.meta.url));
+const profileName = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+/**
+ * Refuses a profile with which a device could never train. A profile that is not here is on the device, whose
+ * agent checks it at its start.
+ * @param folder that of the profiles that come with Stemma when absent
+ * @throws PROFILE_INVALID naming the field
+ */
+export async function checkEnrolmentProfile(
+  files: Files,
+  profile: string,
+  folder = profilesFolder,
+): Promise<void> {
+  if (!profileName.test(profile)) return;
+  const path = `${folder}/${profile}.json`;
+  if ((await files.stat(path)) === undefined) return;
+  requireTrainable(trainingOf(await files.read(path), path), profile);
+}
+
+function trainingOf(bytes: Uint8Array, path: string): { readonly backends: readonly string[] } {
+  try {
+    const { training } = JSON.parse(new TextDecoder().decode(bytes)) as {
+      training: { backends: readonly unknown[] };
+    };
+    return { backends: training.backends.map(String) };
+  } catch (cause) {
+    throw new StemmaError(
+      "PROFILE_INVALID",
+      `The profile ${path} cannot be read: ${messageOf(cause)}. It needs a list training.backends; firmware-profiles/schema.json describes it.`,
+      { cause, field: "training.backends" },
+    );
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Operations on named data: list, add, check, show, push, fetch, remove. Add keeps the data's hash, check and
+ * show read the data again, push and fetch copy samples into and out of the store.
+ */
+import { join } from "node:path";
+import { readData } from "../../../shared/data/stored-data.js";
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { isHash } from "../../../shared/tensor/hash.js";
+import { canonicalSamples } from "../../../shared/train/datasets/canonical-samples.js";
+import { loadDataset } from "../../../shared/train/datasets/registry.js";
+import { referenceOf, requireDataset } from "../../services/context/named-data.js";
+import { checkDatasetAt } from "../../services/context/check-dataset.js";
+import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { workFolderOf } from "../../services/context/work-folder.js";
+import { addressedData } from "../../services/data/addressed-data.js";
+import { withPlacedData } from "../../services/data/place-data.js";
+import { provenStream } from "../../interface/api/proven-stream.js";
+import type { DatasetDetails, DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
+import type { DataStream, ServerOperations } from "../../interface/api/server-operations.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+
+type DatasetOperations = Pick<
+  ServerOperations,
+  | "datasets"
+  | "addDataset"
+  | "checkDataset"
+  | "showDataset"
+  | "pushDataset"
+  | "fetchDataset"
+  | "removeDataset"
+>;
+
+export function datasetOperations(context: OperationsContext): DatasetOperations {
+  const { fleets, home } = context;
+  return {
+    datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
+    addDataset: async ({ fleet, name, ...given }) => {
+      const repository = await fleets.get(fleet, { create: true });
+      const { kind, location, parameters } = await addressedData(
+        { ...given, parameters: given.parameters ?? {} },
+        { files: home.ports.files, rowsFolder: join(home.fleetFolder(fleet), "query-rows") },
+      );
+      const { hash } = await withPlacedData({ kind, location }, workFolderOf(home), (placed) =>
+        checkDatasetAt({ ...placed, parameters }),
+      );
+      if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
+      await repository.append({
+        type: "data",
+        atMs: home.ports.clock.now(),
+        name,
+        kind,
+        location,
+        parameters,
+        hash,
+      });
+      return { name, kind, location, parameters, hash };
+    },
+    checkDataset: async ({ fleet, name }) => {
+      const dataset = await requireDataset(context, fleet, name);
+      const { samples, hash } = await withPlacedData(dataset, workFolderOf(home), checkDatasetAt);
+      const ok = dataset.hash === null || dataset.hash === hash;
+      return {
+        ok,
+        samples,
+        hash,
+        expected: dataset.hash,
+        message: ok ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}` : changedText(dataset, hash),
+      };
+    },
+    showDataset: async ({ fleet, name }) =>
+      detailsOf(context, await fleets.get(fleet), await requireDataset(context, fleet, name)),
+    pushDataset: async ({ fleet, name }, options) => {
+      const repository = await fleets.get(fleet);
+      const dataset = await requireDataset(context, fleet, name);
+      await requireDiskSpace(home);
+      const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
+        loadDataset(referenceOf(placed), nodeFiles()),
+      );
+      const pushed = await repository.pushDataset(name, canonicalSamples(set), { signal: options?.signal });
+      const { object, manifest, newBytes, newChunks } = pushed;
+      const { byteLength: bytes, chunks } = manifest;
+      return { name, hash, object, bytes, chunks: chunks.length, newBytes, newChunks };
+    },
+    fetchDataset: async ({ fleet, name }) =>
+      openStored(await fleets.get(fleet), await requireDataset(context, fleet, name)),
+    removeDataset: async ({ fleet, name, evenIfUsed = false }) =>
+      (await fleets.get(fleet)).removeDataset(name, { evenIfUsed }),
+  };
+}
+
+function changedText({ name, location, hash: registered }: DatasetSummary, hash: string): string {
+  return (
+    `The files of ${name} at ${location} have changed: their hash is ${hash.slice(0, 16)}, and ` +
+    `${registered?.slice(0, 16) ?? "-"} was registered. Restore the files to repeat earlier trainings, or ` +
+    "register them under a new name with `stemma data add`."
+  );
+}
+
+async function detailsOf(
+  { home }: OperationsContext,
+  repository: FleetRepository,
+  dataset: DatasetSummary,
+): Promise<DatasetDetails> {
+  const { hash } = dataset;
+  const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
+  return {
+    ...dataset,
+    stored:
+      stored === undefined
+        ? null
+        : {
+            object: stored.object,
+            bytes: stored.manifest.byteLength,
+            chunks: stored.manifest.chunks.length,
+          },
+    source: await readSource(home, dataset),
+    usedBy: isHash(hash)
+      ? repository
+          .versionsWithData(hash)
+          .map(({ versionId, name, version }) => ({ versionId, name, version }))
+      : [],
+  };
+}
+
+/** Reads what the reader finds at the location now. */
+async function readSource(
+  home: OperationsContext["home"],
+  dataset: DatasetSummary,
+): Promise<DatasetDetails["source"]> {
+  try {
+    const { set, hash } = await withPlacedData(
+      dataset,
+      workFolderOf(home),
+      async ({ kind: reader, parameters, location }) =>
+        loadDataset({ reader, parameters, ...(location === "" ? {} : { location }) }, nodeFiles()),
+    );
+    const samples = set.train.count + set.validation.count + set.heldOut.count;
+    const { format, columns, transformations, split } = set.description;
+    const isSame = dataset.hash === null || dataset.hash === hash;
+    return {
+      state: isSame ? "unchanged" : "changed",
+      ...(isSame ? {} : { message: changedText(dataset, hash) }),
+      samples,
+      format,
+      columns,
+      transformations,
+      split,
+    };
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return { state: "unreadable", message: messageOf(error), samples: null };
+  }
+}
+
+/** @throws NOT_FOUND where its samples are not stored */
+async function openStored(repository: FleetRepository, { name, hash }: DatasetSummary): Promise<DataStream> {
+  const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
+  if (stored === undefined || !isHash(hash))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `The samples of ${name} are not in the server's store. Store them with \`stemma data push ${name}\`.`,
+      { name },
+    );
+  const { object, manifest } = stored;
+  const { byteLength } = manifest;
+  return provenStream({
+    expected: { name, hash, object, byteLength },
+    byteLength,
+    chunks: readData(repository.objects, manifest),
+  });
+}

@@ -1,7 +1,0 @@
-/** Opens the server's own authority, of the running server or for one command. */
-import type { OperationsContext } from "../context/operations-context.js";
-import { openAuthority, type Authority } from "../identity/authority.js";
-
-export function authorityOf({ live, home }: OperationsContext): Promise<Authority> | Authority {
-  return live?.authority ?? openAuthority(home.signer, home.ports.random);
-}

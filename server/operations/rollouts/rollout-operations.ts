@@ -1,0 +1,421 @@
+/** Operations on rollouts. What carries a running one forward is server/fleet/rollout/rollout-runner.ts. */
+import { defined } from "../../../shared/defined.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { RolloutPhase, RolloutPolicy } from "../../../shared/journal/facts/rollout-facts.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
+import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
+import type { LiveFleet, OperationsContext } from "../../services/context/operations-context.js";
+import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { comparisonsOf, isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
+import { refusingOf, versionOrRelease } from "../models/version-or-release.js";
+import { chooseDevices } from "../../fleet/rollout/choose-devices.js";
+import { deferredNow, gatesNow, needsOf } from "../../fleet/rollout/ask-devices.js";
+import { evidenceOnFleet } from "../../fleet/rollout/evidence.js";
+import { familyOf } from "../../fleet/rollout/family.js";
+import { nextWave } from "../../fleet/rollout/next-step.js";
+import { leastOf, planTransfers, type PlannedDelivery } from "../../fleet/rollout/plan-transfers.js";
+import { policyOf } from "../../fleet/rollout/policy.js";
+import { reportOf } from "../../fleet/rollout/rollout-report.js";
+import { spanOf } from "../../fleet/rollout/transfer-times.js";
+import { returnsOf, undo } from "../../fleet/rollout/undo.js";
+
+type RolloutOperations = Pick<
+  ServerOperations,
+  | "rollouts"
+  | "rollout"
+  | "rolloutReport"
+  | "planRollout"
+  | "createRollout"
+  | "approveRollout"
+  | "setRollout"
+  | "undoRollout"
+>;
+
+export function rolloutOperations(
+  context: OperationsContext,
+  { devices }: Pick<ServerOperations, "devices">,
+): RolloutOperations {
+  const { fleets } = context;
+  return {
+    rollouts: async ({ fleet }) => {
+      const repository = await fleets.get(fleet);
+      return [...repository.rollouts()].reverse().map((rollout) => describeRollout(repository, rollout));
+    },
+    rollout: (input) => showRollout(context, input),
+    rolloutReport: async ({ fleet, rollout }) => {
+      const repository = await fleets.get(fleet);
+      return reportOf(repository.rollout(rollout), (device) => repository.deliveries(device));
+    },
+    planRollout: (input) => planRollout(context, devices, input),
+    createRollout: async (input) => createRollout(context, await planRollout(context, devices, input), input),
+    approveRollout: async ({ fleet, rollout, because = "" }) => {
+      const repository = await fleets.get(fleet);
+      const { caller: by } = context;
+      await repository.append({
+        type: "rollout-approved",
+        atMs: nowOf(context),
+        rollout,
+        because,
+        ...defined({ by }),
+      });
+      return summaryOf(context, fleet, rollout);
+    },
+    setRollout: (input) => setRollout(context, input),
+    undoRollout: (input) => undoRollout(context, input),
+  };
+}
+
+function nowOf({ home }: OperationsContext): number {
+  return home.ports.clock.now();
+}
+
+/** Whether server.json wants rollouts to be approved by another person. */
+async function needsApproval(context: OperationsContext): Promise<boolean> {
+  return (await context.rolloutApproval?.()) === true;
+}
+
+async function summaryOf({ fleets }: OperationsContext, fleet: string, name: string): Promise<RolloutAnswer> {
+  const repository = await fleets.get(fleet);
+  return describeRollout(repository, repository.rollout(name));
+}
+
+/** Which devices a rollout would reach, in which waves, and what that takes. Changes nothing. */
+async function planRollout(
+  context: OperationsContext,
+  devices: ServerOperations["devices"],
+  input: OperationInput<"planRollout">,
+): Promise<RolloutPlanAnswer> {
+  const { fleet, name, line, select } = input;
+  const repository = await context.fleets.get(fleet);
+  const policy = policyOf({
+    ...input.policy,
+    ...((await needsApproval(context)) ? { approval: true } : {}),
+  });
+  const version = releasable(repository, await versionOrRelease(repository, input.model));
+  const selected = await devices({ fleet, select });
+  const family = familyOf(repository, version.versionId);
+  const { candidates, excluded, takes } = chooseDevices(
+    { name, line, policy, ...superseding(repository, input) },
+    selected,
+    repository.rollouts(),
+    family,
+  );
+  const waves = plannedWaves(policy, candidates);
+  const isJoined = new Set(waves.flat());
+  const joined = [...isJoined];
+  const known = new Map(selected.map((each) => [each.device, each]));
+  const taking = joined.flatMap((device) => known.get(device) ?? []);
+  const liveFleet = await context.live?.fleet(fleet);
+  const transfers =
+    liveFleet &&
+    (await expectedTransfers(repository, liveFleet, {
+      version,
+      line,
+      policy,
+      waves,
+      isOnline: (device) => known.get(device)?.online === true,
+    }));
+  return {
+    name,
+    model: titleOf(version),
+    versionId: version.versionId,
+    line,
+    policy,
+    waves,
+    notReached: candidates.length - joined.length,
+    excluded: [...excluded],
+    gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, joined, line))],
+    deferring: liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, joined, needsOf(policy)))],
+    takes: takes.filter(({ device }) => isJoined.has(device)),
+    noModel: taking.filter(({ active }) => active[line] === undefined).length,
+    offline: taking.filter(({ online }) => !online).length,
+    refusing: await refusingOf(repository, version.versionId, joined, (device) =>
+      liveFleet?.releasePolicyOf(device),
+    ),
+    bytes: version.tensorBytes,
+    storageBytes: 2 * version.tensorBytes,
+    ...transfers,
+  };
+}
+
+/** The devices of each wave, as if every wave before it had passed. */
+function plannedWaves(
+  policy: RolloutPolicy,
+  candidates: Parameters<typeof nextWave>[1],
+): readonly (readonly string[])[] {
+  const joined = new Set<string>();
+  return policy.waves.map((_, wave) => {
+    const members = new Map([...joined].map((device) => [device, { device, wave, joinedAtMs: 0 }]));
+    const next = nextWave({ policy, members, wave }, candidates);
+    for (const device of next) joined.add(device);
+    return [...next];
+  });
+}
+
+async function showRollout(
+  { fleets, live }: OperationsContext,
+  { fleet, rollout: name }: OperationInput<"rollout">,
+): Promise<RolloutDetailAnswer> {
+  const repository = await fleets.get(fleet);
+  const rollout = repository.rollout(name);
+  const liveFleet = await live?.fleet(fleet);
+  const waitsOf = (device: string): string => {
+    if (liveFleet?.isOnline(device) !== true) return "it is not connected";
+    return live?.rollouts.waits(fleet, name, device) ?? "its turn comes";
+  };
+  return {
+    ...describeRollout(repository, rollout),
+    members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) =>
+      defined({
+        device,
+        wave,
+        joinedAtMs,
+        online: liveFleet?.isOnline(device) ?? false,
+        verdict: judged?.verdict ?? null,
+        because: judged?.because ?? waitsOf(device),
+        judgedAtMs: judged?.atMs,
+        switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
+        before: nameOf(repository, judged?.before ?? null),
+        compared: judged?.compared,
+        trial: judged?.trial,
+        live: judged?.live,
+      }),
+    ),
+  };
+}
+
+/** @throws NOT_ALLOWED where it starts at once and needs an approval */
+async function createRollout(
+  context: OperationsContext,
+  { versionId, policy }: Pick<RolloutPlanAnswer, "versionId" | "policy">,
+  input: OperationInput<"createRollout">,
+): Promise<RolloutAnswer> {
+  const { fleet, name, line, select, start = false } = input;
+  const repository = await context.fleets.get(fleet);
+  if (start && policy.approval === true) throw notApproved(name);
+  const atMs = nowOf(context);
+  await repository.append({
+    type: "rollout",
+    atMs,
+    rollout: name,
+    critical: true,
+    line,
+    versionId,
+    select,
+    policy,
+    ...superseding(repository, input),
+  });
+  if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
+  context.live?.rollouts.wake();
+  return summaryOf(context, fleet, name);
+}
+
+/** @throws NOT_ALLOWED where it starts and needs an approval */
+async function setRollout(
+  context: OperationsContext,
+  { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
+): Promise<RolloutAnswer> {
+  const repository = await context.fleets.get(fleet);
+  const { phase: before, approvedBy } = repository.rollout(rollout);
+  // A rollout may have been created before server.json asked for approvals.
+  const isStart = before === "created" && phase === "running";
+  if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
+  await setPhase(repository, { rollout, phase, because }, nowOf(context));
+  context.live?.rollouts.wake();
+  return summaryOf(context, fleet, rollout);
+}
+
+async function undoRollout(
+  context: OperationsContext,
+  { fleet, rollout: name, because = "", dryRun = false }: OperationInput<"undoRollout">,
+): Promise<CallOutput<"undoRollout">> {
+  const repository = await context.fleets.get(fleet);
+  const rollout = repository.rollout(name);
+  const returns = dryRun
+    ? returnsOf(repository, rollout)
+    : await undo(repository, rollout, { atMs: nowOf(context), because });
+  const liveFleet = dryRun ? undefined : await context.live?.fleet(fleet);
+  for (const { device } of returns) await liveFleet?.assigned(device);
+  return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
+}
+
+function notApproved(rollout: string): StemmaError {
+  return new StemmaError(
+    "NOT_ALLOWED",
+    `The rollout ${rollout} needs the approval of another person before it starts: create it without starting it, and have it approved with \`stemma rollout approve ${rollout}\`.`,
+    { rollout },
+  );
+}
+
+/** A rollout that starts ends the one that it supersedes, in one step of the journal. */
+async function setPhase(
+  repository: FleetRepository,
+  change: { readonly rollout: string; readonly phase: RolloutPhase; readonly because: string },
+  atMs: number,
+): Promise<void> {
+  const { supersedes, phase } = repository.rollout(change.rollout);
+  const ended = supersedes === undefined ? undefined : repository.rollout(supersedes);
+  const isStart = change.phase === "running" && phase === "created";
+  const endsOther = isStart && ended !== undefined && (isOpen(ended) || ended.phase === "done");
+  await repository.append(
+    { type: "rollout-phase", atMs, ...change },
+    ...(endsOther
+      ? [
+          {
+            type: "rollout-phase" as const,
+            atMs,
+            rollout: ended.name,
+            phase: "aborted" as const,
+            because: `${change.rollout} took its place`,
+          },
+        ]
+      : []),
+  );
+}
+
+/** @throws ROLLOUT_UNKNOWN, ROLLOUT_INVALID where it is of another line */
+function superseding(
+  repository: Pick<FleetRepository, "rollout">,
+  { line, supersedes }: Pick<OperationInput<"planRollout">, "line" | "supersedes">,
+): { readonly supersedes?: string } {
+  if (supersedes === undefined) return {};
+  const other = repository.rollout(supersedes);
+  if (other.line === line) return { supersedes };
+  throw new StemmaError(
+    "ROLLOUT_INVALID",
+    `The rollout ${supersedes} is of the line ${other.line}, so one of ${line} cannot take its place. Abort it, or name one of the same line.`,
+    { rollout: supersedes, line },
+  );
+}
+
+interface Expected {
+  readonly expected: ReadonlyMap<string, PlannedDelivery>;
+  /** Bytes a second to all devices together; null: no limit. */
+  readonly sharedRate: number | null;
+  readonly isOnline: (device: string) => boolean;
+}
+
+/** What the deliveries of a rollout take: each by itself, and all together. */
+async function expectedTransfers(
+  repository: FleetRepository,
+  liveFleet: LiveFleet,
+  {
+    version,
+    line,
+    policy,
+    waves,
+    isOnline,
+  }: {
+    readonly version: VersionSummary;
+    readonly line: string;
+    readonly policy: RolloutPolicy;
+    readonly waves: readonly (readonly string[])[];
+    readonly isOnline: (device: string) => boolean;
+  },
+): Promise<Pick<RolloutPlanAnswer, "transfers" | "expectedMs" | "fleetBytesPerSecond">> {
+  const { maxBytesPerSecond } = policy;
+  const { sendBytesPerSecond } = liveFleet;
+  const expected = await planTransfers(repository, liveFleet, {
+    summary: version,
+    line,
+    devices: [...new Set(waves.flat())],
+    maxBytesPerSecond,
+  });
+  const sharedRate = leastOf(maxBytesPerSecond ?? null, sendBytesPerSecond);
+  return {
+    ...expectations(policy, waves, { expected, sharedRate, isOnline }),
+    ...(sendBytesPerSecond === null ? {} : { fleetBytesPerSecond: sendBytesPerSecond }),
+  };
+}
+
+function expectations(
+  { atOnce, soakMinutes }: RolloutPolicy,
+  waves: readonly (readonly string[])[],
+  { expected, sharedRate, isOnline }: Expected,
+): Pick<RolloutPlanAnswer, "transfers" | "expectedMs"> {
+  const transfers = waves.flatMap((devices, index) =>
+    devices.flatMap((device) => {
+      const planned = expected.get(device);
+      return planned === undefined ? [] : [{ device, wave: index + 1, ...planned }];
+    }),
+  );
+  const times = waves.map((devices) =>
+    devices.filter(isOnline).map((device) => expected.get(device)?.ms ?? null),
+  );
+  const isKnown = times.flat().length > 0 && times.flat().every((ms) => ms !== null);
+  const used = times.filter((wave) => wave.length > 0);
+  const sharedMs = (devices: readonly string[]): number => {
+    const bytes = devices
+      .filter(isOnline)
+      .reduce((sum, device) => sum + (expected.get(device)?.bytes ?? 0), 0);
+    return sharedRate === null ? 0 : (1000 * bytes) / sharedRate;
+  };
+  const spanMs = times.reduce(
+    (sum, wave, index) => sum + Math.max(spanOf(wave.map(Number), atOnce), sharedMs(waves[index] ?? [])),
+    0,
+  );
+  const soakMs = Math.max(0, used.length - 1) * soakMinutes * 60_000;
+  return { transfers, expectedMs: isKnown ? Math.round(spanMs + soakMs) : null };
+}
+
+/** @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_REDUCED */
+function releasable(repository: FleetRepository, model: string): VersionSummary {
+  const summary = repository.resolve(model);
+  if (summary.state === "retired")
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${titleOf(summary)} is retired, so it cannot be given to devices. Name another version.`,
+      { versionId: summary.versionId },
+    );
+  refuseReduced(summary, false);
+  return summary;
+}
+
+function titleOf({ name, version }: Pick<VersionSummary, "name" | "version">): string {
+  return `${name}:${version}`;
+}
+
+function nameOf(repository: FleetRepository, versionId: Hash | null): string | null {
+  if (versionId === null) return null;
+  const known = repository.get(versionId);
+  return known === undefined ? versionId.slice(0, 12) : titleOf(known);
+}
+
+function hasSwitched(
+  repository: FleetRepository,
+  { line, versionId }: Pick<RolloutState, "line" | "versionId">,
+  device: string,
+): boolean {
+  return repository.assignment(device, line) === versionId && repository.isAssignmentAnswered(device, line);
+}
+
+function describeRollout(repository: FleetRepository, rollout: RolloutState): RolloutAnswer {
+  const { name, line, versionId, select, policy, phase, because, phaseAtMs, createdAtMs, by, wave } = rollout;
+  const { approvedBy, supersedes } = rollout;
+  const members = [...rollout.members.values()];
+  const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0, unknown: 0 };
+  for (const { device, judged } of members) {
+    counts[judged?.verdict ?? "undecided"]++;
+    if (judged?.verdict === "passed" && hasSwitched(repository, rollout, device)) counts.switched++;
+  }
+  const compared = members.flatMap((member) => comparisonsOf(member).map((each) => each.compared));
+  return {
+    name,
+    line,
+    versionId,
+    model: nameOf(repository, versionId) ?? "",
+    select,
+    policy,
+    phase,
+    because,
+    phaseAtMs,
+    createdAtMs,
+    ...defined({ createdBy: by, approvedBy, supersedes }),
+    wave,
+    devices: counts,
+    evidence: evidenceOnFleet(compared, policy.margin),
+  };
+}

@@ -1,0 +1,58 @@
+/**
+ * A stored model as the engine reads it: a folder of its own with tensors by path, in canonical order, and
+ * its architecture.
+ */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { encodeArchitecture } from "../../../shared/model/architecture.js";
+import { optimizerFileName, safetensorsOfOptimizer } from "../../../shared/recover/optimizer-file.js";
+import { writeSafetensors } from "../../../shared/tensor/safetensors.js";
+import type { TensorSource } from "../../../shared/tensor/tensor.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { requireArchitecture } from "./require-architecture.js";
+
+/**
+ * Recovers a version into `folder`, which is created.
+ * @throws MODEL_OPAQUE, and what recovery throws
+ */
+export async function writeModelFolder(
+  repository: FleetRepository,
+  version: VersionSummary,
+  folder: string,
+): Promise<string> {
+  requireArchitecture(version);
+  const model = await repository.recover(version.versionId);
+  await mkdir(folder, { recursive: true });
+  const files = nodeFiles();
+  const file = await files.open(join(folder, "model.safetensors"), "create");
+  try {
+    await writeSafetensors(
+      file,
+      model.leaves.map(({ path }, index) => ({
+        name: path,
+        source: model.sources[index] as TensorSource,
+      })),
+    );
+  } finally {
+    await file.close();
+  }
+  const architecture = await files.open(join(folder, "architecture.json"), "create");
+  try {
+    await architecture.write(encodeArchitecture(model.architecture!), 0);
+  } finally {
+    await architecture.close();
+  }
+  if (version.record.uses?.optimizer !== undefined) {
+    const state = await repository.recover(version.versionId, { part: "optimizer" });
+    const { tensors, options } = await safetensorsOfOptimizer(state);
+    const optimizer = await files.open(join(folder, optimizerFileName), "create");
+    try {
+      await writeSafetensors(optimizer, tensors, options);
+    } finally {
+      await optimizer.close();
+    }
+  }
+  return folder;
+}

@@ -1,0 +1,76 @@
+/**
+ * The fleets of one open home: each repository is opened once, when it is first needed, and all are closed
+ * together.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import type { Caller } from "../../../shared/journal/caller.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import type { Home } from "../../storage/repository/home.js";
+import { openRepository } from "../../storage/repository/open-repository.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+export interface OpenFleets {
+  /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
+  get(fleet: string, options?: { readonly create?: boolean }): Promise<FleetRepository>;
+  /** Lists the fleets that are open now. */
+  opened(): readonly FleetRepository[];
+  names(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** Makes the tensors of a dropped version again. What it works on are the fleets through which it was asked. */
+export type RebuildVersion = (
+  context: { readonly home: Home; readonly fleets: OpenFleets },
+  version: { readonly fleet: string; readonly versionId: Hash },
+  signal: AbortSignal,
+) => Promise<void>;
+
+/** @param rebuild absent: versions whose tensors were dropped cannot be recovered through these fleets */
+export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
+  const repositories = new Map<string, Promise<FleetRepository>>();
+  const opened = new Map<string, FleetRepository>();
+  const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
+    if (!create && !(await home.fleets()).includes(fleet)) {
+      const names = await home.fleets();
+      throw new StemmaError(
+        "NOT_FOUND",
+        `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or start this one with an import or an enrolment.`,
+        { fleet },
+      );
+    }
+    const repository = await openRepository(
+      home,
+      fleet,
+      rebuild && ((versionId, signal) => rebuild({ home, fleets }, { fleet, versionId }, signal)),
+    );
+    opened.set(fleet, repository);
+    return repository;
+  };
+  const fleets: OpenFleets = {
+    get(fleet, { create = false } = {}) {
+      const present = repositories.get(fleet);
+      if (present !== undefined) return present;
+      const opening = open(fleet, create);
+      repositories.set(fleet, opening);
+      opening.catch(() => repositories.delete(fleet));
+      return opening;
+    },
+    opened: () => [...opened.values()],
+    names: () => home.fleets(),
+    async close() {
+      await Promise.allSettled(repositories.values());
+      for (const repository of opened.values()) await repository.close();
+      repositories.clear();
+      opened.clear();
+    },
+  };
+  return fleets;
+}
+
+/** The same fleets; the facts that are appended through them are caused by `caller`, with `request`. */
+export function fleetsAs(fleets: OpenFleets, caller: Caller, request?: string): OpenFleets {
+  return {
+    ...fleets,
+    get: async (fleet, options) => (await fleets.get(fleet, options)).as(caller, request),
+  };
+}

@@ -1,0 +1,218 @@
+/** Finds where this server can read the data that a training used: for its replay, or for another training. */
+import { createWriteStream } from "node:fs";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { DataManifest } from "../../../shared/data/data-manifest.js";
+import { readData, readManifest } from "../../../shared/data/stored-data.js";
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import type { DataDescription } from "../../../shared/provenance/provenance.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { isGenerator } from "../../../shared/train/datasets/registry.js";
+import type { DatasetReference } from "../../../shared/train/training.js";
+import { checkDatasetAt } from "../context/check-dataset.js";
+import { requireDiskSpace } from "../context/disk-space.js";
+import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
+import { placeData } from "./place-data.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+
+export interface DataSought {
+  readonly fleet: string;
+  /** Content hash of the samples, as a provenance names it. */
+  readonly hash: Hash;
+  /** The data's description from the provenance's openings; undefined where that was redacted. */
+  readonly description?: DataDescription | undefined;
+  /** `uses.data` of the version. */
+  readonly uses?: readonly Hash[] | undefined;
+  /**
+   * True to find only what came with the version, or a generator makes: a hash does not entitle its sender to
+   * data of others.
+   */
+  readonly isOwnOnly?: boolean | undefined;
+  /** True to find only what is in the store. */
+  readonly isStoredOnly?: boolean | undefined;
+}
+
+export type LocatedData =
+  | {
+      /** `stored`: one file below the work folder, with samples that were read from the store and verified. */
+      readonly from: "stored" | "registered" | "generator";
+      /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
+      readonly dataset: DatasetReference;
+      /** Removes what was written for it. */
+      readonly release: () => Promise<void>;
+    }
+  | MissingData;
+
+export interface MissingData {
+  readonly from: "nowhere";
+  /**
+   * `not-here`: neither stored nor registered; `on-device`: left there by policy; `changed`: registered files have
+   * other samples now; `unreadable`: registered files are missing or malformed; `damaged`: a stored chunk is.
+   */
+  readonly reason: "not-here" | "on-device" | "changed" | "unreadable" | "damaged";
+  /** A message with what happened, and what to do next. */
+  readonly text: string;
+}
+
+/**
+ * Looks in the store first, then at registered files, which must still have the samples, then for a reader that makes
+ * them again. Reads everything that it returns but a generator's samples, which the engine compares.
+ * @throws DISK_FULL where stored samples cannot be written to a file; NOT_FOUND for an unknown fleet
+ */
+export async function locateData(context: OperationsContext, sought: DataSought): Promise<LocatedData> {
+  const repository = await context.fleets.get(sought.fleet);
+  const problems: MissingData[] = [];
+  const { manifest, isOnDevice } = await findManifest(repository, sought, problems);
+  if (manifest !== undefined) {
+    const stored = await writeStored(context, repository, manifest);
+    if (stored.from !== "nowhere") return stored;
+    problems.push(stored);
+  }
+  const registered =
+    sought.isOwnOnly === true || sought.isStoredOnly === true
+      ? undefined
+      : await findRegistered(context, repository, { hash: sought.hash, problems });
+  const other = registered ?? (sought.isStoredOnly === true ? undefined : generatorOf(repository, sought));
+  if (other !== undefined) return other;
+  return problems[0] ?? nowhere(sought.hash, isOnDevice);
+}
+
+interface FoundManifest {
+  /** The manifest of the stored data set. */
+  readonly manifest?: DataManifest;
+  readonly isOnDevice: boolean;
+}
+
+/** The stored data set that the version names, or that was stored under the same content. */
+async function findManifest(
+  repository: FleetRepository,
+  { hash, uses = [], isOwnOnly = false }: DataSought,
+  problems: MissingData[],
+): Promise<FoundManifest> {
+  let isOnDevice = false;
+  try {
+    for (const id of uses) {
+      const manifest = await readManifest(repository.objects, id);
+      if (manifest?.content !== hash) continue;
+      if (manifest.kept === "chunks") return { manifest, isOnDevice };
+      isOnDevice ||= manifest.kept === "device";
+    }
+    const stored = isOwnOnly ? undefined : await repository.dataObject(hash);
+    if (stored !== undefined) return { manifest: stored.manifest, isOnDevice };
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    problems.push({ from: "nowhere", reason: "damaged", text: error.message });
+  }
+  return { isOnDevice };
+}
+
+async function writeStored(
+  { home }: OperationsContext,
+  { objects }: FleetRepository,
+  manifest: DataManifest,
+): Promise<LocatedData> {
+  await requireDiskSpace(home, manifest.byteLength);
+  await mkdir(workFolderOf(home), { recursive: true });
+  const folder = await mkdtemp(join(workFolderOf(home), "data-"));
+  const release = (): Promise<void> => rm(folder, { recursive: true, force: true });
+  const location = join(folder, "samples");
+  try {
+    await pipeline(Readable.from(readData(objects, manifest)), createWriteStream(location));
+  } catch (error) {
+    await release();
+    if (!isStemmaError(error)) throw error;
+    return { from: "nowhere", reason: "damaged", text: error.message };
+  }
+  const dataset = { reader: "canonical", parameters: {}, location, hash: manifest.content };
+  return { from: "stored", dataset, release };
+}
+
+/** Registered data that still have the samples. */
+async function findRegistered(
+  { home }: OperationsContext,
+  repository: FleetRepository,
+  { hash, problems }: { readonly hash: Hash; readonly problems: MissingData[] },
+): Promise<LocatedData | undefined> {
+  for (const registered of repository.datasets()) {
+    if (registered.hash !== hash || registered.location === "") continue;
+    const found = await readRegistered(registered, hash, workFolderOf(home));
+    if (found.from !== "nowhere") return found;
+    problems.push(found);
+  }
+  return undefined;
+}
+
+async function readRegistered(
+  { name, kind, location, parameters }: DatasetSummary,
+  hash: Hash,
+  workFolder: string,
+): Promise<LocatedData> {
+  let release: (() => Promise<void>) | undefined;
+  try {
+    const placed = await placeData({ kind, location }, workFolder);
+    ({ release } = placed);
+    const found = await checkDatasetAt({ kind, location: placed.location, parameters });
+    if (found.hash === hash)
+      return {
+        from: "registered",
+        dataset: { reader: kind, parameters, location: placed.location, hash },
+        release,
+      };
+    await release();
+    return {
+      from: "nowhere",
+      reason: "changed",
+      text:
+        `The data of ${name} at ${location} have other samples now (hash ${found.hash.slice(0, 16)}, ` +
+        `${hash.slice(0, 16)} is registered). Restore them.`,
+    };
+  } catch (error) {
+    await release?.();
+    return {
+      from: "nowhere",
+      reason: "unreadable",
+      text: `The data ${name} cannot be read at ${location}: ${messageOf(error)}`,
+    };
+  }
+}
+
+function generatorOf(
+  repository: FleetRepository,
+  { hash, description }: DataSought,
+): LocatedData | undefined {
+  const registered = repository.datasets().find((each) => each.hash === hash && isGenerator(each.kind));
+  if (registered !== undefined)
+    return locatedAt("generator", { reader: registered.kind, parameters: registered.parameters, hash });
+  if (description === undefined || !isGenerator(description.reader)) return undefined;
+  return locatedAt("generator", {
+    reader: description.reader,
+    parameters: description.parameters ?? {},
+    hash,
+  });
+}
+
+function locatedAt(from: "registered" | "generator", dataset: DatasetReference): LocatedData {
+  return { from, dataset, release: () => Promise.resolve() };
+}
+
+function nowhere(hash: Hash, isOnDevice: boolean): MissingData {
+  const which = `The data with the content hash ${hash.slice(0, 16)}`;
+  return isOnDevice
+    ? {
+        from: "nowhere",
+        reason: "on-device",
+        text: `${which} were left on the device that trained with them, so only it can replay the training.`,
+      }
+    : {
+        from: "nowhere",
+        reason: "not-here",
+        text:
+          `${which} are neither stored nor registered in this fleet. Register them with \`stemma data add\`, ` +
+          "and store them with `stemma data push`.",
+      };
+}

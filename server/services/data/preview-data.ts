@@ -1,0 +1,26 @@
+/** Reads data as `data add` would, and keeps nothing. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { DatasetReference } from "../../../shared/train/training.js";
+import { checkDatasetAt } from "../context/check-dataset.js";
+import { addressedData } from "./addressed-data.js";
+import { withPlacedData } from "./place-data.js";
+
+interface GivenData {
+  readonly kind: string;
+  readonly location: string;
+  readonly parameters: DatasetReference["parameters"];
+}
+
+/** @throws the errors of reading the data */
+export async function previewData(given: GivenData): ReturnType<typeof checkDatasetAt> {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-data-"));
+  try {
+    const data = await addressedData(given, { files: nodeFiles(), rowsFolder: folder });
+    return await withPlacedData(data, folder, checkDatasetAt);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

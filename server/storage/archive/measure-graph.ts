@@ -1,0 +1,124 @@
+/**
+ * Measures a fleet's storage graph: a vertex for every distinct kept tensor, a snapshot for every version,
+ * and the edges that the edge sources find. Every tensor is read once for its sample. Tensors at the same
+ * position of the models are read one after the other, because they are compared with each other. Yields to
+ * other work between tensors.
+ */
+import type { DeltaCodec } from "../../../shared/delta/codec.js";
+import { tensorOfSource, type Hash } from "../../../shared/tensor/tensor.js";
+import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
+import type { ArchiveEncoding } from "./archive-plan.js";
+import type { ArchiveRates } from "./archive-rates.js";
+import { candidateReferences, type ArchiveVersion, type CandidateReference } from "./candidate-references.js";
+import { contentCandidates } from "./content-candidates.js";
+import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
+import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
+import { isAboutOneTensor, type EdgeContext, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
+import { withoutReturns } from "./relation-edges.js";
+import { Relatives } from "./relatives.js";
+import { tensorSamples } from "./tensor-samples.js";
+
+export interface MeasureOptions {
+  readonly layout: ArchiveEncoding;
+  readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
+  readonly rates: ArchiveRates;
+  readonly findLowRank: LowRankSearch;
+  readonly sources?: readonly EdgeSource[];
+  /** True if other work should run before the next tensor. */
+  readonly shouldYield: () => boolean;
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * @returns the graph, and in `unmeasured` the tensors that could not be read
+ * @throws FILE_FAILED where the disk fails; the signal's reason
+ */
+export async function measureGraph(
+  objects: Pick<ArchiveSource["objects"], "openTensor">,
+  { versions, tensors, lineage }: ArchiveContent,
+  options: MeasureOptions,
+): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
+  const {
+    layout,
+    codec,
+    rates,
+    findLowRank,
+    sources = defaultEdgeSources,
+    shouldYield,
+    onProgress,
+    signal,
+  } = options;
+  const candidates = candidateReferences(versions, lineage);
+  const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
+  const byContent =
+    layout === "packed"
+      ? await contentCandidates({ versions, tensors, candidates, open, shouldYield, signal })
+      : new Map<Hash, readonly CandidateReference[]>();
+  const context: EdgeContext = {
+    layout,
+    codec,
+    rates,
+    samples: tensorSamples(open),
+    tensor: (id) => tensors.get(id),
+    candidates: (id) => [...(candidates.get(id) ?? []), ...(byContent.get(id) ?? [])],
+    relatives: new Relatives(versions),
+    load: (id) => tensorOfSource(open(id)),
+    findLowRank,
+  };
+  const edges: EdgeInput[] = [];
+  const unmeasured: Hash[] = [];
+  const order = byPosition(versions);
+  for (const [index, id] of order.entries()) {
+    signal?.throwIfAborted();
+    const tensor = tensors.get(id)!;
+    edges.push(...(await edgesOf(context, tensor, sources, unmeasured)));
+    if (shouldYield()) {
+      onProgress?.(index + 1, order.length);
+      await new Promise(setImmediate);
+    }
+  }
+  return {
+    unmeasured,
+    vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })),
+    edges: withoutReturns(edges),
+    snapshots: versions.map(({ versionId, leaves }) => ({
+      id: versionId,
+      members: leaves.tensors,
+    })),
+  };
+}
+
+/**
+ * The edges into one tensor. A tensor that is damaged, or was collected meanwhile, gets only the edge that
+ * keeps it as it is, so that the others can still be planned.
+ */
+async function edgesOf(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  sources: readonly EdgeSource[],
+  unmeasured: Hash[],
+): Promise<readonly EdgeInput[]> {
+  try {
+    const edges: EdgeInput[] = [];
+    for (const source of sources) edges.push(...(await source(context, tensor)));
+    return edges;
+  } catch (error) {
+    if (!isAboutOneTensor(error)) throw error;
+    unmeasured.push(tensor.id);
+    return [unreadableEdge(context, tensor)];
+  }
+}
+
+/** Every tensor once, ordered by position in the models, then by the versions' journal order. */
+function byPosition(versions: readonly ArchiveVersion[]): readonly Hash[] {
+  const positions = new Map<string, Set<Hash>>();
+  for (const { leaves } of [...versions].sort((a, b) => a.position - b.position)) {
+    for (const { path, tensor } of leaves) {
+      const tensors = positions.get(path);
+      if (tensors === undefined) positions.set(path, new Set([tensor]));
+      else tensors.add(tensor);
+    }
+  }
+  return [...new Set([...positions.values()].flatMap((tensors) => [...tensors]))];
+}

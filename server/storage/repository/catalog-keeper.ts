@@ -1,0 +1,138 @@
+/**
+ * Keeps the catalog up to date with the state. The catalog is built from the records at the first query.
+ * Before every later query, it is updated with the versions that changed since. It can be rebuilt on demand.
+ * Metadata is in separate objects of the store, so it is not read before a query first has a condition on
+ * metadata.
+ */
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import { decodeMetadata, type ModelMetadata } from "../../../shared/model/metadata.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { ObjectReader } from "../../../shared/objects/object-store.js";
+import type { Log } from "../../../shared/ports.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
+import type { VersionQuery } from "../catalog/version-query.js";
+import { summaryOf, type VersionTable } from "./state/version-table.js";
+
+export interface CatalogSource {
+  readonly table: VersionTable;
+  readonly objects: Pick<ObjectReader, "read">;
+  readonly open: () => Promise<Catalog>;
+  readonly log: Log | undefined;
+}
+
+/** Metadata objects read concurrently. */
+const maxConcurrentReads = 32;
+
+export class CatalogKeeper {
+  readonly #source: CatalogSource;
+  readonly #updates = new SerialQueue();
+  #catalog: Catalog | undefined;
+  #hasMetadata = false;
+  #changed = new Set<Hash>();
+
+  constructor(source: CatalogSource) {
+    this.#source = source;
+  }
+
+  /** Finds versions, including all changes before the call. @throws HTTP_REQUEST_INVALID */
+  async find(query: VersionQuery): Promise<CatalogPage> {
+    const needsMetadata = (query.metadata ?? []).length > 0;
+    const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
+    return await catalog.find(query);
+  }
+
+  /** Notes that these versions changed, so that the next query updates their entries. */
+  changed(versionIds: Iterable<Hash>): void {
+    for (const versionId of versionIds) this.#changed.add(versionId);
+  }
+
+  /** @returns the number of versions in the catalog */
+  async rebuild(): Promise<number> {
+    const catalog = await this.#updates.run(async () => {
+      this.#catalog = undefined;
+      return await this.#upToDate(this.#hasMetadata);
+    });
+    return await catalog.count();
+  }
+
+  async #upToDate(needsMetadata: boolean): Promise<Catalog> {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    const mustReadMetadata = needsMetadata && !this.#hasMetadata;
+    this.#hasMetadata ||= needsMetadata;
+    try {
+      if (this.#catalog === undefined) this.#catalog = await this.#build();
+      else if (mustReadMetadata) await this.#catalog.put(await this.#entriesOf(this.#allVersions()));
+      else if (changed.size > 0) await this.#catalog.put(await this.#entriesOf(changed));
+      return this.#catalog;
+    } catch (error) {
+      // The catalog may contain an incomplete change, so the next query rebuilds it.
+      this.#catalog = undefined;
+      throw error;
+    }
+  }
+
+  async #build(): Promise<Catalog> {
+    const catalog = await this.#source.open();
+    await catalog.put(await this.#entriesOf(this.#allVersions()));
+    const versions = await catalog.count();
+    if (versions > catalog.maxRecommendedVersions)
+      this.#source.log?.warn("catalog-large", {
+        models: versions,
+        comfortable: catalog.maxRecommendedVersions,
+      });
+    return catalog;
+  }
+
+  #allVersions(): readonly Hash[] {
+    return [...this.#source.table.state.versions.keys()];
+  }
+
+  async #entriesOf(versionIds: Iterable<Hash>): Promise<readonly CatalogEntry[]> {
+    const entries = await mapConcurrent(versionIds, maxConcurrentReads, (versionId) =>
+      this.#entryOf(versionId),
+    );
+    return entries.filter((entry) => entry !== undefined);
+  }
+
+  async #entryOf(versionId: Hash): Promise<CatalogEntry | undefined> {
+    const { table } = this.#source;
+    const state = table.state.versions.get(versionId);
+    const record = table.records.get(versionId);
+    if (state === undefined || record === undefined) return undefined;
+    const summary = summaryOf(state, record);
+    return {
+      versionId,
+      name: summary.name,
+      version: summary.version,
+      position: summary.position,
+      state: summary.state,
+      recordedAtMs: summary.recordedAtMs,
+      tags: summary.tags,
+      device: record.device,
+      line: record.line,
+      kind: record.kind,
+      approach: record.approach,
+      contentId: record.contentId,
+      architecture: record.architecture,
+      bases: record.bases,
+      // The metadata of a retired version may be collected; the version is still found by its other fields.
+      metadata: summary.state === "retired" ? {} : await this.#metadataOf(versionId, record),
+    };
+  }
+
+  /** Empty where the metadata is damaged: the query must not fail, and finds this version by other fields. */
+  async #metadataOf(versionId: Hash, { objects }: SaveRecord): Promise<ModelMetadata> {
+    if (!this.#hasMetadata || objects.metadata === undefined) return {};
+    try {
+      return decodeMetadata(await this.#source.objects.read("metadata", objects.metadata));
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.#source.log?.warn("metadata-unreadable", { versionId, error });
+      return {};
+    }
+  }
+}

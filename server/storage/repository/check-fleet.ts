@@ -1,0 +1,362 @@
+/**
+ * Checks a fleet on disk. It reads the journal's chain, the header, trailer and index of every pack, every
+ * version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or of
+ * a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
+ */
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { ObjectKind, SaveRecord } from "../../../shared/model/model.js";
+import { objectsOf, smallObjectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
+import { decodeSaveRecord } from "../../../shared/model/save-record.js";
+import { usedDataOf } from "../../../shared/data/stored-data.js";
+import type { StoredObject } from "../../../shared/objects/object-store.js";
+import type { PackStore } from "../../../shared/objects/pack-store.js";
+import { mayBeAbsent } from "../../../shared/objects/references.js";
+import type { Random } from "../../../shared/ports.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { restoreAdvice } from "../../../shared/objects/object-errors.js";
+import { lacksEngine } from "./engine-needs.js";
+import type { RepositoryContext } from "./context.js";
+import type { CheckReport } from "./answers/store-answers.js";
+import type { Dropped } from "./answers/version-answers.js";
+import type { NotLookedAt } from "./tiers/tier-port.js";
+import { readEvaluation } from "./evaluations.js";
+import { listClaims } from "./versions/claims.js";
+import { checkVersion } from "./versions/record-version.js";
+import { keptVersions, neededByReplay } from "./state/references.js";
+import type { VersionState } from "./state/version-state.js";
+import { unreadableVersions } from "./state/version-table.js";
+
+type Problem = CheckReport["problems"][number];
+
+/** @param subject put before the message */
+export function problemOf(what: string, id: string, error: unknown, subject = ""): Problem {
+  const message = subject + messageOf(error);
+  return { what: isStemmaError(error) ? `${what}: ${error.code}` : what, id, message };
+}
+
+/** @param pack where the object is stored; named where the error does not name the object */
+export function objectProblem(pack: string, error: StemmaError): Problem {
+  const { id } = error.details;
+  return problemOf("object", typeof id === "string" ? id : pack, error);
+}
+
+/** The parts in which missing objects are looked for: a fleet's store, or that of a backup. */
+export type CheckedStore = Pick<RepositoryContext, "objects" | "state">;
+
+export interface CheckOptions {
+  /** Number of objects to read and hash; all when absent. */
+  readonly sample?: number;
+  /** Rewrite damaged packs; the report is of the state after that. */
+  readonly repair?: boolean;
+}
+
+export async function checkFleet(
+  context: RepositoryContext,
+  { sample, repair = false }: CheckOptions = {},
+): Promise<CheckReport> {
+  // The check waits its turn on the maintenance queue, because a concurrent collection would remove objects
+  // that were listed.
+  return await context.maintenanceQueue.run(async () => {
+    const report = await checkNow(context, sample);
+    if (!repair || context.objects.problems().length === 0) return report;
+    const repaired = await context.objects.maintenance.repair();
+    return { ...(await checkNow(context, sample)), repaired };
+  });
+}
+
+async function checkNow(context: RepositoryContext, sample: number | undefined): Promise<CheckReport> {
+  const problems: Problem[] = [];
+  context.objects.forgetReadAhead();
+  await checkJournal(context, problems);
+  problems.push(...(await packProblems(context)));
+  const versions = keptVersions(context.state);
+  const reported = new Set<Hash>();
+  for (const versionId of versions) await checkOne(context, versionId, problems, reported);
+  for (const { versionId, name, version, message } of unreadableVersions(context))
+    if (!versions.has(versionId))
+      problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
+  for (const { versionId, name, record, isRecoverable } of listClaims(context))
+    if (!isRecoverable)
+      problems.push({
+        what: "claim",
+        id: versionId,
+        message:
+          `LOST: ${name}, number ${record.sequence} of ${record.device}/${record.line}, was reported without its ` +
+          "parameters and not proved, and its device is revoked or replaced. If that device still has its home, " +
+          "recover the model there.",
+      });
+  const { notLookedAt, ...read } = await checkObjects(context, sample, problems, reported);
+  return {
+    versions: versions.size,
+    ...read,
+    problems,
+    absentEngines: absentEngines(context, versions),
+    ...(notLookedAt.length === 0 ? {} : { notLookedAt }),
+  };
+}
+
+/** Reads the header, trailer and index of every pack. Damaged objects are found by reading them. */
+async function packProblems({ objects }: Pick<CheckedStore, "objects">): Promise<readonly Problem[]> {
+  await objects.maintenance.inspect();
+  return objects
+    .problems()
+    .filter(({ id }) => id === undefined)
+    .map(({ pack, error }) => problemOf("pack", pack, error));
+}
+
+/** Finds damaged packs, and what versions need and the store lacks, for a backup of everything. Reads no tensor. */
+export async function findMissing(context: CheckedStore): Promise<readonly Problem[]> {
+  const problems: Problem[] = [...(await packProblems(context))];
+  const reported = new Set<Hash>();
+  for (const versionId of keptVersions(context.state)) await checkOne(context, versionId, problems, reported);
+  return problems;
+}
+
+async function checkJournal(
+  { journal, state, fleet }: RepositoryContext,
+  problems: Problem[],
+): Promise<void> {
+  let length = 0;
+  let chain = "";
+  // Taken before the entries are read: entries appended meanwhile may or may not be among them.
+  const head = journal.head();
+  try {
+    for await (const entry of journal.entries()) {
+      length++;
+      if (length === head.length) chain = entry.chain;
+    }
+  } catch (error) {
+    problems.push(problemOf("journal", fleet, error));
+    return;
+  }
+  if (length < head.length || (head.length > 0 && chain !== head.chain))
+    problems.push({
+      what: "journal",
+      id: fleet,
+      message: `The journal on disk has ${length} entries and does not lead to the head of ${head.length}. Stop the server, and restore the journal from a backup.`,
+    });
+  if (state.ignoredFacts > 0)
+    problems.push({
+      what: "facts",
+      id: fleet,
+      message: `${state.ignoredFacts} facts refer to versions or devices that the journal does not know; they were ignored. Report this.`,
+    });
+}
+
+async function checkOne(
+  context: CheckedStore,
+  versionId: Hash,
+  problems: Problem[],
+  reported: Set<Hash>,
+): Promise<void> {
+  const { name, version } = context.state.versions.get(versionId) as VersionState;
+  try {
+    const recordBytes = await context.objects.read("record", versionId);
+    const record = decodeSaveRecord(recordBytes);
+    // Named one by one, so that one missing object does not hide the others.
+    const absent = absentObjects(context, record);
+    for (const { kind, id } of absent) {
+      if (reported.has(id)) continue;
+      reported.add(id);
+      problems.push({
+        what: `${kind}: OBJECT_MISSING`,
+        id,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it ` +
+          `is not in this store. ${restoreAdvice(kind)}`,
+      });
+    }
+    const { dataDropped } = context.state.versions.get(versionId) as VersionState;
+    const neededData = dataDropped === undefined ? record.uses?.data : [];
+    for (const chunk of (await usedDataOf(context.objects, neededData)).chunks) {
+      if (context.objects.stat(chunk) !== undefined || reported.has(chunk)) continue;
+      reported.add(chunk);
+      problems.push({
+        what: "data: OBJECT_MISSING",
+        id: chunk,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) was trained with a data set that has this chunk, and it ` +
+          "is not in this store. Push the data set again, or put the chunk back from a backup.",
+      });
+    }
+    problems.push(...(await evaluationProblems(context, versionId)));
+    if (absent.some(({ kind }) => decodedKinds.has(kind))) return;
+    const { allLeaves } = await checkVersion(context.objects, recordBytes);
+    const { dropped } = context.state.versions.get(versionId) as VersionState;
+    if (dropped !== undefined)
+      problems.push(...(await replayProblems(context, versionId, dropped, reported)));
+    for (const { tensor, path } of dropped === undefined ? allLeaves : []) {
+      if (context.objects.has(tensor) || reported.has(tensor)) continue;
+      reported.add(tensor);
+      const error = unreadableError(context.objects, tensor);
+      problems.push({
+        what: `tensor: ${error.code}`,
+        id: tensor,
+        message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}`,
+      });
+    }
+    for (const { kind, id } of smallObjectsOf(record))
+      if (!decodedKinds.has(kind) && context.objects.stat(id) !== undefined)
+        await context.objects.read(kind, id);
+  } catch (error) {
+    problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
+  }
+}
+
+/** Finds what the replay of a dropped version needs and the store lacks; all others are read for their bytes. */
+async function replayProblems(
+  { objects, state }: CheckedStore,
+  versionId: Hash,
+  dropped: Dropped,
+  reported: Set<Hash>,
+): Promise<readonly Problem[]> {
+  const { name, version } = state.versions.get(versionId) as VersionState;
+  const missing: { readonly id: Hash; readonly kind: string }[] = [];
+  const { engine, data, dataChunks } = await neededByReplay(objects, dropped);
+  if (objects.stat(engine) === undefined) missing.push({ id: engine, kind: "engine" });
+  for (const id of data === null ? [] : [data, ...dataChunks])
+    if (objects.stat(id) === undefined) missing.push({ id, kind: "data" });
+  const base = dropped.base === null ? undefined : state.versions.get(dropped.base);
+  if (dropped.base !== null && (base === undefined || base.retired !== undefined))
+    missing.push({ id: dropped.base, kind: "record" });
+  return missing
+    .filter(({ id }) => !reported.has(id))
+    .map(({ id, kind }) => {
+      reported.add(id);
+      return {
+        what: `${kind}: OBJECT_MISSING`,
+        id,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) has no tensors here and is recovered by a replay, which ` +
+          `needs this ${kind === "record" ? "base" : kind}. Put it back from a backup, or restore its tensors from one.`,
+      };
+    });
+}
+
+/** Stored evaluations of a version that are missing, or are not of it. */
+async function evaluationProblems(
+  { objects, state }: CheckedStore,
+  versionId: Hash,
+): Promise<readonly Problem[]> {
+  const found: Problem[] = [];
+  const { name, version, evaluations = [] } = state.versions.get(versionId) as VersionState;
+  for (const evaluation of evaluations)
+    try {
+      await readEvaluation(objects, versionId, evaluation);
+      // Only whether they are here: a check reads all objects anyway, and a backup is not to read them twice.
+      if (evaluation.predictions !== undefined) objects.openStream("predictions", evaluation.predictions);
+    } catch (error) {
+      found.push(
+        problemOf("evaluation", evaluation.object, error, `An evaluation of ${name}:${version} is damaged. `),
+      );
+    }
+  return found;
+}
+
+/** Kinds that are decoded when a version is checked. */
+const decodedKinds: ReadonlySet<ObjectKind> = new Set([
+  "tree",
+  "architecture",
+  "names",
+  "owner-map",
+  "environment",
+  "metadata",
+]);
+
+/** Returns what a version needs and the store lacks, except tensors, absent engines and redacted openings. */
+function absentObjects({ objects, state }: CheckedStore, record: SaveRecord): readonly RecordObject[] {
+  const isOptional = mayBeAbsent(state.redacted);
+  return objectsOf(record).filter((object) => objects.stat(object.id) === undefined && !isOptional(object));
+}
+
+/** Engines that versions name and the store lacks, where no other one here can replay these versions. */
+function absentEngines(
+  context: RepositoryContext,
+  versions: ReadonlySet<Hash>,
+): CheckReport["absentEngines"] {
+  const { objects, records, state } = context;
+  const counts = new Map<Hash, number>();
+  for (const versionId of versions) {
+    const engine = records.get(versionId)?.uses?.engine;
+    const version = state.versions.get(versionId);
+    if (engine === undefined || objects.has(engine) || version === undefined) continue;
+    // The absence of the engine that a recovery needs is a problem of its own.
+    if (version.dropped !== undefined) continue;
+    if (lacksEngine(context, version)) counts.set(engine, (counts.get(engine) ?? 0) + 1);
+  }
+  return [...counts].map(([engine, count]) => ({ engine, versions: count }));
+}
+
+/** Returns why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
+function unreadableError(objects: Pick<PackStore, "openTensor" | "damageOf">, tensor: Hash): StemmaError {
+  const known = objects.damageOf(tensor);
+  if (known !== undefined) return known;
+  try {
+    objects.openTensor(tensor);
+  } catch (error) {
+    if (isStemmaError(error)) return error;
+    throw error;
+  }
+  return new StemmaError(
+    "OBJECT_MISSING",
+    `The tensor ${tensor} could not be read a moment ago. Check again.`,
+    { id: tensor },
+  );
+}
+
+async function checkObjects(
+  { objects, random }: RepositoryContext,
+  sample: number | undefined,
+  problems: Problem[],
+  reported: ReadonlySet<Hash>,
+): Promise<Pick<CheckReport, "objects" | "bytes"> & { readonly notLookedAt: readonly NotLookedAt[] }> {
+  // Unreadable objects that no version needs are removed by the next collection, so they are not checked.
+  // Damaged objects are checked, because they prevent collections.
+  const damaged = new Set(objects.problems().map(({ id }) => id));
+  const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
+  const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
+  let bytes = 0;
+  const absent = new Map<string, NotLookedAt>();
+  for (const { id, kind, byteLength } of chosen) {
+    if (reported.has(id)) continue;
+    try {
+      if (kind !== "tensor") for await (const chunk of objects.openStream(kind, id).chunks()) void chunk;
+      else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
+      bytes += byteLength;
+    } catch (error) {
+      const found = isStemmaError(error, "TIER_UNREACHABLE") ? await damageInPack(objects, id) : error;
+      if (found !== undefined) problems.push(problemOf(kind, id, found));
+      else countAbsent(absent, error as StemmaError);
+    }
+  }
+  const notLookedAt = [...absent.values()];
+  const skipped = notLookedAt.reduce((sum, { objects: count }) => sum + count, 0);
+  return { objects: chosen.length - skipped, bytes, notLookedAt };
+}
+
+/** Compares what a pack has of a tensor whose low-order bytes cannot be reached now. */
+async function damageInPack({ lowBytes }: Pick<PackStore, "lowBytes">, id: Hash): Promise<unknown> {
+  try {
+    await lowBytes.verifyInPack(id);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function countAbsent(absent: Map<string, NotLookedAt>, { details, message }: StemmaError): void {
+  const tier = String(details["tier"]);
+  absent.set(tier, { tier, objects: (absent.get(tier)?.objects ?? 0) + 1, message });
+}
+
+/** Draws `count` of the objects, each equally likely. */
+function drawSample(random: Random, all: readonly StoredObject[], count: number): readonly StoredObject[] {
+  const pool = [...all];
+  for (let at = 0; at < count; at++) {
+    const draw = Buffer.from(random.bytes(6)).readUIntBE(0, 6);
+    const other = at + (draw % (pool.length - at));
+    [pool[at], pool[other]] = [pool[other] as StoredObject, pool[at] as StoredObject];
+  }
+  return pool.slice(0, count);
+}

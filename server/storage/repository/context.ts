@@ -1,0 +1,52 @@
+/** Data and ports that the functions of an open repository share. */
+import type { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
+import type { FileJournal } from "../../../shared/journal/file-journal.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { PackStore } from "../../../shared/objects/pack-store.js";
+import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
+import type { Environment } from "../../../shared/model/environment.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { CatalogKeeper } from "./catalog-keeper.js";
+import type { FactQueue } from "./commit-queue.js";
+import type { DroppedTensors } from "./versions/dropped-tensors.js";
+import type { ModelLeases } from "./model-leases.js";
+import type { PrefixKeeper } from "./prefix-keeper.js";
+import type { RecordCache } from "./state/record-cache.js";
+import type { ReferenceIndex } from "./state/references.js";
+import type { FleetState } from "./state/state.js";
+import type { VersionState } from "./state/version-state.js";
+
+export interface RepositoryContext {
+  readonly fleet: string;
+  readonly folder: string;
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log | undefined;
+  /** The environment of this process; recorded with models saved here unless the save names another one. */
+  readonly environment: Environment;
+  readonly objects: PackStore;
+  readonly journal: FileJournal;
+  readonly state: FleetState;
+  /** The records of claims. */
+  readonly claimRecords: Map<Hash, SaveRecord>;
+  /** `records` to `damaged`: see VersionTable. */
+  readonly records: Map<Hash, SaveRecord>;
+  readonly byDevice: Map<string, VersionState[]>;
+  readonly byBase: Map<Hash, VersionState[]>;
+  readonly bySuccessorOf: Map<Hash, Hash[]>;
+  readonly damaged: Map<Hash, unknown>;
+  readonly recordCache: RecordCache;
+  readonly queue: FactQueue;
+  readonly references: ReferenceIndex;
+  readonly catalog: CatalogKeeper;
+  readonly prefixes: PrefixKeeper;
+  readonly leases: ModelLeases;
+  readonly droppedTensors: DroppedTensors;
+  /** Called after facts about these versions were applied. */
+  readonly versionsChanged: (versionIds: readonly Hash[]) => void;
+  /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */
+  readonly maintenanceQueue: SerialQueue;
+  /** Highest sequence number used by each device and line; keys are from sequenceKey. */
+  readonly lastSequences: Map<string, number>;
+}

@@ -1,0 +1,51 @@
+/** Counts a fleet's bytes on disk, and the bytes that a complete snapshot of every version would take. */
+import { rawEncodingCode } from "../../../shared/objects/pack-entry.js";
+import type { RepositoryContext } from "./context.js";
+import type { FleetStats } from "./answers/store-answers.js";
+import { unreadableVersions } from "./state/version-table.js";
+
+export async function fleetStats(context: RepositoryContext): Promise<FleetStats> {
+  const { state, objects, journal } = context;
+  let versions = 0;
+  let logicalBytes = 0;
+  const dropped = { versions: 0, tensorBytes: 0 };
+  for (const version of state.versions.values()) {
+    if (version.retired !== undefined) continue;
+    versions++;
+    logicalBytes += version.tensorBytes;
+    if (version.dropped === undefined) continue;
+    dropped.versions++;
+    dropped.tensorBytes += version.tensorBytes;
+  }
+  let count = 0;
+  let tensors = 0;
+  const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
+  for (const { kind, id, storedBytes, byteLength } of objects.list()) {
+    count++;
+    if (kind !== "tensor") continue;
+    tensors++;
+    const { code, depth } = objects.encodingOf(id) ?? { code: rawEncodingCode, depth: 0 };
+    if (code === rawEncodingCode) continue;
+    coded.tensors++;
+    coded.storedBytes += storedBytes;
+    coded.byteLength += byteLength;
+    coded.deepest = Math.max(coded.deepest, depth);
+  }
+  const packs = objects.packs();
+  return {
+    versions,
+    tensors,
+    coded,
+    objects: count,
+    packs: packs.length,
+    smallPacks: objects.merging.smallPacks,
+    merged: { packs: objects.merging.merged.packs, bytes: objects.merging.merged.bytes },
+    packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
+    journalBytes: await journal.byteLength(),
+    logicalBytes,
+    dropped,
+    low: objects.lowBytes.totals(),
+    damagedPacks: new Set(objects.problems().map(({ pack }) => pack)).size,
+    unreadable: unreadableVersions(context),
+  };
+}

@@ -1,0 +1,215 @@
+/**
+ * The home: Stemma's own folder with fleets, key, lock and run folder. Only one process at a time writes to
+ * it. This file defines the folder's structure; open-repository.ts opens the fleets.
+ *
+ *     format.json             {"kind":"stemma-home","format":1}
+ *     lock                    held by the one process that writes the home
+ *     server-key.json         Ed25519, made with the home; signs journal heads and receipts; how it changed since
+ *     authority.pem           certificate of the server's own authority, for other programs; made at each start
+ *     run.json                the run folder's path (short, for socket paths under 100 bytes)
+ *     tiers.json              the storage tiers, where there are any
+ *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
+ */
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as z from "zod";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
+import { makeFolderDurably } from "../../../shared/files/make-folder.js";
+import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
+import type { Environment } from "../../../shared/model/environment.js";
+import { parseJson, type PrivateKey, type Signer } from "../../../shared/trust/keys.js";
+import { isName } from "../../../shared/wire/topics.js";
+import type { KeptKeyChange } from "../../access/identity/key-changes.js";
+import { checkName } from "./state/naming.js";
+import { keyPath, loadOrMakeServerKey } from "./server-key.js";
+import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
+
+export interface HomePorts {
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log?: Log;
+  /** The environment of this process; recorded with models that are imported or trained here. */
+  readonly environment?: Environment;
+  /**
+   * Takes the writer's lock of a folder. Absent where no other process can access the files (in memory).
+   * @throws HOME_LOCKED
+   */
+  readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
+  /** The reserve of disk space beside the lock; absent where there is none. */
+  readonly reserve?: DiskReserve;
+}
+
+/** Space that is given up on a full disk, so that work that frees space can write its few bytes. */
+export interface DiskReserve {
+  /** Gives the reserve up. Returns whether there was one. */
+  claim(home: string): Promise<boolean>;
+  /** Makes the reserve again if there is none and the disk has space. Never throws. */
+  keep(home: string): Promise<void>;
+}
+
+export type ServerSigner = Signer;
+
+/** An opened, locked home. */
+export interface Home {
+  readonly path: string;
+  readonly ports: HomePorts;
+  /** The server's key: journal heads, receipts and offers are signed with it. */
+  readonly signer: PrivateKey;
+  /** The changes of that key, oldest first. */
+  readonly keyChanges: readonly KeptKeyChange[];
+  /** Short folder for sockets, private to this user; recorded in run.json. */
+  readonly runFolder: string;
+  /** Path of the server's local socket, under 100 bytes. */
+  readonly socketPath: string;
+  /** Folders for low-order bytes, on other disks. */
+  readonly tiers: HomeTiers;
+  /** @throws NAME_INVALID */
+  fleetFolder(fleet: string): string;
+  /** Fleets that exist, sorted. */
+  fleets(): Promise<readonly string[]>;
+  /** Releases the lock. Close open repositories first. */
+  close(): Promise<void>;
+}
+
+export const homeFormat = 1;
+const kind = "stemma-home";
+const socketName = "server.sock";
+/** Longer socket paths are truncated silently by the operating system. */
+export const maxSocketPathBytes = 99;
+
+/**
+ * Locks and opens a home; creates it where there is none.
+ * @throws HOME_LOCKED (another server or command has it open), HOME_FORMAT_UNKNOWN, KEY_INVALID, TIER_INVALID
+ */
+export async function openHome(path: string, ports: HomePorts): Promise<Home> {
+  const { files } = ports;
+  await makeFolderDurably(files, path);
+  // Checked before the lock is taken, so that nothing is written into a folder that is not a home.
+  const isNew = await checkFormat(files, path);
+  const lock = await ports.lock?.(path);
+  try {
+    if (isNew)
+      await writeDurably(
+        files,
+        formatPath(path),
+        Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`),
+      );
+    const { key: signer, changes } = await loadOrMakeServerKey(files, keyPath(path), ports.random);
+    const runFolder = await findRunFolder(ports, path);
+    return {
+      path,
+      ports,
+      signer,
+      keyChanges: changes,
+      runFolder,
+      socketPath: join(runFolder, socketName),
+      tiers: await openHomeTiers(path, ports),
+      fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
+      fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
+      close: async () => {
+        await lock?.release();
+      },
+    };
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+function formatPath(home: string): string {
+  return join(home, "format.json");
+}
+
+/** Names of files and folders in a home, except temporary and lock files. */
+const homeNames = new Set([
+  "format.json",
+  "server-key.json",
+  "authority.pem",
+  "run.json",
+  "run",
+  "fleets",
+  // Settings may be written before the first start.
+  "server.json",
+]);
+
+/** A name in the folder that does not belong to a home, or undefined. */
+export async function findForeignName(files: Files, home: string): Promise<string | undefined> {
+  return (await files.list(home)).find(
+    (name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"),
+  );
+}
+
+const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() });
+
+/** True if the home has no format yet. @throws HOME_FORMAT_UNKNOWN */
+async function checkFormat(files: Files, home: string): Promise<boolean> {
+  if ((await files.stat(formatPath(home))) === undefined) {
+    const stray = await findForeignName(files, home);
+    if (stray !== undefined)
+      throw new StemmaError(
+        "HOME_FORMAT_UNKNOWN",
+        `${home} is not empty (it contains ${stray}) and is not a home of Stemma. Choose another folder with --home.`,
+        { home },
+      );
+    return true;
+  }
+  const parsed = formatFile.safeParse(parseJson(await files.read(formatPath(home))));
+  if (!parsed.success)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`,
+      { home },
+    );
+  if (parsed.data.format !== homeFormat)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`,
+      { home, format: parsed.data.format },
+    );
+  return false;
+}
+
+/**
+ * The run folder that an earlier start recorded; undefined where there is none. Does not need the lock,
+ * because commands use it to connect to a running server.
+ */
+export async function readRunFolder(files: Files, home: string): Promise<string | undefined> {
+  try {
+    const value = parseJson(await files.read(join(home, "run.json")));
+    return z.object({ folder: z.string().max(maxSocketPathBytes) }).safeParse(value).data?.folder;
+  } catch (error) {
+    if (isStemmaError(error, "FILE_MISSING")) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Returns <home>/run where that is short enough, else a folder below the system's temporary folder. Its name
+ * cannot be guessed, so no other user can have created it before. The folder is recorded in run.json, so that
+ * commands find it.
+ */
+async function findRunFolder({ files, random }: HomePorts, home: string): Promise<string> {
+  const inside = join(home, "run");
+  const recorded = await readRunFolder(files, home);
+  const folder = fits(inside)
+    ? inside
+    : recorded !== undefined && (await files.stat(recorded)) !== undefined
+      ? recorded
+      : join(tmpdir(), `stemma-${Buffer.from(random.bytes(10)).toString("hex")}`);
+  if (!fits(folder))
+    throw new StemmaError(
+      "PATH_TOO_LONG",
+      `No folder for the server's socket is short enough (${join(folder, socketName)} has more than ${maxSocketPathBytes} bytes). Set TMPDIR to a short path.`,
+      { folder },
+    );
+  await files.makeFolder(folder);
+  if (recorded !== folder)
+    await writeDurably(files, join(home, "run.json"), Buffer.from(`${JSON.stringify({ folder })}\n`));
+  return folder;
+}
+
+function fits(folder: string): boolean {
+  return Buffer.byteLength(join(folder, socketName)) <= maxSocketPathBytes;
+}

@@ -1,0 +1,31 @@
+/** Homes on this machine's disk, as servers and commands open them. */
+import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
+import { defined } from "../../../shared/defined.js";
+import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js";
+import { lockFolderOf, lockHome } from "../../../shared/files/home-lock.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
+import type { Log } from "../../../shared/ports.js";
+import { programVersion } from "../../../shared/adapters/program-version.js";
+import { openHome, type Home, type HomePorts } from "./home.js";
+
+export function nodeHomePorts(log?: Log): HomePorts {
+  return {
+    files: nodeFiles(),
+    clock: nodeClock(),
+    random: nodeRandom(),
+    lock: lockHome,
+    reserve: {
+      claim: (home) => claimReserve(lockFolderOf(home)),
+      keep: (home) => keepReserve(lockFolderOf(home)),
+    },
+    // Backend "none", because this process does not train; a training process records its own environment.
+    environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
+    ...defined({ log }),
+  };
+}
+
+/** @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN */
+export async function openNodeHome(path: string, log?: Log): Promise<Home> {
+  return await openHome(path, nodeHomePorts(log));
+}

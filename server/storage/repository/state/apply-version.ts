@@ -1,0 +1,123 @@
+/** Facts about versions, applied to a fleet's state: the number of each, its tags, and what became of it. Pure. */
+import { defined } from "../../../../shared/defined.js";
+import { byOf } from "../../../../shared/journal/caller.js";
+import type { FactOf } from "../../../../shared/journal/fact.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { formerClaim, measuredOf } from "./claim-state.js";
+import { addEvaluation } from "./evaluation-state.js";
+import type { FleetState } from "./state.js";
+import type { VersionState } from "./version-state.js";
+
+/** The number that the next version of a name gets. */
+export function nextVersionNumber(state: FleetState, name: string): number {
+  return (state.names.get(name)?.at(-1)?.version ?? 0) + 1;
+}
+
+export function applyRecorded(state: FleetState, position: number, fact: FactOf<"recorded">): void {
+  if (state.versions.has(fact.versionId) || fact.version < nextVersionNumber(state, fact.name)) {
+    state.ignoredFacts++;
+    return;
+  }
+  const claim = state.claims.get(fact.versionId);
+  state.claims.delete(fact.versionId);
+  const version: VersionState = {
+    versionId: fact.versionId,
+    name: fact.name,
+    version: fact.version,
+    position,
+    recordedAtMs: fact.atMs,
+    tensorBytes: fact.tensorBytes ?? 0,
+    ownBytes: fact.ownBytes ?? 0,
+    generation: fact.generation,
+    ...byOf(fact),
+    ...(claim?.proved === undefined
+      ? {}
+      : { replayed: claim.proved, provedBy: new Set([claim.proved.engineId]) }),
+    ...defined({ claim: claim && formerClaim(claim) }),
+    tags: new Set(),
+  };
+  state.versions.set(fact.versionId, version);
+  const versions = state.names.get(fact.name);
+  if (versions === undefined) state.names.set(fact.name, [version]);
+  else versions.push(version);
+}
+
+export function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
+  const target = fact.versionId === null ? undefined : state.versions.get(fact.versionId);
+  // A tag of a name is on one of its versions; append-facts.ts writes no other.
+  if (fact.versionId !== null && target?.name !== fact.name) {
+    state.ignoredFacts++;
+    return;
+  }
+  let tags = state.tags.get(fact.name);
+  if (tags === undefined) state.tags.set(fact.name, (tags = new Map<string, Hash>()));
+  const before = tags.get(fact.tag);
+  if (before !== undefined) state.versions.get(before)?.tags.delete(fact.tag);
+  if (target === undefined) tags.delete(fact.tag);
+  else {
+    tags.set(fact.tag, target.versionId);
+    target.tags.add(fact.tag);
+  }
+}
+
+export function applyToVersion(
+  state: FleetState,
+  fact: FactOf<
+    | "stored"
+    | "released"
+    | "retired"
+    | "replayed"
+    | "dropped"
+    | "kept"
+    | "data-dropped"
+    | "evaluated"
+    | "held"
+    | "unheld"
+  >,
+): void {
+  const version = state.versions.get(fact.versionId);
+  if (version === undefined) {
+    // Somebody gave up a claim that nobody can prove or send.
+    if (fact.type === "retired" && state.claims.delete(fact.versionId)) return;
+    state.ignoredFacts++;
+    return;
+  }
+  const { atMs } = fact;
+  switch (fact.type) {
+    case "stored":
+      version.storedAtMs ??= atMs;
+      return;
+    case "released":
+      version.released ??= { atMs, because: fact.because };
+      return;
+    case "retired":
+      version.retired ??= { atMs, because: fact.because, ...byOf(fact) };
+      return;
+    case "replayed": {
+      const { verdict, grade, engineId, because } = fact;
+      version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact), ...measuredOf(fact) };
+      const others = [...(version.provedBy ?? [])].filter((id) => id !== engineId);
+      version.provedBy = new Set(verdict === "proved" ? [...others, engineId] : others);
+      return;
+    }
+    case "dropped": {
+      const { because, base, engine, engineId, data, replayMs } = fact;
+      version.dropped = { atMs, because, base, engine, engineId, data, replayMs, ...byOf(fact) };
+      return;
+    }
+    case "kept":
+      delete version.dropped;
+      return;
+    case "data-dropped":
+      version.dataDropped ??= { atMs, because: fact.because, ...byOf(fact) };
+      return;
+    case "evaluated":
+      addEvaluation(version, fact);
+      return;
+    case "held":
+      version.hold = { atMs, because: fact.because, ...byOf(fact) };
+      return;
+    case "unheld":
+      delete version.hold;
+  }
+}

@@ -1,0 +1,22 @@
+/** Decides whether a version was erased with its device. Pure. */
+import { StemmaError } from "../../../../shared/errors.js";
+import type { SaveRecord } from "../../../../shared/model/model.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { FleetState } from "./state.js";
+
+/** Returns the error for a version whose tensors went with its device; undefined for every other one. */
+export function erasedError(
+  { state, records }: { readonly state: FleetState; readonly records: ReadonlyMap<Hash, SaveRecord> },
+  versionId: Hash,
+): StemmaError | undefined {
+  const version = state.versions.get(versionId);
+  const device = records.get(versionId)?.device;
+  const erased = device === undefined ? undefined : state.devices.get(device)?.erased;
+  if (version?.retired === undefined || erased === undefined || version.recordedAtMs > erased.atMs)
+    return undefined;
+  return new StemmaError(
+    "MODEL_ERASED",
+    `${version.name}:${version.version} was erased with its device ${device} on ${new Date(erased.atMs).toISOString()} (${erased.because}): its name, parents and times are kept, its tensors and data are not. Choose another version.`,
+    { versionId, device },
+  );
+}

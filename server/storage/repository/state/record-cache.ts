@@ -1,0 +1,120 @@
+/**
+ * Caches a fleet's save records in one file, so that opening a fleet reads one file instead of one per
+ * version. The cache may be deleted, and it is never trusted: a record is used only where its bytes hash to
+ * the version id.
+ *
+ * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Records are appended without fsync; an
+ * incomplete record at the end is overwritten.
+ */
+import { join } from "node:path";
+import { decodeSaveRecord, maxRecordBytes, versionIdOf } from "../../../../shared/model/save-record.js";
+import type { SaveRecord } from "../../../../shared/model/model.js";
+import type { ObjectReader } from "../../../../shared/objects/object-store.js";
+import type { Files } from "../../../../shared/ports.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { mapConcurrent } from "../../../../shared/concurrency/map-concurrent.js";
+import { CacheFile } from "./cache-file.js";
+
+const magic = Buffer.from("STEMRECC");
+const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
+/** Maximum size of the cache; records that do not fit are read from the packs. */
+const maxCacheBytes = 1024 * 1024 * 1024;
+/** Records that are collected in memory before they are written together. */
+const flushRecords = 256;
+const maxConcurrentReads = 32;
+
+export interface DecodedRecordCache {
+  readonly records: Map<Hash, Uint8Array>;
+  /** Length of the complete records, in bytes. */
+  readonly end: number;
+}
+
+/** Decodes records up to the first one that is incomplete. Never throws. */
+export function decodeRecordCache(entries: Uint8Array): DecodedRecordCache {
+  const records = new Map<Hash, Uint8Array>();
+  const bytes = Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength);
+  let at = 0;
+  while (at + 4 <= bytes.length) {
+    const length = bytes.readUInt32LE(at);
+    if (length > maxRecordBytes || at + 4 + length > bytes.length) break;
+    const record = bytes.subarray(at + 4, at + 4 + length);
+    records.set(versionIdOf(record), record);
+    at += 4 + length;
+  }
+  return { records, end: at };
+}
+
+function framed(record: Uint8Array): Uint8Array {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(record.length);
+  return Buffer.concat([length, record]);
+}
+
+export class RecordCache {
+  readonly #file: CacheFile;
+  #pending: Uint8Array[] = [];
+
+  private constructor(file: CacheFile) {
+    this.#file = file;
+  }
+
+  static async open(
+    files: Files,
+    folder: string,
+  ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
+    const file = new CacheFile(files, { path: join(folder, "records.cache"), head, maxBytes: maxCacheBytes });
+    const { records, end } = decodeRecordCache(await file.read());
+    file.appendAfter(end);
+    return { cache: new RecordCache(file), records };
+  }
+
+  add(record: Uint8Array): void {
+    this.#pending.push(framed(record));
+    if (this.#pending.length >= flushRecords) void this.flush();
+  }
+
+  /** Writes the collected records. Never rejects, because missing records are read from the packs. */
+  flush(): Promise<void> {
+    const batch = this.#pending;
+    this.#pending = [];
+    return this.#file.append(batch);
+  }
+}
+
+export interface LoadedRecords {
+  readonly records: Map<Hash, SaveRecord>;
+  readonly damaged: Map<Hash, unknown>;
+  readonly cache: RecordCache;
+}
+
+/**
+ * Loads the records of the versions, from the cache where it has them, else from the packs. A damaged record
+ * does not prevent the others from being served.
+ */
+export async function loadRecords(
+  files: Files,
+  folder: string,
+  objects: Pick<ObjectReader, "read" | "has">,
+  versionIds: Iterable<Hash>,
+): Promise<LoadedRecords> {
+  const { cache, records: cached } = await RecordCache.open(files, folder);
+  const damaged = new Map<Hash, unknown>();
+  const loaded = await mapConcurrent(
+    versionIds,
+    maxConcurrentReads,
+    async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
+      try {
+        // A record that is missing in the store counts as damaged, even where the cache has it.
+        const known = objects.has(versionId) ? cached.get(versionId) : undefined;
+        const bytes = known ?? (await objects.read("record", versionId));
+        if (known === undefined) cache.add(bytes);
+        return [versionId, decodeSaveRecord(bytes)];
+      } catch (error) {
+        damaged.set(versionId, error);
+        return undefined;
+      }
+    },
+  );
+  await cache.flush();
+  return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged, cache };
+}

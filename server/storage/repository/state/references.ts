@@ -1,0 +1,329 @@
+/**
+ * Finds the objects that must stay, by counting references from versions to objects (EV7: one for every
+ * tensor of a version, including inherited ones). The index is built at first use from the trees in the
+ * store, and is updated when versions are recorded. `settle` brings it up to date with the state. Save
+ * records are never collected, so that the names, parents and times of retired versions remain.
+ */
+import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";
+import { defined } from "../../../../shared/defined.js";
+import { StemmaError } from "../../../../shared/errors.js";
+import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
+import { readManifest, usedDataOf, type UsedData } from "../../../../shared/data/stored-data.js";
+import { objectsOf, type RecordObject } from "../../../../shared/model/record-objects.js";
+import type { ObjectReader } from "../../../../shared/objects/object-store.js";
+import { mayBeAbsent, referencesOf } from "../../../../shared/objects/references.js";
+import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { decodeTree } from "../../../../shared/model/tree-object.js";
+import type { Dropped } from "../answers/version-answers.js";
+import { evaluationObjectsOf } from "./evaluation-state.js";
+import { versionsInUse } from "./versions-in-use.js";
+import type { FleetState } from "./state.js";
+
+/**
+ * The leaves of a version's model from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH,
+ * TREE_MALFORMED
+ */
+export async function readLeaves(
+  objects: Pick<ObjectReader, "read">,
+  record: SaveRecord,
+): Promise<LeafTable> {
+  return decodeTree(await objects.read("tree", record.objects.tree)).leaves;
+}
+
+/** Versions whose objects must stay: all that are not retired, and retired ones that are held or in use. */
+export function keptVersions(state: FleetState): ReadonlySet<Hash> {
+  const inUse = versionsInUse(state);
+  const kept = new Set<Hash>();
+  for (const version of state.versions.values()) {
+    if (version.retired === undefined || version.hold !== undefined || inUse.has(version.versionId))
+      kept.add(version.versionId);
+  }
+  return kept;
+}
+
+/** The parts that a version needs, as the store has it. */
+export interface ReadVersion {
+  readonly record: SaveRecord;
+  /** The leaves of all its trees. */
+  readonly leaves: LeafTable;
+  readonly data: UsedData;
+}
+
+/** A dropped version needs what its replay needs, in place of its tensors. */
+interface NeedyVersion extends ReadVersion {
+  readonly dropped?: DroppedNeeds | undefined;
+}
+type DroppedNeeds = Pick<Dropped, "engine" | "data"> & { readonly dataChunks: readonly Hash[] };
+
+const noData: UsedData = { chunks: [], elsewhere: [] };
+
+type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream">;
+
+export class ReferenceIndex {
+  readonly #counts = new Map<Hash, number>();
+  /** Content hash of a data set that is not in the chunks of the version itself → versions that name it. */
+  readonly #contents = new Map<Hash, number>();
+  /** Manifest of a stored data set → its chunks: those that are registered, or that versions name by content. */
+  readonly #storedData = new Map<Hash, readonly Hash[]>();
+  readonly #counted = new Set<Hash>();
+  /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
+  readonly #optional = new Map<Hash, RecordObject>();
+  /** The objects of them that the replay of a dropped version needs: their absence is damage. */
+  readonly #required = new Map<Hash, number>();
+  /** The counted versions without tensors, as they were counted. */
+  readonly #dropped = new Map<Hash, NeedyVersion>();
+  readonly #queue = new SerialQueue();
+  #inUse = false;
+  constructor(
+    private readonly objects: IndexedObjects,
+    private readonly state: FleetState,
+    private readonly records: ReadonlyMap<Hash, SaveRecord>,
+  ) {}
+
+  /** Call when the fact is applied: from then on a collection may remove the tensors, and needs what a replay needs. */
+  tensorsDropped(versionId: Hash, before: ReadVersion, dropped: DroppedNeeds): void {
+    if (!this.#counted.has(versionId)) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, { ...before, dropped });
+  }
+
+  /** Call when the fact is applied. Reads nothing: the replay's inputs may be damaged, and then this matters most. */
+  tensorsKept(versionId: Hash, leaves: LeafTable): void {
+    const before = this.#dropped.get(versionId);
+    if (before === undefined) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, { record: before.record, leaves, data: before.data });
+  }
+
+  /** Call when the fact is applied: from then on a collection may remove what only this version needed of its data. */
+  dataDropped(versionId: Hash, before: ReadVersion): void {
+    if (!this.#counted.has(versionId)) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, { ...before, data: noData });
+  }
+
+  /**
+   * Counts a version that was just recorded. Does nothing before the index is first used.
+   */
+  add(versionId: Hash, version: ReadVersion): void {
+    if (this.#inUse) this.#count(versionId, version);
+  }
+
+  /** Call when the fact is applied that names the manifest of a stored data set. */
+  addStoredData(object: Hash, chunks: readonly Hash[]): void {
+    this.#storedData.set(object, chunks);
+  }
+
+  /**
+   * Counts exactly the versions that the state keeps.
+   * @throws COLLECTION_REFUSED where a kept version cannot be read
+   */
+  async settle(): Promise<void> {
+    this.#inUse = true;
+    await this.#queue.run(() => this.#settleNow());
+  }
+
+  async #settleNow(): Promise<void> {
+    const kept = keptVersions(this.state);
+    for (const versionId of kept) {
+      if (this.#counted.has(versionId)) continue;
+      await this.#withVersion(versionId, (version) => {
+        this.#count(versionId, version);
+      });
+    }
+    for (const versionId of this.#counted) {
+      // A version that is not retired stays counted: it was recorded after `kept` was computed.
+      if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
+      await this.#withVersion(versionId, (version) => {
+        this.#discount(versionId, version);
+      });
+    }
+    await this.#readStoredData();
+  }
+
+  /** Reads the chunks of the stored data sets that must stay. */
+  async #readStoredData(): Promise<void> {
+    const wanted = this.#wantedData(this.#contents);
+    for (const object of this.#storedData.keys()) if (!wanted.has(object)) this.#storedData.delete(object);
+    for (const object of wanted) {
+      if (this.#storedData.has(object)) continue;
+      const manifest = await readManifest(this.objects, object);
+      if (manifest !== undefined)
+        this.#storedData.set(
+          object,
+          manifest.chunks.map(({ id }) => id),
+        );
+    }
+  }
+
+  /** Manifests of stored data sets that are registered or that versions name by their content. */
+  #wantedData(contents: Iterable<readonly [Hash, number]>): ReadonlySet<Hash> {
+    const { datasets, dataObjects } = this.state;
+    const hashes = [...datasets.values()].flatMap(({ hash }) => hash ?? []);
+    return new Set(
+      [...hashes, ...[...contents].map(([content]) => content)].flatMap(
+        (hash) => dataObjects.get(hash) ?? [],
+      ),
+    );
+  }
+
+  /**
+   * Stored data sets may be lost without damage to a version that names them by content only, so what is not here
+   * keeps no collection from running.
+   */
+  #addStoredData(live: Set<Hash>, contents: Iterable<readonly [Hash, number]>): void {
+    for (const object of this.#wantedData(contents))
+      for (const id of [object, ...(this.#storedData.get(object) ?? [])])
+        if (this.objects.has(id)) live.add(id);
+  }
+
+  /** The live objects according to the current counts; call `settle` first. */
+  live(): ReadonlySet<Hash> {
+    const live = this.#liveVersions();
+    this.#addStoredData(live, this.#contents);
+    return live;
+  }
+
+  /** @param gone versions that are looked at as if they were retired */
+  #liveVersions(gone: ReadonlySet<Hash> = new Set()): Set<Hash> {
+    const live = new Set<Hash>(this.#counts.keys());
+    for (const versionId of this.state.versions.keys()) live.add(versionId);
+    for (const versionId of keptVersions(this.state))
+      if (!gone.has(versionId))
+        for (const id of evaluationObjectsOf(this.state.versions.get(versionId))) live.add(id);
+    if (this.state.releases !== undefined) live.add(this.state.releases);
+    this.#dropOptional(live);
+    return live;
+  }
+
+  /**
+   * An engine that is not here yet does not keep a collection from running; redacted openings are collected, and so is
+   * an engine that was removed after others had proved all its versions.
+   */
+  #dropOptional(live: Set<Hash>): void {
+    const isOptional = mayBeAbsent(this.state.redacted);
+    const { removedEngines } = this.state;
+    for (const [id, object] of this.#optional)
+      if (
+        isOptional(object) &&
+        !this.#required.has(id) &&
+        (object.presence === "redactable" || !this.objects.has(id) || removedEngines.has(id))
+      )
+        live.delete(id);
+  }
+
+  /**
+   * The objects that would be live if these versions were retired. None of them may be held or in use.
+   * @throws COLLECTION_REFUSED
+   */
+  async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
+    const gone = new Map<Hash, number>();
+    const goneContents = new Map<Hash, number>();
+    for (const versionId of new Set(retired)) {
+      const version = await this.#read(versionId);
+      for (const id of neededBy(versionId, version)) change(gone, id, 1);
+      for (const content of version.data.elsewhere) change(goneContents, content, 1);
+    }
+    await this.settle();
+    const live = this.#liveVersions(new Set(retired));
+    for (const [id, count] of gone)
+      if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
+    const contents = [...this.#contents].filter(([id, count]) => count > (goneContents.get(id) ?? 0));
+    this.#addStoredData(live, contents);
+    return live;
+  }
+
+  /**
+   * Reads a version, again where its tensors were dropped, or stored again, meanwhile: what is counted is what it needs
+   * in this moment, so nothing may come between the last look and `use`.
+   */
+  async #withVersion(versionId: Hash, use: (version: NeedyVersion) => void): Promise<void> {
+    for (;;) {
+      const counted = this.#dropped.get(versionId);
+      if (counted !== undefined) return use(counted);
+      const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
+      const version = await this.#read(versionId);
+      const now = this.state.versions.get(versionId);
+      if (now?.dropped === dropped && now?.dataDropped === dataDropped) return use(version);
+    }
+  }
+
+  async #read(versionId: Hash): Promise<NeedyVersion> {
+    try {
+      const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
+      const record = this.records.get(versionId);
+      if (record === undefined)
+        throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
+          id: versionId,
+        });
+      return {
+        record,
+        leaves: await readDistinctLeaves(this.objects, record),
+        data: dataDropped === undefined ? await usedDataOf(this.objects, record.uses?.data) : noData,
+        ...defined({ dropped: dropped && (await neededByReplay(this.objects, dropped)) }),
+      };
+    } catch (cause) {
+      throw new StemmaError(
+        "COLLECTION_REFUSED",
+        `The objects that ${versionId} needs cannot be determined, so nothing can be collected. Run \`stemma storage check\` and restore it, or retire that version.`,
+        { versionId, cause },
+      );
+    }
+  }
+
+  #count(versionId: Hash, version: NeedyVersion): void {
+    if (this.#counted.has(versionId)) return;
+    this.#counted.add(versionId);
+    for (const object of objectsOf(version.record))
+      if (object.presence !== "required") this.#optional.set(object.id, object);
+    for (const id of requiredByReplay(version)) change(this.#required, id, 1);
+    if (version.dropped !== undefined) this.#dropped.set(versionId, version);
+    for (const id of neededBy(versionId, version)) change(this.#counts, id, 1);
+    for (const content of version.data.elsewhere) change(this.#contents, content, 1);
+  }
+
+  #discount(versionId: Hash, version: NeedyVersion): void {
+    if (!this.#counted.delete(versionId)) return;
+    for (const id of requiredByReplay(version)) change(this.#required, id, -1);
+    this.#dropped.delete(versionId);
+    for (const id of neededBy(versionId, version)) change(this.#counts, id, -1);
+    for (const content of version.data.elsewhere) change(this.#contents, content, -1);
+  }
+}
+
+function neededBy(versionId: Hash, { record, leaves, data, dropped }: NeedyVersion): ReadonlySet<Hash> {
+  const { chunks } = data;
+  if (dropped === undefined)
+    return referencesOf({ state: "kept", versionId, record, leaves, dataChunks: chunks });
+  const needed = referencesOf({
+    state: "kept",
+    versionId,
+    record,
+    leaves: [],
+    dataChunks: [...chunks, ...dropped.dataChunks],
+  });
+  return new Set([...needed, dropped.engine, ...(dropped.data === null ? [] : [dropped.data])]);
+}
+
+/** Returns the objects that only a record may name, and a replay needs. */
+function requiredByReplay({ record, dropped }: NeedyVersion): readonly Hash[] {
+  if (dropped === undefined) return [];
+  const { openings } = record.objects;
+  return openings === undefined ? [dropped.engine] : [dropped.engine, openings];
+}
+
+/** Returns what a replay needs, with the chunks of its data. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+export async function neededByReplay(
+  objects: Pick<ObjectReader, "read" | "stat" | "openStream" | "has">,
+  { engine, data }: Pick<Dropped, "engine" | "data">,
+): Promise<DroppedNeeds> {
+  const { chunks } = await usedDataOf(objects, data === null ? [] : [data]);
+  return { engine, data, dataChunks: chunks };
+}
+
+function change(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {
+  const count = (counts.get(id) ?? 0) + by;
+  if (count > 0) counts.set(id, count);
+  else counts.delete(id);
+}

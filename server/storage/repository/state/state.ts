@@ -1,0 +1,116 @@
+/** Defines a fleet's state, which apply-fact.ts makes from the journal. Types, and the state before the first fact. */
+import type { FactOf } from "../../../../shared/journal/fact.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { AuthorityState } from "./authority-state.js";
+import type { BatchState } from "./batch-state.js";
+import type { ClaimState } from "./claim-state.js";
+import type { DeviceState } from "./device-state.js";
+import type { RecipeState } from "./recipe-state.js";
+import type { RestoreState } from "./restore-state.js";
+import type { RetentionState, DropPolicyState } from "./retention-state.js";
+import type { RolloutState } from "./rollout-state.js";
+import { noSuccessors, type SuccessorFacts } from "./successors.js";
+import type { VersionState } from "./version-state.js";
+
+export interface DatasetState {
+  readonly name: string;
+  readonly kind: string;
+  readonly location: string;
+  readonly parameters: NonNullable<FactOf<"data">["parameters"]>;
+  readonly hash: Hash | null;
+}
+
+/** A training engine that may be run here. */
+export interface EngineState {
+  /** The stored archive. */
+  readonly engine: Hash;
+  /** The id that trainings with it report. */
+  readonly engineId: Hash;
+  readonly source: "build" | "approval";
+  readonly because: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+export interface FleetState {
+  /** Number of facts applied, which is the position of the next one. */
+  length: number;
+  readonly versions: Map<Hash, VersionState>;
+  /** Name → its versions in journal order. */
+  readonly names: Map<string, VersionState[]>;
+  readonly claims: Map<Hash, ClaimState>;
+  readonly successors: SuccessorFacts;
+  /** Name → tag → version. */
+  readonly tags: Map<string, Map<string, Hash>>;
+  readonly devices: Map<string, DeviceState>;
+  /** Batches of devices that enrol with one invitation. */
+  readonly batches: Map<string, BatchState>;
+  /** Authorities of the fleet's owner by name, removed ones too. */
+  readonly authorities: Map<string, AuthorityState>;
+  /** Certificates of owners' authorities whose devices were revoked (numberKey): they are not taken again. */
+  readonly endedCertificates: Set<string>;
+  /** The rollouts by name, oldest first. */
+  readonly rollouts: Map<string, RolloutState>;
+  readonly datasets: Map<string, DatasetState>;
+  /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
+  readonly dataObjects: Map<Hash, Hash>;
+  /** Objects that a fact states to be redacted. Their absence is not damage. */
+  readonly redacted: Set<Hash>;
+  /** Versions that were ever assigned to a device. */
+  readonly distributed: Set<Hash>;
+  /** Scope (see retentionKey) → its rule. */
+  readonly retention: Map<string, RetentionState>;
+  /** Scope (see retentionKey) → its policy for dropping tensors. */
+  readonly dropPolicies: Map<string, DropPolicyState>;
+  readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
+  /** Oldest first. */
+  readonly restores: RestoreState[];
+  /** Newest time of a fact, in ms of the server's clock. */
+  newestMs: number;
+  /** Lowest generation of the next enrolments. */
+  generationFloor: number;
+  /** Engines that may be run here, by the id of the stored archive. */
+  readonly engines: Map<Hash, EngineState>;
+  readonly removedEngines: Set<Hash>;
+  /** Object of the owner's signed releases; undefined: none were published. */
+  releases: Hash | undefined;
+  /** The server's key by the last change of it that is a fact; undefined: it never changed. */
+  serverKey: { readonly publicKey: string; readonly revoked: boolean } | undefined;
+  /** Own recipes by their bundles, in the order of their approvals. */
+  readonly recipes: Map<Hash, RecipeState>;
+  ignoredFacts: number;
+  unknownFacts: number;
+}
+
+export function emptyState(): FleetState {
+  return {
+    length: 0,
+    versions: new Map(),
+    names: new Map(),
+    claims: new Map(),
+    successors: noSuccessors(),
+    tags: new Map(),
+    devices: new Map(),
+    batches: new Map(),
+    authorities: new Map(),
+    endedCertificates: new Set(),
+    rollouts: new Map(),
+    datasets: new Map(),
+    dataObjects: new Map(),
+    redacted: new Set(),
+    distributed: new Set(),
+    retention: new Map(),
+    dropPolicies: new Map(),
+    backups: [],
+    restores: [],
+    newestMs: 0,
+    generationFloor: 1,
+    engines: new Map(),
+    removedEngines: new Set(),
+    releases: undefined,
+    serverKey: undefined,
+    recipes: new Map(),
+    ignoredFacts: 0,
+    unknownFacts: 0,
+  };
+}

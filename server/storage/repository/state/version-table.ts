@@ -1,0 +1,289 @@
+/**
+ * Looks up versions by id, reference, filter or lineage, from the fleet's state and the save records in
+ * memory. Pure.
+ */
+import { defined } from "../../../../shared/defined.js";
+import { messageOf } from "../../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
+import type { SaveRecord } from "../../../../shared/model/model.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { UnreadableVersion, VersionSummary } from "../answers/version-answers.js";
+import { currentGeneration } from "./device-state.js";
+import { erasedError } from "./erased.js";
+import { isIdPrefix, parseModelReference } from "./naming.js";
+import type { FleetState } from "./state.js";
+import type { VersionState } from "./version-state.js";
+
+export interface VersionTable {
+  readonly state: FleetState;
+  readonly records: ReadonlyMap<Hash, SaveRecord>;
+  /** Device → its versions in journal order. */
+  readonly byDevice: ReadonlyMap<string, readonly VersionState[]>;
+  /** Version → the versions that were derived directly from it, in journal order. */
+  readonly byBase: ReadonlyMap<Hash, readonly VersionState[]>;
+  /** Version → the versions whose save record declares them its successors, in journal order. */
+  readonly bySuccessorOf: ReadonlyMap<Hash, readonly Hash[]>;
+  /** Versions whose record could not be read when the store was opened, and why. */
+  readonly damaged: ReadonlyMap<Hash, unknown>;
+}
+
+export function stateName(version: VersionState): VersionSummary["state"] {
+  if (version.retired !== undefined) return "retired";
+  if (version.released !== undefined) return "released";
+  return version.storedAtMs === undefined ? "recorded" : "stored";
+}
+
+export function summaryOf(version: VersionState, record: SaveRecord): VersionSummary {
+  return {
+    versionId: version.versionId,
+    name: version.name,
+    version: version.version,
+    record,
+    position: version.position,
+    recordedAtMs: version.recordedAtMs,
+    state: stateName(version),
+    tags: [...version.tags],
+    held: version.hold !== undefined,
+    ...defined({
+      hold: version.hold,
+      retired: version.retired,
+      replayed: version.replayed,
+      dropped: version.dropped,
+      dataDropped: version.dataDropped,
+    }),
+    ...((version.provedBy?.size ?? 0) === 0 ? {} : { provedBy: [...(version.provedBy ?? [])] }),
+    ...defined({ evaluations: version.evaluations?.length, claim: version.claim, by: version.by }),
+    tensorBytes: version.tensorBytes,
+    ownBytes: version.ownBytes,
+    ...defined({ generation: version.generation }),
+  };
+}
+
+/** @throws the error with which reading the version's record failed */
+export function findVersion(table: VersionTable, versionId: Hash): VersionSummary | undefined {
+  const version = table.state.versions.get(versionId);
+  if (version === undefined) return undefined;
+  const record = table.records.get(versionId);
+  if (record === undefined) {
+    const damage = table.damaged.get(versionId);
+    if (damage instanceof Error) throw damage;
+    throw recordMissing(versionId);
+  }
+  return summaryOf(version, record);
+}
+
+/** Versions that the journal knows and whose save record the store lacks or cannot read, in journal order. */
+export function unreadableVersions({ state, records, damaged }: VersionTable): readonly UnreadableVersion[] {
+  if (records.size === state.versions.size) return [];
+  const found: UnreadableVersion[] = [];
+  for (const { versionId, name, version } of state.versions.values()) {
+    if (records.has(versionId)) continue;
+    const error = damaged.get(versionId) ?? recordMissing(versionId);
+    found.push({
+      versionId,
+      name,
+      version,
+      code: isStemmaError(error) ? error.code : "INTERNAL",
+      message: messageOf(error),
+    });
+  }
+  return found;
+}
+
+function recordMissing(versionId: Hash): StemmaError {
+  return new StemmaError(
+    "OBJECT_MISSING",
+    `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
+    { id: versionId },
+  );
+}
+
+/** See FleetRepository.hasSent. */
+export function hasSent({ state, records }: VersionTable, name: string, versionId: Hash): boolean {
+  const device = state.devices.get(name);
+  return (
+    device !== undefined &&
+    records.get(versionId)?.device === name &&
+    state.versions.get(versionId)?.generation === currentGeneration(device).generation
+  );
+}
+
+/** See FleetRepository.hasHad. */
+export function hasHad(table: VersionTable, name: string, versionId: Hash): boolean {
+  return (
+    table.state.devices.get(name)?.deliveredVersions.has(versionId) === true ||
+    hasSent(table, name, versionId)
+  );
+}
+
+/** @throws MODEL_NOT_FOUND */
+export function requireVersion(table: VersionTable, versionId: Hash): VersionSummary {
+  const found = findVersion(table, versionId);
+  if (found === undefined) throw notFound(versionId);
+  return found;
+}
+
+function notFound(reference: string): StemmaError {
+  return new StemmaError(
+    "MODEL_NOT_FOUND",
+    `This fleet has no model ${JSON.stringify(reference.slice(0, 300))}. \`stemma model list\` lists its models.`,
+    { reference: reference.slice(0, 300) },
+  );
+}
+
+/** Makes the error for the id of a claim, which is not a version yet. */
+function claimedOf({ state }: VersionTable, reference: string): StemmaError | undefined {
+  const claims = isIdPrefix(reference)
+    ? [...state.claims.values()].filter(({ versionId }) => versionId.startsWith(reference))
+    : [];
+  const [claim] = claims;
+  if (claim === undefined || claims.length > 1) return undefined;
+  const { versionId, name, ended } = claim;
+  const how = ended === undefined ? "waits for its replay." : `is ${ended.verdict}: ${ended.because}`;
+  return new StemmaError(
+    "MODEL_CLAIMED",
+    `${versionId.slice(0, 12)} of ${JSON.stringify(name)} was reported without its parameters, and ${how} ` +
+      "`stemma replay list` shows what becomes of it.",
+    { versionId },
+  );
+}
+
+/**
+ * Resolves a reference: names first, then ids. A name may itself look like an id.
+ * @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED, MODEL_CLAIMED
+ */
+export function resolveReference(table: VersionTable, reference: string): VersionSummary {
+  const byName = resolveByName(table, reference);
+  const byId = isIdPrefix(reference)
+    ? [...table.state.versions.keys()].filter((id) => id.startsWith(reference))
+    : [];
+  const found = new Set(byName === undefined ? byId : [byName, ...byId]);
+  if (found.size > 1) {
+    throw new StemmaError(
+      "MODEL_AMBIGUOUS",
+      `${JSON.stringify(reference)} can be ${found.size} models: ${[...found]
+        .slice(0, 4)
+        .map((id) => id.slice(0, 16))
+        .join(", ")}${found.size > 4 ? ", …" : ""}. Give more digits of the id, or name:version.`,
+      { reference, found: [...found].slice(0, 16) },
+    );
+  }
+  const [only] = found;
+  if (only === undefined) throw claimedOf(table, reference) ?? notFound(reference);
+  return requireVersion(table, only);
+}
+
+function resolveByName(table: VersionTable, reference: string): Hash | undefined {
+  const { state } = table;
+  const parsed = parseModelReference(reference);
+  const versions = state.names.get(parsed.name);
+  if (versions === undefined) return undefined;
+  if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
+  if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
+  const newest = versions.findLast(({ retired }) => retired === undefined);
+  if (newest === undefined) {
+    const erased = versions.map(({ versionId }) => erasedError(table, versionId)).findLast(Boolean);
+    throw (
+      erased ??
+      new StemmaError(
+        "MODEL_RETIRED",
+        `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show NAME:VERSION\` shows what is still known about one.`,
+        { name: parsed.name },
+      )
+    );
+  }
+  return newest.versionId;
+}
+
+/** Lists by which versions are found without a look at all of them. */
+export interface VersionIndexes {
+  readonly byDevice: Map<string, VersionState[]>;
+  readonly byBase: Map<Hash, VersionState[]>;
+  readonly bySuccessorOf: Map<Hash, Hash[]>;
+}
+
+export function emptyIndexes(): VersionIndexes {
+  return { byDevice: new Map(), byBase: new Map(), bySuccessorOf: new Map() };
+}
+
+/** Adds a version to the lists of its device, bases and predecessor. Call in journal order. */
+export function indexVersion(indexes: VersionIndexes, version: VersionState, record: SaveRecord): void {
+  addTo(indexes.byDevice, record.device, version);
+  for (const base of new Set(record.bases)) addTo(indexes.byBase, base, version);
+  if (record.successorOf !== undefined) addTo(indexes.bySuccessorOf, record.successorOf, version.versionId);
+}
+
+function addTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+export interface VersionFilter {
+  readonly name?: string;
+  readonly device?: string;
+  readonly line?: string;
+  /** Finds the versions that were derived directly from this one. */
+  readonly base?: Hash;
+  readonly includeRetired?: boolean;
+}
+
+/** Lists versions in journal order, oldest first. */
+export function listVersions(
+  { state, records, byDevice, byBase }: VersionTable,
+  { name, device, line, base, includeRetired = false }: VersionFilter = {},
+): readonly VersionSummary[] {
+  const from =
+    base !== undefined
+      ? (byBase.get(base) ?? [])
+      : name !== undefined
+        ? (state.names.get(name) ?? [])
+        : device !== undefined
+          ? (byDevice.get(device) ?? [])
+          : state.versions.values();
+  const found: VersionSummary[] = [];
+  for (const version of from) {
+    const record = records.get(version.versionId);
+    if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
+    if (
+      (device === undefined || record.device === device) &&
+      (name === undefined || version.name === name) &&
+      (line === undefined || record.line === line)
+    )
+      found.push(summaryOf(version, record));
+  }
+  return found;
+}
+
+/** Part of a list: what comes after the first `offset`, at most `limit`; absent: all. */
+export interface LineagePage {
+  readonly offset?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/**
+ * The version and its known ancestors, each once. The ancestors through a first base come before those
+ * through later bases.
+ */
+export function lineageOf(
+  table: VersionTable,
+  versionId: Hash,
+  { offset = 0, limit = Infinity }: LineagePage = {},
+): readonly VersionSummary[] {
+  const found: VersionSummary[] = [];
+  const seen = new Set<Hash>();
+  const waiting: Hash[] = [versionId];
+  requireVersion(table, versionId);
+  let passed = 0;
+  while (waiting.length > 0 && found.length < limit) {
+    const next = waiting.pop() as Hash;
+    if (seen.has(next)) continue;
+    seen.add(next);
+    const version = table.state.versions.get(next);
+    const record = table.records.get(next);
+    if (version === undefined || record === undefined) continue;
+    if (passed++ >= offset) found.push(summaryOf(version, record));
+    waiting.push(...record.bases.toReversed());
+  }
+  return found;
+}

@@ -1,5 +1,0 @@
-/** The NeDB catalog fulfils the catalog contract. */
-import { openNedbCatalog } from "../../../../server/catalog/nedb-catalog.js";
-import { catalogContract } from "./catalog-contract.js";
-
-catalogContract("NeDB", openNedbCatalog);

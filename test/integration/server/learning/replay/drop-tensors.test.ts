@@ -1,0 +1,92 @@
+/** Versions whose tensors were dropped: they come back bit for bit by replays of their chain, or not at all. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { fleet, hasCode, TrainedChain } from "./trained-chain.js";
+
+describe("dropped tensors", () => {
+  let chain: TrainedChain;
+  before(async () => {
+    chain = await TrainedChain.train();
+  });
+  after(() => chain.remove());
+
+  it("says what it would do and changes nothing", async () => {
+    const report = await chain.operations.dropTensors({ fleet, dryRun: true });
+    assert.deepEqual(
+      report.dropped.map(({ version: number, isProved }) => [number, isProved]),
+      [
+        [1, false],
+        [2, false],
+      ],
+    );
+    assert.equal(chain.version("soh:1").dropped, undefined);
+  });
+
+  it("keeps what is needed, whatever is asked for", async () => {
+    const { kept } = await chain.operations.dropTensors({ fleet, models: ["soh:3"] });
+    assert.match(kept[0]?.because ?? "", /newest/);
+    await chain.operations.tag({ fleet, model: "soh:2", tag: "good" });
+    assert.equal((await chain.operations.dropTensors({ fleet, models: ["soh:2"] })).dropped.length, 0);
+    await chain.operations.tag({ fleet, model: "soh:2", tag: "good", remove: true });
+    const { dropped } = await chain.operations.dropTensors({
+      fleet,
+      models: ["soh:2"],
+      maxMinutes: 0.000_01,
+    });
+    assert.equal(dropped.length, 0);
+  });
+
+  it("proves, drops and frees a chain, and recovers every generation of it", async () => {
+    const roots = new Map<string, Hash>();
+    for (const name of ["soh:1", "soh:2"])
+      roots.set(name, (await chain.repository.recover(chain.version(name).versionId)).verifiedRoot);
+    const { dropped } = await chain.operations.dropTensors({ fleet });
+    assert.deepEqual(
+      dropped.map((one) => one.version),
+      [1, 2],
+    );
+    assert.ok((dropped[1]?.recoveryMs ?? 0) > (dropped[0]?.recoveryMs ?? 0));
+    assert.ok(["soh:1", "soh:2"].every((name) => chain.version(name).state === "stored"));
+    await chain.collectAfresh();
+    for (const name of roots.keys()) assert.equal(await chain.storedOf(name), 0, name);
+    assert.ok((await chain.storedOf("soh:3")) > 0);
+    assert.deepEqual((await chain.repository.check()).problems, []);
+    const stats = await chain.operations.stats({ fleet });
+    assert.deepEqual(stats.dropped, {
+      versions: 2,
+      tensorBytes: dropped.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
+    });
+    const explained = await chain.operations.explainRecovery({ fleet, model: "soh:2" });
+    assert.equal(explained.from, "replay");
+    assert.deepEqual(
+      explained.trainings.map((one) => one.version),
+      [1, 2],
+    );
+    assert.ok(explained.predictedMs >= (dropped[1]?.recoveryMs ?? 0));
+
+    const both = ["soh:2", "soh:2", "soh:1"].map(async (name) =>
+      chain.repository.recover(chain.version(name).versionId),
+    );
+    for (const model of await Promise.all(both)) assert.equal(model.verifiedRoot, model.record.root);
+    for (const [name, root] of roots)
+      assert.equal((await chain.repository.recover(chain.version(name).versionId)).verifiedRoot, root);
+    // Protected by the recovery; gone with the next collection of another process.
+    await chain.collect();
+    assert.ok((await chain.storedOf("soh:2")) > 0);
+    await chain.collectAfresh();
+    assert.equal(await chain.storedOf("soh:2"), 0);
+  });
+
+  it("refuses to recover without a program that can train", async () => {
+    await chain.collectAfresh();
+    await chain.close();
+    await chain.open({ canTrain: false });
+    await assert.rejects(
+      chain.repository.recover(chain.version("soh:2").versionId),
+      hasCode("MODEL_DROPPED"),
+    );
+    await chain.close();
+    await chain.open();
+  });
+});

@@ -1,0 +1,84 @@
+/** Replays of true stories, and of stories that lie: other bytes, data or engine. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { opaqueModelSource } from "../../../../../shared/save/model-source.js";
+import { decodeTree } from "../../../../../shared/model/tree-object.js";
+import { sha256 } from "../../../../../shared/tensor/hash.js";
+import { Claims, fleet, ReplayedFleet } from "./replayed-fleet.js";
+
+describe("a replay", () => {
+  let trained: ReplayedFleet;
+  before(async () => {
+    trained = await ReplayedFleet.train();
+  });
+  after(() => trained.remove());
+
+  it("proves what was trained, from scratch and from a base, and keeps the verdict", async () => {
+    for (const model of ["soh:1", "soh:2"]) {
+      const { verdict, grade, difference, dataFrom } = await trained.replay(model);
+      assert.deepEqual([verdict, grade, difference], ["proved", "bit-exact", undefined]);
+      assert.ok(["stored", "generator"].includes(dataFrom ?? ""));
+    }
+    await trained.close();
+    await trained.open();
+    assert.equal((await trained.operations.model({ fleet, model: "soh:2" })).replayed?.verdict, "proved");
+  });
+
+  it("refutes one flipped bit, naming what differs", async () => {
+    const flipped = await trained.replay(await trained.saveLie("flipped", { flipped: 3 }));
+    assert.deepEqual([flipped.verdict, flipped.grade], ["refuted", "execution-exact"]);
+    assert.equal(flipped.difference?.tensors, 1);
+    assert.equal(
+      flipped.difference?.first,
+      (await trained.operations.model({ fleet, model: "soh:2" })).leaves[3]?.name,
+    );
+  });
+
+  it("says why it cannot be done, and records no verdict", async () => {
+    const unknown = sha256("unknown");
+    await trained.repository.save(opaqueModelSource([]), { name: "empty" });
+    for (const [model, reason] of [
+      ["empty", "no-provenance"],
+      [await trained.saveLie("engine", { plain: { engine: unknown } }), "engine-missing"],
+      [await trained.saveLie("external", { plain: { exactness: "none" } }), "other-trainer"],
+      [await trained.saveLie("own", { plain: { recipe: { bundle: unknown } } }), "recipe-not-approved"],
+      [await trained.saveLie("base", { plain: { bases: [unknown] } }), "base-missing"],
+      [
+        await trained.saveLie("data", {
+          plain: { data: [unknown] },
+          committed: ({ data: _, ...all }) => all,
+        }),
+        "data-missing",
+      ],
+      [await trained.saveLie("hidden", { committed: ({ parameters: _, ...all }) => all }), "redacted"],
+    ] as const) {
+      const ended = await trained.replay(model);
+      assert.deepEqual([ended.verdict, ended.reason], ["unreplayable", reason], ended.text);
+      assert.equal((await trained.operations.model({ fleet, model })).replayed, undefined);
+    }
+    await trained.operations.redact({ fleet, model: "soh:1" });
+    assert.equal((await trained.replay("soh:1")).reason, "redacted");
+    await assert.rejects(
+      trained.operations.replayChanged({ fleet, model: "soh:1", name: "wrong", set: { epochs: 2 } }),
+      { code: "REPLAY_INCOMPLETE", message: /redacted/ },
+    );
+  });
+
+  describe("of a claim", () => {
+    let claims: Claims;
+    before(async () => {
+      claims = await Claims.open(trained);
+    });
+    after(() => claims.close());
+
+    it("stores nothing of a story that lies", async () => {
+      const versionId = await claims.claim(await trained.saveLie("flipped-claim", { flipped: 2 }));
+      await claims.run();
+      assert.deepEqual(await claims.factsOf(versionId), ["recorded", "refuted"]);
+      const { ended, record } = claims.repository.claim(versionId)!;
+      assert.match(ended?.because ?? "", /1 tensors have other bytes/);
+      const { leaves } = decodeTree(await claims.repository.objects.read("tree", record.objects.tree));
+      assert.equal(claims.repository.objects.has(leaves[2]!.tensor), false);
+    });
+  });
+});

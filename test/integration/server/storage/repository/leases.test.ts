@@ -1,0 +1,156 @@
+/** A lease of a transfer against retirement, collection, restart and expiry. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { weightSlots } from "../../../../../shared/model/architecture.js";
+import type { Architecture } from "../../../../../shared/model/model.js";
+import { modelSourceOfTensors } from "../../../../../shared/save/model-source.js";
+import { startTransfer } from "../../../../../server/operations/models/transfer-model.js";
+import { recoverAsStream } from "../../../../../server/operations/models/recover-stream.js";
+import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { tinyModel } from "../../../../helpers/agent-fixtures.js";
+import { memoryHome, openRepository, seededBytes } from "./harness.js";
+
+const { architecture } = tinyModel("1", 3);
+
+async function save(
+  repository: FleetRepository,
+  seed: string,
+  arch: Architecture = architecture,
+): Promise<Hash> {
+  const tensors = weightSlots(arch).map(({ dtype, shape }, i) => ({
+    dtype,
+    shape,
+    bytes: seededBytes(`${seed}/${i}`, 4 * shape.reduce((product, extent) => product * extent, 1)),
+  }));
+  const { summary } = await repository.save(modelSourceOfTensors(arch, tensors), { name: seed });
+  return summary.versionId;
+}
+
+async function transfer(repository: FleetRepository, model: string): Promise<{ id: string; from: Hash }> {
+  const { lease, nearest } = await startTransfer(repository, { model });
+  assert.ok(lease !== null && nearest !== null);
+  return { id: lease.id, from: nearest.versionId };
+}
+
+async function readUnder(
+  repository: FleetRepository,
+  { id, from }: { id: string; from: Hash },
+): Promise<number> {
+  const stream = await recoverAsStream(repository, repository.resolve(from), { lease: id });
+  let bytes = 0;
+  for await (const chunk of stream.chunks) bytes += chunk.length;
+  await stream.report;
+  return bytes;
+}
+
+async function retireAndCollect(repository: FleetRepository, id: Hash, advance: () => void): Promise<void> {
+  await repository.retire(id, "not needed");
+  // Longer than the store keeps what was just written.
+  advance();
+  await repository.collect(await repository.planCollection());
+}
+
+test("what is leased outlives retirement, collection and restart; not the lease's end", async () => {
+  const { home, ports } = await memoryHome();
+  let repository = await openRepository(home, "fleet-a");
+  await save(repository, "asks");
+  const ancestor = await save(repository, "ancestor");
+  const advance = (): void => {
+    ports.clock.advance(10 * 60_000);
+  };
+  advance();
+  const held = await transfer(repository, "asks");
+  assert.equal(held.from, ancestor);
+  await retireAndCollect(repository, ancestor, advance);
+  const bytes = await readUnder(repository, held);
+  await assert.rejects(repository.recover(ancestor), { code: "MODEL_RETIRED" });
+  await repository.close();
+  repository = await openRepository(home, "fleet-a");
+  await repository.collect(await repository.planCollection());
+  assert.equal(await readUnder(repository, held), bytes);
+  // The child is saved on the retired ancestor, under the lease only.
+  const source = await repository.recover(ancestor, { lease: held.id });
+  assert.ok(source.architecture);
+  const child = {
+    kind: "architecture" as const,
+    architecture: source.architecture,
+    leaves: source.leaves,
+    sources: source.sources,
+    names: source.names,
+  };
+  await assert.rejects(repository.save(child, { name: "child", bases: [ancestor] }), {
+    code: "MODEL_RETIRED",
+  });
+  const { summary, newTensorBytes } = await repository.save(child, {
+    name: "child",
+    bases: [ancestor],
+    lease: held.id,
+  });
+  assert.equal(newTensorBytes, 0);
+  await repository.leases.end(held.id);
+  await repository.retire(summary.versionId, "not needed");
+  advance();
+  await repository.collect(await repository.planCollection());
+  for (const { tensor } of source.leaves) assert.ok(!repository.objects.has(tensor));
+  await assert.rejects(readUnder(repository, held), { code: "LEASE_UNKNOWN" });
+  await repository.close();
+});
+
+test("the whole of an ancestor that was collected but for its leased layers is gone, not damaged", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  await save(repository, "asks");
+  const ancestor = await save(repository, "ancestor", tinyModel("1", 4).architecture);
+  const advance = (): void => {
+    ports.clock.advance(10 * 60_000);
+  };
+  advance();
+  const held = await transfer(repository, "asks");
+  assert.equal(held.from, ancestor);
+  await retireAndCollect(repository, ancestor, advance);
+  await assert.rejects(repository.recover(ancestor, { lease: held.id }), {
+    code: "MODEL_RETIRED",
+    message: /nothing is damaged.*model transfer/,
+  });
+  assert.ok((await readUnder(repository, held)) > 0);
+  await repository.close();
+});
+
+test("a lease that expired keeps nothing, also across a restart", async () => {
+  const { home, ports } = await memoryHome();
+  let repository = await openRepository(home, "fleet-a");
+  await save(repository, "asks");
+  const ancestor = await save(repository, "ancestor");
+  ports.clock.advance(10 * 60_000);
+  const tensors = (await repository.leaves(ancestor)).map(({ tensor }) => tensor);
+  const held = await transfer(repository, "asks");
+  await repository.retire(ancestor, "not needed");
+  ports.clock.advance(61 * 60_000);
+  await assert.rejects(readUnder(repository, held), { code: "LEASE_EXPIRED" });
+  await repository.close();
+  repository = await openRepository(home, "fleet-a");
+  await repository.collect(await repository.planCollection());
+  for (const tensor of tensors) assert.ok(!repository.objects.has(tensor));
+  await repository.close();
+});
+
+test("retirement and collection at any moment of a transfer leave a whole child, or another ancestor", async () => {
+  for (let delay = 0; delay < 12; delay++) {
+    const { home, ports } = await memoryHome();
+    const repository = await openRepository(home, "fleet-a");
+    await save(repository, "asks");
+    const ancestor = await save(repository, "ancestor");
+    await save(repository, "another", tinyModel("1", 4).architecture);
+    ports.clock.advance(10 * 60_000);
+    const retiring = (async () => {
+      for (let turn = 0; turn < delay; turn++) await Promise.resolve();
+      await retireAndCollect(repository, ancestor, () => undefined);
+    })();
+    const held = await transfer(repository, "asks");
+    assert.ok((await readUnder(repository, held)) > 0);
+    await retiring;
+    assert.ok((await readUnder(repository, held)) > 0);
+    await repository.close();
+  }
+});

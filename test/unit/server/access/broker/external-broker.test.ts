@@ -1,0 +1,88 @@
+/** An ordinary MQTT broker behind the server's broker interface, and what happens when the link to it breaks. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import mqtt from "mqtt";
+import { silentLog } from "../../../../../shared/adapters/node-ports.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
+import { deviceSubscriptions } from "../../../../../shared/wire/topics.js";
+import { defaultBrokerLimits } from "../../../../../server/access/broker/broker-limits.js";
+import type { DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
+import { connectBroker } from "../../../../../server/access/broker/external-broker.js";
+import { plainBroker } from "../../../../helpers/plain-broker.js";
+import { nextMessage, topicOf, fleet, root } from "../../../../helpers/test-broker.js";
+
+test("a plain broker behind the same interface: messages in both directions, also after the link broke", async () => {
+  const plain = await plainBroker();
+  const broker = await connectBroker({
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: silentLog(),
+    limits: defaultBrokerLimits,
+    reconnectMs: 10,
+  });
+  await broker.serve(fleet);
+  const device = mqtt.connect(plain.url, { clientId: "v1", reconnectPeriod: 10 });
+  try {
+    const seen: DeviceMessage[] = [];
+    let wake: () => void = () => undefined;
+    broker.onMessage((message) => {
+      seen.push(message);
+      wake();
+      return Promise.resolve();
+    });
+    const arrived = (): Promise<void> =>
+      new Promise((resolve) => {
+        wake = resolve;
+      });
+    await device.subscribeAsync([...deviceSubscriptions(root, fleet, "v1")], { qos: 1 });
+    let next = arrived();
+    device.publish(topicOf("v1", "up/words"), "word", { qos: 1 });
+    await next;
+    assert.deepEqual(
+      seen.map(({ identity, topic, payload }) => [
+        identity.device,
+        topic.kind,
+        Buffer.from(payload).toString(),
+      ]),
+      [["v1", "up", "word"]],
+    );
+    const down = nextMessage(device);
+    assert.equal(
+      await broker.publish(topicOf("v1", "down/words"), Buffer.from("answer"), { qos: 1 }),
+      "sent",
+    );
+    assert.equal((await down)[1].toString(), "answer");
+    for (const socket of plain.sockets) socket.destroy();
+    // The device repeats it until it arrives: either side may be the first to reconnect.
+    next = arrived();
+    const repeat = (): void => {
+      device.publish(topicOf("v1", "up/words"), "again", { qos: 1 }, () => {
+        if (seen.length < 2) setImmediate(repeat);
+      });
+    };
+    repeat();
+    await next;
+    assert.equal(Buffer.from(seen[1]?.payload ?? []).toString(), "again");
+  } finally {
+    device.end(true);
+    await broker.close();
+    await plain.close();
+  }
+});
+
+test("a broker that refuses or is not reachable gives a typed error", async () => {
+  const plain = await plainBroker(false);
+  const options = {
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: silentLog(),
+    limits: defaultBrokerLimits,
+  };
+  await assert.rejects(connectBroker(options), (error) => isStemmaError(error, "SERVER_UNREACHABLE"));
+  await plain.close();
+  await assert.rejects(connectBroker(options), (error) => isStemmaError(error, "SERVER_UNREACHABLE"));
+});

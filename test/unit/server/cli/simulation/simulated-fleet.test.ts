@@ -1,0 +1,74 @@
+// Simulated devices are kept out of every fleet that is not theirs alone.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
+import {
+  deviceNames,
+  removeSimulated,
+  requireSimulationFleet,
+} from "../../../../../server/cli/simulation/simulated-fleet.js";
+import { answersOf, saveTimes } from "../../../../../server/cli/simulation/simulation.js";
+import { syntheticModel, updatedModel } from "../../../../../server/cli/simulation/synthetic-model.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
+import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
+
+/** A server whose fleets have these devices; any other call would fail. */
+function serverWith(fleets: Readonly<Record<string, readonly string[]>>): ServerOperations {
+  return {
+    health: () => Promise.resolve({ version: "0", fleets: Object.keys(fleets) }),
+    devices: ({ fleet }: { fleet: string }) =>
+      Promise.resolve((fleets[fleet] ?? []).map((device) => ({ device }))),
+  } as unknown as ServerOperations;
+}
+const isRefused = (error: unknown): boolean => isStemmaError(error, "NOT_ALLOWED");
+
+describe("the fleet of simulated devices", () => {
+  it("is one whose name says so, with simulated devices alone", async () => {
+    const server = serverWith({
+      cars: ["sim-0001"],
+      simons: ["sim-0001"],
+      "sim-cars": ["sim-0001", "sim-0002"],
+      sim: ["sim-0001", "van-7"],
+    });
+    assert.deepEqual(await requireSimulationFleet(server, "sim-cars"), ["sim-0001", "sim-0002"]);
+    assert.deepEqual(await requireSimulationFleet(server, "sim-new"), []);
+    for (const fleet of ["cars", "simons", "sim"])
+      await assert.rejects(requireSimulationFleet(server, fleet), isRefused, fleet);
+    await assert.rejects(removeSimulated(server, "cars", ["sim-0001"]), isRefused);
+  });
+});
+
+describe("what is simulated", () => {
+  it("has names of one length, answers by the share, and saves within the spread", () => {
+    assert.deepEqual(deviceNames(2), ["sim-0001", "sim-0002"]);
+    assert.equal(deviceNames(12_345).at(-1), "sim-12345");
+    const worse = Array.from({ length: 100 }, (_, index) => answersOf(0.2)(index)).filter(
+      ({ meanDifference }) => meanDifference > 0,
+    );
+    assert.equal(worse.length, 20);
+    const times = saveTimes(["a", "b"], 3, 1000, seededNumbers(1));
+    for (const atMs of times.values()) {
+      assert.equal(atMs.length, 3);
+      assert.deepEqual(
+        atMs,
+        [...atMs].sort((x, y) => x - y),
+      );
+      assert.ok(atMs.every((each) => each >= 0 && each <= 1000));
+    }
+  });
+
+  it("has a model of about the size asked for, of which an update changes some tensors", () => {
+    const model = syntheticModel(1_000_000, 1);
+    const bytes = model.reduce((sum, tensor) => sum + tensor.bytes.length, 0);
+    assert.ok(Math.abs(bytes - 1_000_000) < 10_000);
+    const update = updatedModel(model, 0.25, 2);
+    const changed = model.filter(
+      (tensor, at) => !Buffer.from(tensor.bytes).equals((update[at] as typeof tensor).bytes),
+    );
+    assert.deepEqual(
+      changed.map(({ name }) => name),
+      ["layer-09", "layer-10", "output"],
+    );
+    assert.deepEqual(syntheticModel(1_000_000, 1), model);
+  });
+});

@@ -1,0 +1,79 @@
+/** How long transfers are expected to take, and how far that was off. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  medianError,
+  plannedTransfers,
+  rateOf,
+  spanOf,
+} from "../../../../../server/fleet/rollout/transfer-times.js";
+
+const delivery = (bytes: number, durationMs: number) => ({ bytes, durationMs });
+
+describe("the planned time of a transfer", () => {
+  it("follows from the newest rates of the device, else from those of its profile", () => {
+    const slow = [delivery(900, 1), ...Array.from({ length: 5 }, () => delivery(100, 50))];
+    const fleet = [
+      { profile: "pi", deliveries: slow },
+      { profile: "pi", deliveries: [delivery(100, 25)] },
+      { profile: "van", deliveries: [] },
+    ];
+    const of = (device: string, profile: string, bytes: number, deliveries: typeof slow) => ({
+      maxBytesPerSecond: null as number | null,
+      device,
+      profile,
+      bytes,
+      deliveries,
+    });
+    const planned = plannedTransfers(
+      [
+        of("own", "pi", 200, slow),
+        of("new", "pi", 600, []),
+        of("other", "van", 600, []),
+        of("has all", "van", 0, []),
+        { ...of("limited", "pi", 200, slow), maxBytesPerSecond: 1000 },
+        { ...of("limited high", "pi", 200, slow), maxBytesPerSecond: 1e9 },
+        { ...of("limited unknown", "van", 600, []), maxBytesPerSecond: 1000 },
+      ],
+      fleet,
+    );
+    assert.deepEqual(
+      [...planned].map(([device, { bytes, ms }]) => [device, bytes, ms]),
+      [
+        ["own", 200, 100],
+        ["new", 600, 200],
+        ["other", 600, null],
+        ["has all", 0, 0],
+        ["limited", 200, 200],
+        ["limited high", 200, 100],
+        ["limited unknown", 600, 600],
+      ],
+    );
+    assert.equal(rateOf([delivery(0, 10), delivery(10, 0)]), undefined);
+  });
+
+  it("of several is at least that of the longest and of all together, and at most one more than these", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: 1000 }), { maxLength: 40 }),
+        fc.integer({ min: 1, max: 50 }),
+        (times, atOnce) => {
+          const span = spanOf(times, atOnce);
+          const longest = Math.max(0, ...times);
+          const shared = times.reduce((sum, time) => sum + time, 0) / atOnce;
+          assert.ok(span >= Math.max(longest, shared) - 1e-6);
+          assert.ok(span <= shared + longest + 1e-6);
+        },
+      ),
+    );
+  });
+
+  it("is off by the median share", () => {
+    const pair = (planned: number, actual: number) => ({ planned, actual });
+    assert.equal(medianError([pair(90, 100), pair(100, 100), pair(200, 100)]), 0.1);
+    assert.equal(medianError([pair(0, 0), pair(110, 100)])?.toFixed(3), "0.050");
+    assert.equal(medianError([]), null);
+    assert.equal(medianError([pair(5, 0)]), null);
+  });
+});

@@ -1,0 +1,96 @@
+/** Which devices the waves of a rollout have, in which order, and why others have no part. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { chooseDevices } from "../../../../../server/fleet/rollout/choose-devices.js";
+import { nextWave } from "../../../../../server/fleet/rollout/next-step.js";
+import { policyOf, rolloutOrder, waveSize } from "../../../../../server/fleet/rollout/policy.js";
+import { sha256 } from "../../../../../shared/tensor/hash.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { Rollout, versionId } from "./rollout-under-test.js";
+
+describe("the waves of a rollout", () => {
+  it("have the number or share of devices that the policy says, and none twice", () => {
+    const rollout = new Rollout({ waves: ["2", "50%", "rest"] });
+    const candidates = ["a", "b", "c", "d", "e", "f"];
+    assert.deepEqual(nextWave(rollout.state, candidates), ["a", "b"]);
+    rollout.wave("a", "b");
+    assert.deepEqual(nextWave(rollout.state, candidates), ["c", "d", "e"]);
+    rollout.wave("c", "d", "e");
+    // One that was enrolled meanwhile.
+    assert.deepEqual(nextWave(rollout.state, ["new", ...candidates]), ["new", "f"]);
+    assert.deepEqual(
+      ["1%", "10%", "50%", "100%", "7", "rest"].map((wave) => waveSize(wave, 200)),
+      [2, 20, 100, 200, 7, Infinity],
+    );
+    assert.equal(waveSize("1%", 10), 1);
+  });
+
+  it("are in another order for another rollout, and the same when asked again", () => {
+    const devices = Array.from({ length: 20 }, (_, i) => `van-${i}`);
+    assert.deepEqual(rolloutOrder("a", devices), rolloutOrder("a", [...devices].reverse()));
+    assert.notDeepEqual(rolloutOrder("a", devices), rolloutOrder("b", devices));
+  });
+
+  it("leave out who cannot take part, with the reason", () => {
+    const active = (runs?: Hash) => (runs === undefined ? {} : { a: { versionId: runs } });
+    const device = (name: string, change: object = {}) =>
+      ({
+        device: name,
+        state: "enrolled",
+        lines: ["a"],
+        active: active(),
+        ...change,
+      }) as unknown as Parameters<typeof chooseDevices>[1][number];
+    const rival = new Rollout();
+    rival.wave("taken");
+    const chosen = chooseDevices(
+      { name: "other", line: "a", policy: policyOf({}) },
+      [
+        device("free", { active: active(sha256("old")) }),
+        device("gone", { state: "revoked" }),
+        device("cam", { lines: ["cam"] }),
+        device("taken"),
+        device("child", { active: active(sha256("child")) }),
+      ],
+      [rival.state],
+      new Set([versionId, sha256("child")]),
+    );
+    assert.deepEqual(chosen.candidates, ["free"]);
+    assert.deepEqual(
+      chosen.excluded.map(({ device: name, because }) => `${name} ${because}`),
+      [
+        "gone is revoked",
+        "cam has no line a",
+        "taken is in the rollout r of this line",
+        "child runs the version, or one trained from it",
+      ],
+    );
+  });
+
+  it("are without options the safe ones: one device first, whoever is worse or cannot tell stops it", () => {
+    assert.deepEqual(policyOf({ margin: undefined }), {
+      waves: ["1", "10%", "rest"],
+      soakMinutes: 0,
+      timeoutMinutes: 1440,
+      level: 0.05,
+      margin: 0,
+      maxFailed: 0,
+      minAnswered: 0.5,
+      own: "replace",
+      unmeasured: "fail",
+      onFailure: "pause",
+      atOnce: 50,
+    });
+  });
+
+  it("are refused where they cannot be read", () => {
+    for (const waves of [["0"], ["rest", "1"], ["101%"], ["x"], ["-1"], ["1.5"]])
+      assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
+    for (const level of [1, 0, -0.5, NaN])
+      assert.throws(() => policyOf({ level }), { code: "ROLLOUT_INVALID" }, `${level}`);
+    for (const waves of [["1", "100%"], ["9%"], ["rest"], ["1000000"]])
+      assert.deepEqual(policyOf({ waves }).waves, waves);
+    assert.throws(() => policyOf({ windows: ["08:00-09:00", "x"] }), { code: "ROLLOUT_INVALID" });
+    assert.deepEqual(policyOf({ windows: ["08:00-09:00"] }).windows, ["08:00-09:00"]);
+  });
+});
