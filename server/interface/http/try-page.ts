@@ -121,7 +121,7 @@ export function addTryPage(app: FastifyInstance): void {
     app.get(url, (_request, reply) => reply.headers(security).type(type).send(text));
   for (const [url, { file, type }] of Object.entries(packaged))
     app.get(url, async (request, reply) => {
-      const bytes = await readFile(new URL(`../../vendor/${file}`, import.meta.url));
+      const bytes = await readFile(new URL(`../../../vendor/${file}`, import.meta.url));
       const tag = `"${createHash("sha256").update(bytes).digest("base64url")}"`;
       void reply.headers({ ...security, etag: tag, "cache-control": "no-cache" });
       if (request.headers["if-none-match"] === tag) return reply.status(304).send();

@@ -37,11 +37,11 @@ it("takes the tests that import a file: fewest imports between, its own test, it
     distOf(context, {
       [gates]: 'import { a } from "../tree.js";',
       "server/tree.js": "",
-      "server/judge.js": 'import {\n  b\n} from "./rollout/gates.js";',
+      "server/judge.js": 'import {\n  b\n} from "./fleet/rollout/gates.js";',
       "test/helpers/fleet.js": 'export * from "../../server/judge.js";',
       "test/unit/far.test.js": 'import "../helpers/fleet.js";',
-      "test/property/server/plans.test.js": 'import { c } from "../../../server/rollout/gates.js";',
-      "test/unit/server/plans.test.js": 'const c = await import("../../../server/rollout/gates.js");',
+      "test/property/server/plans.test.js": 'import { c } from "../../../server/fleet/rollout/gates.js";',
+      "test/unit/server/plans.test.js": 'const c = await import("../../../server/fleet/rollout/gates.js");',
       "test/unit/server/fleet/rollout/waves.test.js":
         'import { c } from "../../../../server/fleet/rollout/gates.js";',
       "test/unit/server/fleet/rollout/gates.test.js":
@@ -61,7 +61,7 @@ it("takes the tests that import a file: fewest imports between, its own test, it
 });
 
 it("takes neither whole programs nor tests of later tiers, and none where nothing imports the file", (context) => {
-  const text = 'import { c } from "../../server/rollout/gates.js";';
+  const text = 'import { c } from "../../server/fleet/rollout/gates.js";';
   const imports = importsOf(
     distOf(context, {
       [gates]: "",
@@ -81,10 +81,10 @@ it("takes neither whole programs nor tests of later tiers, and none where nothin
 it("takes all tests that import a file themselves, and as many of the others as there are too few", (context) => {
   const names = (count: number) =>
     Array.from({ length: count }, (_, at) => `test/unit/server/t${at + 10}.test.js`);
-  const direct = 'import "../../../server/rollout/gates.js";';
+  const direct = 'import "../../../server/fleet/rollout/gates.js";';
   const chosen = (directCount: number, otherCount: number): readonly number[] => {
     const others = names(directCount + otherCount).slice(directCount);
-    const files: Record<string, string> = { [gates]: "", "server/judge.js": 'import "./rollout/gates.js";' };
+    const files: Record<string, string> = { [gates]: "", "server/judge.js": 'import "./fleet/rollout/gates.js";' };
     for (const name of names(directCount)) files[name] = direct;
     for (const name of others) files[name] = 'import "../../../server/judge.js";';
     const imports = importsOf(distOf(context, files));
