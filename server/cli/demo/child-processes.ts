@@ -5,6 +5,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { StemmaError } from "../../../shared/errors.js";
 
 export interface StartedProcess {
@@ -21,6 +22,22 @@ export interface StartedProcess {
   kill(signal: NodeJS.Signals): void;
 }
 
+/** The result of a command that ran to its end. */
+export interface EndedProcess {
+  readonly status: number | NodeJS.Signals;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+type Environment = Readonly<Record<string, string>>;
+interface SpawnedProcess {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly ended: Promise<number | NodeJS.Signals>;
+}
+
 export class ChildProcesses {
   readonly #running = new Map<number, ChildProcess>();
   #isStopping = false;
@@ -34,11 +51,7 @@ export class ChildProcesses {
   }
 
   /** @throws INTERRUPTED once all are being stopped, CHECK_FAILED where the system starts no process */
-  start(
-    name: string,
-    args: readonly string[],
-    environment: Readonly<Record<string, string>> = {},
-  ): StartedProcess {
+  #spawn(name: string, args: readonly string[], environment: Environment): SpawnedProcess {
     if (this.#isStopping)
       throw new StemmaError("INTERRUPTED", `The process ${name} was not started: all are being stopped.`);
     // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
@@ -48,17 +61,42 @@ export class ChildProcesses {
       env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
       detached: true,
     });
-    if (child.pid === undefined || child.stdout === null || child.stderr === null)
+    const { pid, stdout, stderr } = child;
+    if (pid === undefined || stdout === null || stderr === null)
       throw new StemmaError(
         "CHECK_FAILED",
         `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Check free memory and the limit on processes (ulimit -u).`,
       );
-    const pid = child.pid;
     this.#running.set(pid, child);
+    const ended = new Promise<number | NodeJS.Signals>((resolve) => {
+      child.on("close", (code, signal) => {
+        this.#running.delete(pid);
+        resolve(signal ?? code ?? 1);
+      });
+    });
+    return { child, pid, stdout, stderr, ended };
+  }
+
+  /** Runs a command to its end. @throws as `start` */
+  async run(args: readonly string[], environment: Environment = {}): Promise<EndedProcess> {
+    const { stdout, stderr, ended } = this.#spawn("command", args, environment);
+    const [out, err] = [stdout, stderr].map((stream) => {
+      const parts: Buffer[] = [];
+      stream.on("data", (part: Buffer) => parts.push(part));
+      return parts;
+    });
+    const status = await ended;
+    const textOf = (parts: readonly Buffer[] = []): string => Buffer.concat(parts).toString("utf8");
+    return { status, stdout: textOf(out), stderr: textOf(err) };
+  }
+
+  /** Starts a process that stays. @throws INTERRUPTED once all are being stopped, CHECK_FAILED */
+  start(name: string, args: readonly string[], environment: Environment = {}): StartedProcess {
+    const { child, pid, stdout, stderr, ended } = this.#spawn(name, args, environment);
     const log = createWriteStream(`${this.logFolder}/${name}.log`, { flags: "a" });
     const listeners = new Set<(line: string) => void>();
     const tail: string[] = [];
-    for (const stream of [child.stdout, child.stderr]) {
+    for (const stream of [stdout, stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         log.write(`${line}\n`);
         tail.push(line);
@@ -66,12 +104,8 @@ export class ChildProcesses {
         for (const listener of listeners) listener(line);
       });
     }
-    const ended = new Promise<number | NodeJS.Signals>((resolve) => {
-      child.on("close", (code, signal) => {
-        this.#running.delete(pid);
-        log.end();
-        resolve(signal ?? code ?? 1);
-      });
+    void ended.then(() => {
+      log.end();
     });
     return {
       name,

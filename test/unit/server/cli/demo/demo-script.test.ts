@@ -1,0 +1,42 @@
+/** The demo shows commands as a person can paste them, in 78 columns, and says no more than it measured. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { pickVersions, type SavedModel } from "../../../../../server/cli/demo/compare-recovered.js";
+import { commandLines, firstLines } from "../../../../../server/cli/demo/demo-script.js";
+import { shareText } from "../../../../../server/cli/demo/run-demo.js";
+
+test("a command is broken between words, an option with its value, and quoted as a shell needs it", () => {
+  assert.deepEqual(commandLines(["stemma", "rollout", "undo", "a", "--because", "it's over"]), [
+    "$ stemma rollout undo a --because 'it'\\''s over'",
+  ]);
+  const words = Array.from({ length: 12 }, (_, at) => [`--option-${at}`, "x".repeat(at)]).flat();
+  const lines = commandLines(["stemma", ...words], " &");
+  assert.ok(lines.every((line) => line.length <= 78));
+  assert.ok(lines.slice(0, -1).every((line) => line.endsWith(" \\")));
+  const joined = lines.map((line) => line.replace(/ \\$/, "").trim()).join(" ");
+  assert.equal(joined, `$ stemma ${words.map((word) => (word === "" ? "''" : word)).join(" ")} &`);
+});
+
+test("what a command printed is shortened to its first lines, and says so", () => {
+  assert.deepEqual(firstLines("one\n\ntwo\n"), ["  one", "  two"]);
+  assert.deepEqual(firstLines("1\n2\n3\n", 2), ["  1", "  2 …"]);
+  assert.ok(firstLines("word ".repeat(60), 9).every((line) => line.length <= 78));
+});
+
+test("the oldest and the newest version of every line are recovered", () => {
+  const model = (device: string, version: number): SavedModel =>
+    ({ versionId: `${device}${version}`, name: "m", version, record: { device, line: "l" } }) as SavedModel;
+  const models = [model("a", 1), model("b", 1), model("a", 2), model("a", 3), model("c", 1)];
+  assert.deepEqual(
+    pickVersions(models).map(({ versionId }) => versionId),
+    ["a1", "b1", "a3", "c1"],
+  );
+});
+
+test("the share that was sent is of what plain copies take", () => {
+  const sent = [
+    { wireBytes: 100, tensorBytes: 1000 },
+    { wireBytes: 50, tensorBytes: 0 },
+  ];
+  assert.equal(shareText(sent), "150 B sent instead of 1.00 kB of plain copies: 15 %");
+});
