@@ -35,7 +35,7 @@ const gates = "server/fleet/rollout/gates.js";
 it("takes the tests that import a file: fewest imports between, its own test, its folder's, then by kind", (context) => {
   const imports = importsOf(
     distOf(context, {
-      [gates]: 'import { a } from "../tree.js";',
+      [gates]: 'import { a } from "../../tree.js";',
       "server/tree.js": "",
       "server/judge.js": 'import {\n  b\n} from "./fleet/rollout/gates.js";',
       "test/helpers/fleet.js": 'export * from "../../server/judge.js";',
@@ -43,9 +43,9 @@ it("takes the tests that import a file: fewest imports between, its own test, it
       "test/property/server/plans.test.js": 'import { c } from "../../../server/fleet/rollout/gates.js";',
       "test/unit/server/plans.test.js": 'const c = await import("../../../server/fleet/rollout/gates.js");',
       "test/unit/server/fleet/rollout/waves.test.js":
-        'import { c } from "../../../../server/fleet/rollout/gates.js";',
+        'import { c } from "../../../../../server/fleet/rollout/gates.js";',
       "test/unit/server/fleet/rollout/gates.test.js":
-        'import { c } from "../../../../server/fleet/rollout/gates.js";',
+        'import { c } from "../../../../../server/fleet/rollout/gates.js";',
       "test/unit/server/judge.test.js": 'import { d } from "../../../server/judge.js";',
       "test/unit/server/tree.test.js": 'import { e } from "../../../server/tree.js";',
     }),
