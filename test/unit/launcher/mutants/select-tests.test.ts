@@ -84,7 +84,10 @@ it("takes all tests that import a file themselves, and as many of the others as 
   const direct = 'import "../../../server/fleet/rollout/gates.js";';
   const chosen = (directCount: number, otherCount: number): readonly number[] => {
     const others = names(directCount + otherCount).slice(directCount);
-    const files: Record<string, string> = { [gates]: "", "server/judge.js": 'import "./fleet/rollout/gates.js";' };
+    const files: Record<string, string> = {
+      [gates]: "",
+      "server/judge.js": 'import "./fleet/rollout/gates.js";',
+    };
     for (const name of names(directCount)) files[name] = direct;
     for (const name of others) files[name] = 'import "../../../server/judge.js";';
     const imports = importsOf(distOf(context, files));
