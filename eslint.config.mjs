@@ -91,7 +91,6 @@ export default tseslint.config(
   {
     files: ["agent/**/*.ts", "server/**/*.ts", "shared/**/*.ts"],
     // Their comments still have to be rewritten.
-    ignores: ["server/cli/commands/**", "server/cli/demo/**"],
     plugins: { stemma },
     rules: { "stemma/comment-start": "error" },
   },

@@ -1,5 +1,5 @@
 /**
- * What an agent is made of: what it is given, its stores, its services, and what it does when something happens in one
+ * The parts of an agent: what it is given, its stores, its services, and what it does when something happens in one
  * of them. Types only.
  */
 import type { RecentEvents } from "../shared/adapters/recent-log.js";
@@ -70,7 +70,7 @@ export interface AgentParts {
   readonly evaluator?: LineEvaluator | undefined;
 }
 
-/** What an agent has on its disk. */
+/** The stores of an agent on its disk. */
 export interface Stores {
   readonly counter: SessionCounter;
   readonly outbox: Outbox;

@@ -71,7 +71,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   };
 }
 
-/** What several of the parts use. */
+/** Services that several of the parts use. */
 interface SharedServices extends Pick<AgentServices, "credentials" | "releases" | "recipes" | "diskUse"> {
   readonly stores: Stores;
   readonly clockError: ClockError;

@@ -90,7 +90,7 @@ export function composeUploads(
   return new Uploads({ objects, clock, log, blockBytes: profile.link.blockBytes, coding, send });
 }
 
-/** What the conversation with the server needs of the other parts. */
+/** The parts that the conversation with the server needs. */
 interface ConversationServices extends Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> {
   readonly clockError: ClockError;
   readonly messages: ServerMessages;

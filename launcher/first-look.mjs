@@ -1,7 +1,10 @@
 // Answers `--help`, `--version` and a command without arguments from committed text (launcher/help), so that a bare
-// clone answers at once and not after an installation. A test compares the text with what the programs print.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+// clone answers at once and not after an installation. A test compares the text with what the programs print;
+// `node launcher/first-look.mjs` writes it again, from dist/.
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /**
  * @param root the checkout
@@ -22,4 +25,12 @@ export function answerAtOnce(root, args) {
     process.stdout.write(`${JSON.parse(read("package.json")).version}\n`);
   else return false;
   return true;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = dirname(dirname(process.argv[1]));
+  for (const name of ["stemma", "agent"]) {
+    const text = execFileSync(process.execPath, [join(root, `dist/bundle/${name}.cjs`), "--help"]);
+    writeFileSync(join(root, `launcher/help/${name}.txt`), text);
+  }
 }

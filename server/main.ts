@@ -35,7 +35,12 @@ import { tokenReader } from "./interface/http/tokens.js";
 import { createTrainJobs } from "./interface/http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
-import { authorityFile, openOwnTls, refuseTokenDevices, warnOfWeakPorts } from "./operations/configuration/own-tls.js";
+import {
+  authorityFile,
+  openOwnTls,
+  refuseTokenDevices,
+  warnOfWeakPorts,
+} from "./operations/configuration/own-tls.js";
 import { brokerTls, openBroker, readEnrolmentCa } from "./operations/configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./interface/api/server-operations.js";
@@ -303,7 +308,7 @@ function webhookRunner({ home, log, fleets }: Parts): WebhookRunner {
   });
 }
 
-/** What operations can use of the running server. */
+/** Returns the parts of the running server that operations can use. */
 async function liveServer(
   { config, recent, events, ingests, replays, tls }: Parts,
   broker: RunningBroker,
@@ -375,7 +380,7 @@ function startCertificateChecks(parts: Parts, live: LiveServer, operationsAs: Op
   void renewWhenDue({ events, operations: operationsAs(), clock, log }, stopping.signal);
 }
 
-/** What both HTTP servers serve. */
+/** Returns the parts that both HTTP servers serve. */
 function httpPartsOf(
   { home, log, events, ingests, closing, stopping }: Parts,
   broker: RunningBroker,

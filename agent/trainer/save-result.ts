@@ -104,7 +104,9 @@ async function requireSpace(
     );
 }
 
-/** What is stored beside the model: whose it is, how it was made, measurements, and what its training used. */
+/**
+ * Describes what is stored beside the model: whose it is, how it was made, measurements, and what its training used.
+ */
 async function describeTrained(
   options: SaveResultOptions,
   { line, begun, outcome: { result }, data }: TrainingResultOf,

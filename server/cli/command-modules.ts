@@ -1,326 +1,174 @@
 /**
- * Which module has which command. Only the modules of the command that is run are loaded: all of them take
+ * Maps each command to its module. Only the modules of the command that is run are loaded: all of them take
  * several times as long as Node itself takes to start. The help of the program needs none of them.
  */
 import type { Command } from "commander";
+import type { Listed } from "./plain-command.js";
+
+/** A module of commands below a word of `stemma`, and their names, so that it is loaded for these alone. */
+interface CommandModule {
+  readonly names: string;
+  readonly load: () => Promise<{ readonly commands: readonly Listed[] }>;
+}
 
 /** A command below `stemma`. Its module defines what it takes and does, or the commands below it. */
 interface ProgramCommand {
-  readonly name: string;
   readonly about: string;
   /** The arguments, as the help shows them. */
   readonly takes?: string;
-  /** The modules of the commands below it, where these are in several. */
+  /** Loads the module of a command that has none below it. */
+  readonly define?: () => Promise<{ readonly define: (command: Command) => void | Promise<void> }>;
+  /** The commands below it, where these are in one module, with the end of the help of each. */
+  readonly load?: () => Promise<{ readonly commands: readonly Listed[]; readonly help?: string }>;
+  /** The same where they are in several, in the order of the help. */
   readonly modules?: readonly CommandModule[];
-  /** Where `modules` is absent: loads the module; returns the function that completes the command. */
-  readonly load?: () => Promise<(command: Command) => void>;
-  /** Whether the command only has others below it. */
-  readonly isGroup: boolean;
 }
 
-interface CommandModule {
-  /** The commands that the module adds. */
-  readonly names: readonly string[];
-  /** Loads the module; returns the function that adds its commands below `parent`. */
-  readonly load: () => Promise<(parent: Command) => void>;
-}
-
-/** Commands below `stemma model`, in the order of the help. */
 const modelModules: readonly CommandModule[] = [
-  { names: ["list"], load: async () => (await import("./commands/model-list.js")).addModelListCommand },
-  {
-    names: ["show", "diff"],
-    load: async () => (await import("./commands/model-show.js")).addModelShowCommands,
-  },
-  { names: ["log"], load: async () => (await import("./commands/model-log.js")).addModelLogCommand },
-  {
-    names: ["nearest"],
-    load: async () => (await import("./commands/model-nearest.js")).addModelNearestCommand,
-  },
-  {
-    names: ["descendants", "common", "owners", "successor"],
-    load: async () => (await import("./commands/model-lineage.js")).addModelLineageCommands,
-  },
-  {
-    names: ["transfer"],
-    load: async () => (await import("./commands/model-transfer.js")).addModelTransferCommand,
-  },
-  {
-    names: ["recover", "export"],
-    load: async () => (await import("./commands/model-recover.js")).addModelRecoverCommands,
-  },
-  {
-    names: ["pipeline"],
-    load: async () => (await import("./commands/model-pipeline.js")).addModelPipelineCommand,
-  },
-  { names: ["story"], load: async () => (await import("./commands/model-story.js")).addModelStoryCommand },
-  { names: ["verify"], load: async () => (await import("./commands/model-verify.js")).addModelVerifyCommand },
-  { names: ["import"], load: async () => (await import("./commands/model-import.js")).addModelImportCommand },
-  { names: ["train"], load: async () => (await import("./commands/model-train.js")).addModelTrainCommand },
-  {
-    names: ["tag", "rm", "redact"],
-    load: async () => (await import("./commands/model-write.js")).addModelWriteCommands,
-  },
-  {
-    names: ["hold", "unhold"],
-    load: async () => (await import("./commands/model-hold.js")).addModelHoldCommands,
-  },
-  {
-    names: ["eval"],
-    load: async () => (await import("./commands/model-evaluate.js")).addModelEvaluateCommand,
-  },
-  { names: ["evals"], load: async () => (await import("./commands/model-evals.js")).addModelEvalsCommand },
-  { names: ["keep"], load: async () => (await import("./commands/storage-drop.js")).addModelKeepCommand },
-  { names: ["reduce"], load: async () => (await import("./commands/model-reduce.js")).addModelReduceCommand },
+  { names: "list", load: () => import("./commands/model/list.js") },
+  { names: "show diff", load: () => import("./commands/model/show.js") },
+  { names: "log", load: () => import("./commands/model/log.js") },
+  { names: "nearest", load: () => import("./commands/model/nearest.js") },
+  { names: "descendants common owners successor", load: () => import("./commands/model/lineage.js") },
+  { names: "transfer", load: () => import("./commands/model/transfer.js") },
+  { names: "recover export", load: () => import("./commands/model/recover.js") },
+  { names: "pipeline", load: () => import("./commands/model/pipeline.js") },
+  { names: "story", load: () => import("./commands/model/story.js") },
+  { names: "verify", load: () => import("./commands/model/verify.js") },
+  { names: "import", load: () => import("./commands/model/import.js") },
+  { names: "train", load: () => import("./commands/model/train.js") },
+  { names: "tag rm redact hold unhold keep", load: () => import("./commands/model/write.js") },
+  { names: "eval", load: () => import("./commands/model/evaluate.js") },
+  { names: "evals", load: () => import("./commands/model/evals.js") },
+  { names: "reduce", load: () => import("./commands/model/reduce.js") },
 ];
 
-/** Commands below `stemma device`, in the order of the help. */
 const deviceModules: readonly CommandModule[] = [
-  {
-    names: ["list", "show", "revoke", "assign", "train"],
-    load: async () => (await import("./commands/device.js")).addDeviceCommands,
-  },
-  {
-    names: ["enroll"],
-    load: async () => (await import("./commands/device-enroll.js")).addEnrolCommand,
-  },
-  {
-    names: ["sign", "renew"],
-    load: async () => (await import("./commands/device-certificates.js")).addCertificateCommands,
-  },
-  {
-    names: ["batch", "accept"],
-    load: async () => (await import("./commands/device-batch.js")).addBatchCommands,
-  },
-  {
-    names: ["events", "logs"],
-    load: async () => (await import("./commands/device-look.js")).addLookCommands,
-  },
-  { names: ["set"], load: async () => (await import("./commands/device-settings.js")).addSetCommand },
-  { names: ["label"], load: async () => (await import("./commands/device-label.js")).addLabelCommand },
-  {
-    names: ["quarantine", "rm"],
-    load: async () => (await import("./commands/device-standing.js")).addStandingCommands,
-  },
-  { names: ["erase"], load: async () => (await import("./commands/device-erase.js")).addEraseCommand },
-  {
-    names: ["rollback"],
-    load: async () => (await import("./commands/device-rollback.js")).addRollbackCommand,
-  },
-  {
-    names: ["evaluate"],
-    load: async () => (await import("./commands/device-evaluate.js")).addEvaluateCommand,
-  },
+  { names: "list show revoke assign train", load: () => import("./commands/device/devices.js") },
+  { names: "enroll", load: () => import("./commands/device/enroll.js") },
+  { names: "sign renew", load: () => import("./commands/device/certificates.js") },
+  { names: "batch accept", load: () => import("./commands/device/batch.js") },
+  { names: "events logs", load: () => import("./commands/device/look.js") },
+  { names: "set label", load: () => import("./commands/device/values.js") },
+  { names: "quarantine rm", load: () => import("./commands/device/standing.js") },
+  { names: "erase", load: () => import("./commands/device/erase.js") },
+  { names: "rollback evaluate", load: () => import("./commands/device/evaluate.js") },
 ];
 
-/** Commands below `stemma storage`, in the order of the help. */
 const storageModules: readonly CommandModule[] = [
-  {
-    names: ["stats", "check", "gc", "reindex", "backup", "restore"],
-    load: async () => (await import("./commands/storage.js")).addStorageCommands,
-  },
-  {
-    names: ["plan", "apply"],
-    load: async () => (await import("./commands/storage-plan.js")).addStoragePlanCommands,
-  },
-  {
-    names: ["tier"],
-    load: async () => (await import("./commands/storage-tier.js")).addStorageTierCommands,
-  },
-  { names: ["drop"], load: async () => (await import("./commands/storage-drop.js")).addStorageDropCommand },
-  {
-    names: ["policy"],
-    load: async () => (await import("./commands/storage-policy.js")).addStoragePolicyCommands,
-  },
-  {
-    names: ["retention"],
-    load: async () => (await import("./commands/storage-retention.js")).addStorageRetentionCommands,
-  },
+  { names: "stats check gc reindex backup restore", load: () => import("./commands/storage/stores.js") },
+  { names: "plan apply", load: () => import("./commands/storage/plan.js") },
+  { names: "tier", load: () => import("./commands/storage/tier.js") },
+  { names: "drop", load: () => import("./commands/storage/drop.js") },
+  { names: "policy", load: () => import("./commands/storage/policy.js") },
+  { names: "retention", load: () => import("./commands/storage/retention.js") },
 ];
 
 /** Commands below `stemma`, in the order of the help. */
-const programCommands: readonly ProgramCommand[] = [
-  {
-    name: "demo",
+const programCommands: Readonly<Record<string, ProgramCommand>> = {
+  demo: {
     about:
       "see it work: a server and three vehicles that train, report, are killed, and are recovered exactly",
-
-    load: async () => (await import("./commands/demo.js")).defineDemoCommand,
-    isGroup: false,
+    define: async () => ({ define: (await import("./commands/demo.js")).defineDemoCommand }),
   },
-  {
-    name: "server",
+  server: {
     about: "run the server with its MQTT broker and HTTP interface, until Ctrl-C",
-
-    load: async () => (await import("./commands/server.js")).defineServerCommand,
-    isGroup: false,
+    define: () => import("./commands/server/server.js"),
   },
-  {
-    name: "server-key",
+  "server-key": {
     about: "replace the key that devices know this server by, and its certificate authority",
-
-    load: async () => (await import("./commands/server-key.js")).addServerKeyCommands,
-    isGroup: true,
+    load: () => import("./commands/server/server-key.js"),
   },
-  {
-    name: "agent",
+  agent: {
     about: "run the agent on a device, send it samples, query it (see: stemma agent --help)",
     takes: "[arguments...]",
-    load: async () => (await import("./commands/agent.js")).defineAgentCommand,
-    isGroup: false,
+    define: () => import("./commands/machine/agent.js"),
   },
-  {
-    name: "device",
-    about: "enrol devices and see what they run",
-
-    modules: deviceModules,
-    isGroup: true,
-  },
-  {
-    name: "fleet",
+  device: { about: "enrol devices and see what they run", modules: deviceModules },
+  fleet: {
     about: "all devices of a fleet and its rollouts: now, as a live screen, or simulated",
-
-    load: async () => (await import("./commands/fleet.js")).addFleetCommands,
-    isGroup: true,
+    load: () => import("./commands/fleet/fleets.js"),
   },
-  {
-    name: "rollout",
+  rollout: {
     about: "give a version to many devices in waves, and take it back",
-
-    load: async () => (await import("./commands/rollout.js")).addRolloutCommands,
-    isGroup: true,
+    load: () => import("./commands/rollout/rollouts.js"),
   },
-  {
-    name: "release",
+  release: {
     about: "sign versions offline, so that devices run nothing that the fleet's owner did not sign",
-
-    load: async () => (await import("./commands/release.js")).addReleaseCommands,
-    isGroup: true,
+    load: () => import("./commands/release/releases.js"),
   },
-  {
-    name: "model",
-    about: "save, look at, compare and recover models",
-
-    modules: modelModules,
-    isGroup: true,
-  },
-  {
-    name: "nas",
+  model: { about: "save, look at, compare and recover models", modules: modelModules },
+  nas: {
     about: "search for architectures whose candidates inherit layers from each other",
-
-    load: async () => (await import("./commands/nas.js")).addNasCommands,
-    isGroup: true,
+    load: () => import("./commands/training/nas.js"),
   },
-  {
-    name: "data",
-    about: "name the data that recipes train on",
-
-    load: async () => (await import("./commands/data.js")).addDataCommands,
-    isGroup: true,
-  },
-  {
-    name: "recipe",
+  data: { about: "name the data that recipes train on", load: () => import("./commands/training/data.js") },
+  recipe: {
     about: "training procedures that devices and this machine can run",
-
-    load: async () => (await import("./commands/recipe.js")).addRecipeCommands,
-    isGroup: true,
+    load: () => import("./commands/training/recipe.js"),
   },
-  {
-    name: "replay",
+  replay: {
     about: "train versions once more from their provenance, and the engines that do it",
-
-    load: async () => (await import("./commands/replay.js")).addReplayCommands,
-    isGroup: true,
+    load: () => import("./commands/training/replay.js"),
   },
-  {
-    name: "journal",
+  journal: {
     about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",
-
-    load: async () => (await import("./commands/journal.js")).addJournalCommands,
-    isGroup: true,
+    load: () => import("./commands/journal/facts.js"),
   },
-  {
-    name: "trace",
+  trace: {
     about: "follow one report, order, rollout or request through journal and logs",
     takes: "<id>",
-
-    load: async () => (await import("./commands/trace.js")).defineTraceCommand,
-    isGroup: false,
+    define: () => import("./commands/journal/trace.js"),
   },
-  {
-    name: "storage",
+  storage: {
     about: "what is stored, whether it is intact, and how to free or save space",
-
     modules: storageModules,
-    isGroup: true,
   },
-  {
-    name: "token",
+  token: {
     about: "tokens of the HTTP port, each with a name and a role",
-
-    load: async () => (await import("./commands/token.js")).addTokenCommands,
-    isGroup: true,
+    load: () => import("./commands/server/token.js"),
   },
-  {
-    name: "authority",
+  authority: {
     about: "certificate authorities of your own, whose certificates name devices of the fleet",
-
-    load: async () => (await import("./commands/authority.js")).addAuthorityCommands,
-    isGroup: true,
+    load: () => import("./commands/server/authority.js"),
   },
-  {
-    name: "webhook",
+  webhook: {
     about: "send the facts of a fleet to an address, signed, in order and at least once",
-
-    load: async () => (await import("./commands/webhook.js")).addWebhookCommands,
-    isGroup: true,
+    load: () => import("./commands/server/webhook.js"),
   },
-  {
-    name: "bench",
+  bench: {
     about: "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
     takes: "[name] [arguments...]",
-    load: async () => (await import("./commands/bench.js")).defineBenchCommand,
-    isGroup: false,
+    define: () => import("./commands/machine/bench.js"),
   },
-  {
-    name: "doctor",
+  doctor: {
     about:
       "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; show what to do",
-
-    load: async () => (await import("./commands/doctor.js")).defineDoctorCommand,
-    isGroup: false,
+    define: () => import("./commands/machine/doctor.js"),
   },
-  {
-    name: "context",
+  context: {
     about: "servers by name, for work from another machine",
-
-    load: async () => (await import("./commands/context.js")).addContextCommands,
-    isGroup: true,
+    load: () => import("./commands/machine/context.js"),
   },
-  {
-    name: "console",
+  console: {
     about: "a prompt for these commands, with completion and history; or commands from standard input",
-
-    load: async () => (await import("./commands/console.js")).defineConsoleCommand,
-    isGroup: false,
+    define: () => import("./commands/machine/console.js"),
   },
-  {
-    name: "completion",
+  completion: {
     about: "scripts by which bash, zsh and fish complete commands and options",
-
-    load: async () => (await import("./commands/completion.js")).addCompletionCommands,
-    isGroup: true,
+    load: () => import("./commands/machine/completion.js"),
   },
-];
+};
 
-/** Whether a command below `stemma` only has others below it. Pure. */
+/** True if a command below `stemma` only has others below it. Pure. */
 export function isGroup(command: Command): boolean {
-  return programCommands.some(({ name, isGroup }) => isGroup && name === command.name());
+  const known = programCommands[command.name()];
+  return known !== undefined && known.define === undefined;
 }
 
 /** The modules that have the command of this name; all, where none has it (the help, or a misspelt name). */
 function modulesOf(modules: readonly CommandModule[], name: string | undefined): readonly CommandModule[] {
-  const named = modules.filter(({ names }) => name !== undefined && names.includes(name));
+  const named = modules.filter(({ names }) => name !== undefined && names.split(" ").includes(name));
   return named.length > 0 ? named : modules;
 }
 
@@ -331,13 +179,22 @@ function modulesOf(modules: readonly CommandModule[], name: string | undefined):
 export async function addNamedCommands(program: Command, argv: readonly string[]): Promise<void> {
   if (argv[0] === "--version" || argv[0] === "-V") return;
   const [named, subname] = argv[0] === "help" ? argv.slice(1) : argv;
-  for (const { name, about, takes, modules, load } of programCommands) {
-    const command = program.command(name).description(about);
-    if (name !== named) {
-      if (takes !== undefined) command.arguments(takes);
-      continue;
-    }
-    (await load?.())?.(command);
-    for (const module of modulesOf(modules ?? [], subname)) (await module.load())(command);
+  for (const [name, known] of Object.entries(programCommands)) {
+    const command = program.command(name).description(known.about);
+    if (name === named) await load(command, known, subname);
+    else if (known.takes !== undefined) command.arguments(known.takes);
   }
+}
+
+async function load(command: Command, known: ProgramCommand, subname: string | undefined): Promise<void> {
+  if (known.define !== undefined) {
+    await (await known.define()).define(command);
+    return;
+  }
+  const { addPlainCommands } = await import("./plain-command.js");
+  const whole = await known.load?.();
+  if (whole?.help !== undefined) command.addHelpText("afterAll", whole.help);
+  await addPlainCommands(command, whole?.commands ?? []);
+  for (const module of modulesOf(known.modules ?? [], subname))
+    await addPlainCommands(command, (await module.load()).commands);
 }

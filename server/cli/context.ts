@@ -1,6 +1,6 @@
 /**
- * What every command shares: the global options, and the operations, which are those of a running server or
- * of the home opened in this process.
+ * The context that every command shares: global options, and the operations of a running server or of the
+ * home opened in this process.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -19,7 +19,7 @@ export interface GlobalOptions {
   readonly home: string;
   /** URL of a running server; absent: the home on this machine. */
   readonly server: string | undefined;
-  /** For the server. */
+  /** The token for the server. */
   readonly token: string | undefined;
   /** PEM of the authority of an https URL; absent: the system's. */
   readonly authority: () => string | undefined;

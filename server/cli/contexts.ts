@@ -8,12 +8,12 @@ import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 
 export interface NamedServer {
-  /** URL. */
+  /** The server's URL. */
   readonly server: string;
   readonly token?: string;
   /** PEM of the authority that its certificate is judged by. */
   readonly authority?: string;
-  /** That commands mean which name none. */
+  /** The fleet of commands that name none. */
   readonly fleet?: string;
 }
 

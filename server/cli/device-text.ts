@@ -1,4 +1,4 @@
-/** One device as text. Pure. */
+/** Describes one device as text. Pure. */
 import { formatTime } from "../../shared/cli/output.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
@@ -40,7 +40,7 @@ function describeHead({ line, name, version, sequence, state }: Device["heads"][
   return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
 }
 
-/** What is known of a device, line by line; the first line is its heading. */
+/** Describes what is known of a device, line by line; the first line is its heading. */
 export function describeDevice(found: Device): readonly string[] {
   const active = Object.entries(found.active).map(([line, run]) => {
     const clockError =
@@ -71,7 +71,7 @@ export function describeDevice(found: Device): readonly string[] {
   ];
 }
 
-/** What was set, and what the device says it has. */
+/** Describes the settings that were made, and those that the device reports. */
 function describeDeviceSettings(settings: Settings): readonly string[] {
   const { desired, desiredAtMs, by, reported, reportedAtMs } = settings;
   return [

@@ -1,5 +1,5 @@
 /**
- * A journal as a text file: a line with its fleet and signed head, then each fact as it is in the journal, one a line.
+ * Reads and writes a journal as a text file: a line with its fleet and signed head, then one fact a line.
  * `stemma journal export` writes it, `stemma journal verify` checks it without a server.
  */
 import { createReadStream } from "node:fs";
@@ -44,7 +44,7 @@ export async function readExported(
   return facts;
 }
 
-/** Of a fact, and of the first line. */
+/** The limit for the line of a fact, and for the first line. */
 const maxLineBytes = 2 * maxEntryBytes;
 
 /** Lines end with a line feed alone: facts may have other characters that end lines in a text. */

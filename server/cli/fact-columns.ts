@@ -15,7 +15,7 @@ export const factColumns: readonly Column<ListedFact>[] = [
   },
 ];
 
-/** What a fact is about: the name or device, the version, and the reason. */
+/** Describes what a fact is about: the name or device, the version, and the reason. */
 export function describeSubject(fact: ListedFact): string {
   const members = fact as Readonly<Record<string, unknown>>;
   const { name, version, tag, device, line, versionId, engineId, engine, wave } = members;

@@ -22,6 +22,15 @@ export function inputOption(
   );
 }
 
+/** Reads the text of an option as a member whose schema this is. */
+export function readBy<Schema extends z.ZodType>(
+  name: string,
+  schema: Schema,
+): (text: string) => z.output<Schema> {
+  return (text) =>
+    checkInput({ name, text, schema, read: (each) => valueOf(schema, each) }) as z.output<Schema>;
+}
+
 interface OptionText {
   /** The option, such as --limit. */
   readonly name: string;

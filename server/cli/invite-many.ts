@@ -2,13 +2,14 @@
 import { join, resolve } from "node:path";
 import * as z from "zod";
 import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
+import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { loadInvitation } from "../../shared/trust/certificates/invitation.js";
 import { isName } from "../../shared/wire/topics.js";
-import { invited, type EnrolChoices } from "./commands/device-enroll.js";
+import { invited, type EnrolChoices } from "./commands/device/enroll.js";
 import type { CommandContext } from "./context.js";
 
 const name = z.string().refine(isName, "must be letters, digits, - and _");
@@ -103,7 +104,7 @@ export async function inviteMany(
     if (enrolled.has(name)) return "enrolled";
     const path = join(folder, `${name}.invitation.json`);
     if (await isUsable(path, name, members.authority)) return "there";
-    const asked = { ...members, ...(profile === undefined ? {} : { profile }) };
+    const asked = { ...members, ...defined({ profile }) };
     try {
       const invitation = await opened.invite({ fleet, device: name, lines: lines ?? choices.line, ...asked });
       if (!dryRun) await writeDurably(files, path, Buffer.from(`${JSON.stringify(invitation, null, 2)}\n`));
@@ -128,7 +129,7 @@ export async function inviteMany(
   });
 }
 
-/** Whether the invitation is there and not at its end; a torn or foreign file is written again. */
+/** True if the invitation is there and not at its end; a torn or foreign file is written again. */
 async function isUsable(path: string, device: string, authority: string | undefined): Promise<boolean> {
   try {
     const invitation = await loadInvitation(nodeFiles(), path);

@@ -1,4 +1,4 @@
-/** Whose signature on a journal is believed, for the commands of the journal. */
+/** Decides whose signature on a journal is believed, for the commands of the journal. */
 import { open, readFile } from "node:fs/promises";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -8,8 +8,8 @@ import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { verifyHead, type ShownHead } from "../../shared/trust/signatures.js";
 
 export interface KeyChoices {
-  readonly key?: string;
-  readonly enrolment?: string;
+  readonly key: string | undefined;
+  readonly enrolment: string | undefined;
 }
 const isPublicKey = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 

@@ -1,7 +1,7 @@
 /** KEY=VALUE and KEY-, by which commands change labels and settings of one device or of many. Pure. */
 import { StemmaError } from "../../shared/errors.js";
 
-/** What the words of a command mean: the device that the first one names, unless a selection means several. */
+/** Parses the words of a command: the device that the first one names, unless a selection means several. */
 export function changedDevices(
   words: readonly string[],
   select: string | undefined,
@@ -30,7 +30,7 @@ export function parseKeyValues(words: readonly string[], advice: string): Record
   );
 }
 
-/** "region=eu, depot=lyon". */
+/** Describes values as "region=eu, depot=lyon". */
 export function describeKeyValues(values: Readonly<Record<string, string | number>>, none: string): string {
   const texts = Object.entries(values).map(([key, value]) => `${key}=${value}`);
   return texts.length === 0 ? none : texts.join(", ");

@@ -1,6 +1,6 @@
 /**
- * Draws the lineage of versions with characters, as `git log --graph` does: newest first, one line for each
- * version, and lines between them where paths part or join. Pure.
+ * Draws the lineage of versions with characters, as `git log --graph` does. It goes newest first, with one
+ * line for each version, and lines between them where paths part or join. Pure.
  *
  * A lane is a path to a version that is still to come, at the even columns. Where a version has several bases, lanes
  * open to the right of it; where two lanes lead to the same version, the right one joins the left one at once, so
@@ -8,7 +8,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** What the drawing needs of a version. */
+/** The members of a version that the drawing needs. */
 export interface GraphVersion {
   readonly versionId: Hash;
   readonly bases: readonly Hash[];

@@ -11,7 +11,7 @@ const lanePx = 20;
 const marginPx = 20;
 /** Room to the left of the lanes for arcs between declared successors. */
 const arcPx = 40;
-/** Of the monospaced text, per column, at its size. */
+/** The width of a column of the monospaced text at its size. */
 const columnPx = 7.3;
 const colours = ["#0b6bcb", "#b3261e", "#1e7d32", "#8a5a00", "#6a3fb5", "#00707a"];
 
@@ -120,7 +120,7 @@ interface Scale {
   readonly y: (row: number) => number;
 }
 
-/** From the child over its lane to the base; a change of lane takes one row. */
+/** Draws the edge from the child over its lane to the base; a change of lane takes one row. */
 function edgePath(
   { child, base, lane }: { readonly child: Placed; readonly base: Placed; readonly lane: number },
   { x, y }: Scale,

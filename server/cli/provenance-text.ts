@@ -1,4 +1,4 @@
-/** How a version was trained, and how two trainings differ, as lines for people. `-o json` shows all of it. */
+/** Formats how a version was trained, and how two trainings differ, as lines for people. `-o json` shows all of it. */
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
 import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
 

@@ -1,4 +1,4 @@
-/** A model.json that a command is given. */
+/** Reads a model.json that a command is given. */
 import { readFile } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
 

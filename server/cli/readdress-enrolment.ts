@@ -1,5 +1,6 @@
 /** `stemma device enroll DEVICE --readdress FILE`: an enrolment file again, with the server's present addresses. */
 import { resolve } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -12,7 +13,7 @@ export interface Readdressing {
   readonly device: string;
   /** The device's present enrolment file. */
   readonly from: string;
-  /** Where the new file goes; without it, it replaces the present one. */
+  /** The path of the new file; without it, it replaces the present one. */
   readonly to: string | undefined;
   readonly dryRun: boolean;
 }
@@ -48,9 +49,7 @@ export async function readdressEnrolment(
     ...pinnedKeys(followed, kept.formerServerKeys),
     mqtt: [...mqtt],
     root,
-    ...(http === undefined ? {} : { http }),
-    ...(ca === undefined ? {} : { ca }),
-    ...(authorities === undefined ? {} : { authorities: [...authorities] }),
+    ...defined({ http, ca, authorities: authorities && [...authorities] }),
   });
   if (!dryRun)
     // nodeFiles creates files that only their owner may read.

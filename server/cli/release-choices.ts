@@ -1,4 +1,4 @@
-/** What the commands of releases are given: keys of roles, days, and what is published now. */
+/** Parses what the commands of releases receive: keys of roles, days, and what is published now. */
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import {
@@ -8,18 +8,24 @@ import {
   type RoleKeys,
   type Validity,
 } from "../../shared/trust/releases/release-change.js";
+import type { FleetReleasesAnswer } from "../interface/api/rollouts/release-definitions.js";
 import type { ServerOperations } from "../interface/api/server-operations.js";
+import { repeated, type Choices } from "./plain-command.js";
 import { publicKeyOf } from "./release-signer.js";
 
-export interface KeyChoices {
-  readonly key: readonly string[];
-  readonly rootKey: readonly string[];
-  readonly targetsKey: readonly string[];
-  readonly onlineKey: readonly string[];
-  readonly rootThreshold?: string;
-  readonly targetsThreshold?: string;
-  readonly rootDays?: string;
-}
+const key = (role: string): ReturnType<typeof repeated<string>> =>
+  repeated(`<key> a key of ${role}: a key file, or its public key (repeatable)`);
+
+export const keyOptions = {
+  key: key("all roles"),
+  rootKey: key("the root, which names all others"),
+  targetsKey: key("the list of releases"),
+  onlineKey: key("what states that the list is the newest"),
+  rootThreshold: "<count> signatures that the root needs (1)",
+  targetsThreshold: "<count> signatures that the list needs (1)",
+  rootDays: "<days> days for which the root is valid (1095)",
+} as const;
+export type KeyChoices = Choices<unknown, unknown, typeof keyOptions>;
 
 /** @param before keys of the roles for which none is named */
 export async function keysOfChoices(files: Files, choices: KeyChoices, before?: RoleKeys): Promise<RoleKeys> {
@@ -58,7 +64,10 @@ function wholeNumber(text: string, option: string): number {
   throw new StemmaError("USAGE", `${option} ${text} is not a whole number from 1. Correct it.`);
 }
 
-export function validityOf(nowMs: number, { rootDays }: Pick<KeyChoices, "rootDays"> = {}): Validity {
+export function validityOf(
+  nowMs: number,
+  { rootDays }: Partial<Pick<KeyChoices, "rootDays">> = {},
+): Validity {
   const days =
     rootDays === undefined
       ? defaultValidDays
@@ -67,15 +76,21 @@ export function validityOf(nowMs: number, { rootDays }: Pick<KeyChoices, "rootDa
 }
 
 /** @throws RELEASE_UNKNOWN where nothing was published */
+export function published(
+  { metadata }: FleetReleasesAnswer,
+  fleet: string,
+): NonNullable<FleetReleasesAnswer["metadata"]> {
+  if (metadata !== null) return metadata;
+  throw new StemmaError(
+    "RELEASE_UNKNOWN",
+    `The fleet ${fleet} has no releases yet. Begin with \`stemma release init\`, sign and publish that.`,
+  );
+}
+
+/** Returns the releases that are published now. @throws RELEASE_UNKNOWN where nothing was */
 export async function publishedOf(
   operations: Pick<ServerOperations, "releases">,
   fleet: string,
 ): Promise<PublishedReleases> {
-  const { metadata } = await operations.releases({ fleet });
-  if (metadata === null)
-    throw new StemmaError(
-      "RELEASE_UNKNOWN",
-      `The fleet ${fleet} has no releases yet. Begin with \`stemma release init\`, sign and publish that.`,
-    );
-  return publishedOfSet(metadata);
+  return publishedOfSet(published(await operations.releases({ fleet }), fleet));
 }

@@ -1,4 +1,7 @@
-/** Who signs a change of releases: an encrypted key file, or a program that has the key, such as a hardware key's. */
+/**
+ * Opens the signer of a change of releases: an encrypted key file, or a program that has the key, such as a
+ * hardware key's.
+ */
 import { spawnSync } from "node:child_process";
 import { resolve } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -7,18 +10,20 @@ import type { Signer } from "../../shared/trust/keys.js";
 import { maxSignatureOutputBytes, signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { openSealedKey, publicKeyOfSealed } from "../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../operations/stores/passphrase-file.js";
+import type { Choices } from "./plain-command.js";
 
-export interface SignerChoices {
-  readonly key?: string;
-  readonly passphraseFile?: string;
-  readonly signer?: string;
-  readonly publicKey?: string;
-}
+export const signerOptions = {
+  key: "<file> the encrypted key",
+  passphraseFile: "<file> its passphrase",
+  signer: "<command> a program that signs: bytes on its standard input, 128 hexadecimal digits out",
+  publicKey: "<hex> the public key of that program",
+} as const;
+export type SignerChoices = Partial<Choices<unknown, unknown, typeof signerOptions>>;
 
 const signerTimeoutMs = 5 * 60_000;
 const publicKeyPattern = /^[0-9a-f]{64}$/;
 
-/** Its `sign` throws SIGNER_FAILED. @throws USAGE, KEY_INVALID, FILE_MISSING */
+/** Opens the signer, whose `sign` throws SIGNER_FAILED. @throws USAGE, KEY_INVALID, FILE_MISSING */
 export async function signerOf(files: Files, choices: SignerChoices): Promise<Signer> {
   const { key, passphraseFile, signer, publicKey } = choices;
   if (key !== undefined && signer === undefined) {

@@ -1,4 +1,4 @@
-/** What `stemma replay run` reads of a file: an exported model's story with its tensors' ids, or a record alone. */
+/** Reads a file for `stemma replay run`: an exported model's story with its tensors' ids, or a record alone. */
 import { readFile, stat } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -10,7 +10,7 @@ import type { OperationInput } from "../interface/api/server-operations.js";
 export type ReplayFile = Pick<OperationInput<"replayStory">, "story" | "tensors">;
 
 /**
- * Undefined where the argument does not name a file, but a model.
+ * Reads a replay's file; undefined where the argument does not name a file, but a model.
  * @throws FILE_MISSING, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, STORY_INVALID for a file without a story
  */
 export async function readReplayFile(argument: string): Promise<ReplayFile | undefined> {

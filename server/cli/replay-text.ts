@@ -1,4 +1,4 @@
-/** How a replay ended, as text for people. */
+/** Formats a replay's result as text for people. */
 import { formatDuration } from "../../shared/cli/output.js";
 import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
 import { nameOf } from "./version-text.js";

@@ -2,9 +2,14 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { RetentionScope } from "../storage/repository/retention/retention-plan.js";
 
+export const scopeOptions = {
+  line: "<line> only for this line of every device",
+  name: "<name> only for models of this name",
+} as const;
+
 export interface ScopeChoices {
-  readonly line?: string;
-  readonly name?: string;
+  readonly line: string | undefined;
+  readonly name: string | undefined;
 }
 
 /** @throws USAGE for both a line and a name */

@@ -47,7 +47,7 @@ export function describePlan({
   ];
 }
 
-/** What the plan gains and what it costs, in one line of at most 80 columns. */
+/** Describes the plan's gain and its cost, in one line of at most 80 columns. */
 export function describeGain({
   bytesNow,
   bytesPlanned,
@@ -78,7 +78,7 @@ function describeBudget(ratio: ArchivePlan["ratio"]): string {
   return ratio === "auto" ? ratio : `${ratio}x`;
 }
 
-/** What limits the size of the plan, and how a smaller or faster one could be had. */
+/** Describes what limits the size of the plan, and how a smaller or faster one could be had. */
 function describeBound(
   ratio: ArchivePlan["ratio"],
   { bytesNow, bytesPlanned }: ArchivePlan["summary"],
@@ -131,7 +131,7 @@ const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>>
   interrupted: "it was interrupted",
 };
 
-/** What an application did, or would do after a dry run. */
+/** Describes what an application did, or would do after a dry run. */
 export function describeApplied({ planned, report }: StorageApplied): readonly string[] {
   return [
     ...(report.dryRun ? describePlan(planned) : []),

@@ -9,7 +9,7 @@ import { describeSubject } from "./fact-columns.js";
 export interface LogSource {
   readonly where: string;
   readonly events: readonly LoggedEvent[];
-  /** Its times are by another clock than those of the journal. */
+  /** True if its times are by another clock than those of the journal. */
   readonly hasOwnClock?: boolean;
 }
 
@@ -17,7 +17,7 @@ export interface StoryLine {
   readonly atMs: number;
   /** "journal", or which log. */
   readonly where: string;
-  /** Of a fact: its position in the journal. */
+  /** The fact's position in the journal; absent for other lines. */
   readonly position?: number;
   /** The type of a fact, or the event of a log line. */
   readonly what: string;
@@ -49,7 +49,7 @@ export function storyOf(
       })),
     ),
   ];
-  // Of one time, they stay in the order of their source.
+  // Lines of one time stay in the order of their source.
   return lines.sort((a, b) => a.atMs - b.atMs);
 }
 
@@ -72,12 +72,12 @@ function factDetails(fact: ListedFact, id: string): string {
     .join(", ");
 }
 
-/** Of all hashes: so many digits tell them apart. */
+/** The number of shown digits of a hash, enough to tell them apart. */
 const shownDigits = 12;
 const isLongId = /^[0-9a-f]{64}$/;
-/** Where a line came from in the server, and what the table says already. */
+/** Members that are not shown: a line's origin in the server, and what the table says already. */
 const omitted: ReadonlySet<string> = new Set(["part", "fleet", "text", "message"]);
-/** Beside a sentence, only what leads further. */
+/** The fields that lead further, which alone are shown beside a sentence. */
 const leadingFields: ReadonlySet<string> = new Set([
   "device",
   "versionId",

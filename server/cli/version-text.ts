@@ -17,12 +17,12 @@ export function nameOf(version: { readonly name: string; readonly version: numbe
   return `${version.name}:${version.version}`;
 }
 
-/** "released #best held". */
+/** Describes a version's state, such as "released #best held". */
 export function stateOf({ state, tags, held }: Pick<VersionSummary, "state" | "tags" | "held">): string {
   return [state, ...tags.map((tag) => `#${tag}`), ...(held ? ["held"] : [])].join(" ");
 }
 
-/** Whether a recovered model is exact. A reduced one is what was recorded, but not what was trained. */
+/** Describes how exact a recovered model is. A reduced one is what was recorded, but not what was trained. */
 export function exactnessOf(report: Pick<RecoveryReport, "scheme"> | undefined): string {
   return report?.scheme === undefined ? "yes" : `yes, reduced (${report.scheme})`;
 }

@@ -26,7 +26,7 @@ const witnessed = headSchema.extend({
   kind: z.literal("stemma-journal-head"),
   format: z.literal(1),
   fleet: z.string(),
-  /** When it was added, by the clock of the machine that added it. */
+  /** The time when it was added, by the clock of the machine that added it. */
   atMs: z.number(),
   /** The journal before it was given up: the server was put back to an older state. */
   afterRestore: z.literal(true).optional(),

@@ -1,6 +1,7 @@
 /**
- * What an invitation of one device and that of a batch have in common: whether this server signed it, the certificate
- * that the keys have already, and the first one, with which the device is enrolled and gets its models.
+ * The steps that an invitation of one device and that of a batch have in common: whether this server signed it, the
+ * certificate that the keys have already, and the first one, with which the device is enrolled and gets its models.
+ * /
  */
 import { defined } from "../../shared/defined.js";
 import type { RequestedIdentity } from "../../shared/trust/certificates/certificate-request.js";

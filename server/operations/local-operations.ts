@@ -14,7 +14,12 @@ import { journalOperations } from "./stores/journal-operations.js";
 import { lineageOperations } from "./models/lineage-operations.js";
 import { modelOperations } from "./models/model-operations.js";
 import { fleetsAs, openFleets } from "../services/context/open-fleets.js";
-import type { CallName, CallOperations, OperationInput, ServerOperations } from "../interface/api/server-operations.js";
+import type {
+  CallName,
+  CallOperations,
+  OperationInput,
+  ServerOperations,
+} from "../interface/api/server-operations.js";
 import type { OperationsContext } from "../services/context/operations-context.js";
 import { rebuildVersion } from "../learning/replay/rebuild-on-demand.js";
 import { storageOperations } from "./stores/storage-operations.js";
@@ -38,8 +43,7 @@ export async function openLocalOperations({
       (await import("./configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
         (await import("../access/identity/authority.js")).openAuthority(home.signer, home.ports.random),
       ),
-    recipeConfinement: async () =>
-      (await import("./configuration/config-file.js")).recipeConfinementOf(path),
+    recipeConfinement: async () => (await import("./configuration/config-file.js")).recipeConfinementOf(path),
     trainingLimits: async () => (await import("./configuration/config-file.js")).trainingLimitsOf(path),
     rolloutApproval: async () => (await import("./configuration/config-file.js")).rolloutApprovalOf(path),
   });
@@ -236,9 +240,14 @@ function trainingCalls(context: OperationsContext): TrainingCalls {
   return {
     train: async (input, options) =>
       (await import("../learning/training/train-on-server.js")).trainOnServer(context, input, options),
-    reduce: async (input) => (await import("../learning/evaluation/reduce-version.js")).reduceOnServer(context, input),
+    reduce: async (input) =>
+      (await import("../learning/evaluation/reduce-version.js")).reduceOnServer(context, input),
     evaluate: async (input, options) =>
-      (await import("../learning/evaluation/evaluate-on-server.js")).evaluateOnServer(context, input, options?.signal),
+      (await import("../learning/evaluation/evaluate-on-server.js")).evaluateOnServer(
+        context,
+        input,
+        options?.signal,
+      ),
     evaluations: async (input) =>
       (await import("../learning/evaluation/stored-evaluations.js")).listEvaluations(context, input),
     evaluation: async (input) =>

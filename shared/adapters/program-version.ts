@@ -16,7 +16,7 @@ function readManifest(): Manifest {
   return manifest;
 }
 
-/** Such as "0.1.0". */
+/** Returns the version of this program, such as "0.1.0". */
 export function programVersion(): string {
   return readManifest().version;
 }

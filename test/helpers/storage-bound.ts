@@ -11,7 +11,10 @@
  * storage of the best plan. A subgradient method with Polyak's step raises this bound.
  */
 import { limitsOf, type Limits } from "../../server/storage/planner/budgets.js";
-import { minimumArborescence, minimumStorageTree } from "../../server/storage/planner/minimum-arborescence.js";
+import {
+  minimumArborescence,
+  minimumStorageTree,
+} from "../../server/storage/planner/minimum-arborescence.js";
 import type { PlanningScheme } from "../../server/storage/planner/retrieval.js";
 import { minRecreationCosts } from "../../server/storage/planner/shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "../../server/storage/planner/storage-graph.js";

@@ -8,7 +8,11 @@ import { clientIdOf } from "../../shared/wire/topics.js";
 import type { BrokerLimits } from "../../server/access/broker/broker-limits.js";
 import type { Authenticate, BrokerEvent, DeviceMessage } from "../../server/access/broker/broker-port.js";
 import { awaiting } from "./awaiting.js";
-import { startBroker, type BrokerOptions, type EmbeddedBroker } from "../../server/access/broker/start-broker.js";
+import {
+  startBroker,
+  type BrokerOptions,
+  type EmbeddedBroker,
+} from "../../server/access/broker/start-broker.js";
 
 export const root = "stemma";
 export const fleet = "fleet1";

@@ -129,7 +129,7 @@ function topFolderOf(path: string): string {
   return path.split("/")[0] ?? "";
 }
 
-/** "shared/delta" for shared/delta/kernels/plain.ts; "server/cli" for server/cli/main.ts; "shared" for shared/ports.ts. */
+/** "shared/delta" for shared/delta/kernels/plain.ts, "server/cli" for server/cli/main.ts, "shared" for its files. */
 function folderOf(path: string): string {
   const parts = path.split("/");
   if (parts.length <= 2) return parts[0] ?? "";
@@ -213,7 +213,7 @@ test("the picture of rooms in ARCHITECTURE.md is what the imports are", () => {
 
 test("each folder with more than five files has a page made from the files' own sentences", async () => {
   const { stalePages } = (await import(pathToFileURL(join(root, "launcher/folders.mjs")).href)) as {
-    stalePages(root: string): readonly string[];
+    readonly stalePages: (root: string) => readonly string[];
   };
   assert.deepEqual(stalePages(root), [], "write them again: npm run folders");
 });

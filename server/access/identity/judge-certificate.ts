@@ -141,15 +141,15 @@ function whyRevoked(
   return undefined;
 }
 
-/** What the server knows of the device that a certificate is for. */
+/** The device that a certificate is for, as the server knows it. */
 interface CertifiedDevice extends DeviceSubject {
   readonly certificates?: readonly DeviceCertificate[];
 }
 
 /**
- * Why a certificate is not the present one of a device; undefined where it is. One of an earlier enrolment has another
- * subject; one that was replaced, or that the journal does not know, another serial.
- * @param mayBeExpired for a renewal
+ * Returns why a certificate is not the present one of a device; undefined where it is. One of an earlier enrolment
+ * has another subject; one that was replaced, or that the journal does not know, another serial.
+ * @param mayBeExpired for a renewal /
  */
 function whyNotCertificate(
   found: ChainVerdict,

@@ -1,8 +1,8 @@
-/** What Tab completes on a line of the console: commands, options, values, names of the fleet, files. */
+/** Completes a line of the console with Tab: commands, options, values, names of the fleet, files. */
 import { execFile } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { awaitedValue, suggestions } from "../../../shared/cli/completion.js";
-import { agentProgram } from "../commands/agent.js";
+import { agentProgram } from "../commands/machine/agent.js";
 import { buildProgram } from "../build-program.js";
 import { nameKindOf, type FleetNames } from "./fleet-names.js";
 import { quoteWord, splitWords } from "./split-words.js";

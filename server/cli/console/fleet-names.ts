@@ -5,9 +5,9 @@ import { connectIfRunning, type GlobalOptions } from "../context.js";
 
 type NameKind = "devices" | "models" | "rollouts";
 
-/** For so long names are offered again without a question; milliseconds. */
+/** The time for which names are offered again without a question; milliseconds. */
 const keptMs = 10_000;
-/** Who types waits no longer; milliseconds. */
+/** The longest wait for names while somebody types, in milliseconds. */
 const maxWaitMs = 1500;
 /** Newest versions of which the names are offered, and devices. */
 const maxAsked = 2000;

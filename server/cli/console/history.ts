@@ -24,7 +24,7 @@ export async function readHistory(path = historyPath()): Promise<string[]> {
  * @returns false where it could not be written, which is no reason not to run a command
  */
 export async function addToHistory(line: string, path = historyPath()): Promise<boolean> {
-  // As in bash with ignorespace: what nobody shall find again.
+  // A line that begins with a space is not kept, as in bash with ignorespace: what nobody shall find again.
   if (line.startsWith(" ") || line.trim() === "") return true;
   const before = (await readHistory(path)).reverse();
   if (before.at(-1) === line) return true;

@@ -9,7 +9,7 @@ export interface PromptRequest {
   /** Newest first. */
   readonly history: readonly string[];
   readonly names: FleetNames;
-  /** What is on the line already: typed while a command ran. */
+  /** The text that is on the line already: typed while a command ran. */
   readonly typed: string;
   readonly input?: NodeJS.ReadableStream;
   readonly output?: NodeJS.WritableStream;
@@ -52,7 +52,7 @@ export function readPrompt(request: PromptRequest): Promise<PromptAnswer> {
     let isInterrupted = false;
     reader.on("line", (line) => {
       lines.push(line);
-      // Of what was pasted, the other lines come in the same turn.
+      // The other lines of what was pasted come in the same turn.
       if (lines.length === 1)
         setImmediate(() => {
           rest = reader.line;

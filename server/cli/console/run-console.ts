@@ -8,7 +8,9 @@ import { addToHistory, historyPath, readHistory } from "./history.js";
 import { readPrompt } from "./prompt.js";
 import { runLine } from "./run-line.js";
 
-/** Until the user leaves. Names of the fleet are asked of the server that `options` name at that moment. */
+/**
+ * Runs the prompt until the user leaves. Names of the fleet are asked of the server that `options` name at that moment.
+ */
 export async function runPrompt(options: ConsoleOptions, output: Output): Promise<void> {
   output.info("Commands of stemma, without that word. Tab completes, help lists, exit leaves.");
   const history = await readHistory();

@@ -1,7 +1,10 @@
 /** A line of the console, cut into the words of a command, with the quotes of a shell. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
 
-/** What a shell would act on. Here it is a mistake, not a word: a line that was pasted must not do half of its work. */
+/**
+ * Words that a shell would act on. In the console such a word is a mistake: a line that was pasted must not do
+ * half of its work.
+ */
 const shellWords = new Set(["|", "||", "&", "&&", ";", "<", ">", ">>"]);
 
 interface Word {

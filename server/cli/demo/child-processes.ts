@@ -1,6 +1,6 @@
 /**
- * The demo's child processes: starts them, reads their output line by line, kills them on request, and leaves
- * none behind however the demo ends. Does not know what they do.
+ * Starts the demo's child processes, reads their output line by line, kills them on request, and leaves none
+ * behind. Does not know what they do.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";

@@ -17,7 +17,7 @@ export interface DemoFolders {
   readonly home: string;
   readonly server: string;
   readonly agents: string;
-  /** Of the fleet's owner, whose key the server does not have. */
+  /** The folder of the fleet's owner, whose key the server does not have. */
   readonly owner: string;
   readonly logs: string;
 }

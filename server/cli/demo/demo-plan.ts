@@ -23,9 +23,9 @@ export interface DemoLine {
 export interface DemoVehicle {
   readonly device: string;
   readonly lines: readonly DemoLine[];
-  /** Whether it has a slow radio link, whose transfers take long enough to be interrupted. */
+  /** True if it has a slow radio link, whose transfers take long enough to be interrupted. */
   readonly hasSlowLink: boolean;
-  /** Whether it reports how it made its models, with the data, and not their parameters. */
+  /** True if it reports how it made its models, with the data, and not their parameters. */
   readonly reportsProvenance: boolean;
 }
 export interface DemoBase {

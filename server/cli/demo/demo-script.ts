@@ -75,7 +75,7 @@ export interface Step {
   readonly statuses?: readonly number[];
   /** The most lines of its output that are shown. */
   readonly lines?: number;
-  /** Its output is a table: lines that are too wide lose their end. */
+  /** True if its output is a table: lines that are too wide lose their end. */
   readonly isTable?: boolean;
 }
 

@@ -8,7 +8,7 @@ import type { ServerEvent } from "../../interface/api/event-schemas.js";
 import type { StartedProcess } from "./child-processes.js";
 import type { DemoPlan } from "./demo-plan.js";
 
-/** What was sent for one model, and the size of a plain copy of it. */
+/** The bytes that were sent for one model, and the size of a plain copy of it. */
 export interface SentModel {
   readonly device: string;
   readonly wireBytes: number;

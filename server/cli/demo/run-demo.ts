@@ -45,7 +45,7 @@ const refreshBeforeMs = 30 * 86_400_000;
 /** The demo fails where a vehicle has not returned after this long. It takes seconds. */
 const returnTimeoutMs = 120_000;
 
-/** What the steps share. */
+/** The state that all steps share. */
 interface Demo {
   readonly script: DemoScript;
   readonly processes: ChildProcesses;
@@ -197,7 +197,9 @@ async function changeFile({ folders }: Demo, name: string): Promise<string> {
   return fromHere(path);
 }
 
-/** Before the vehicles are enrolled: they pin the owner's root then, and demand what it signed. */
+/**
+ * Signs the base models before the vehicles are enrolled: they pin the owner's root then, and demand what it signed.
+ */
 async function signBases(demo: Demo): Promise<void> {
   const { script, folders, plan } = demo;
   script.heading("The owner signs what vehicles may install, with a key that no server has");
@@ -281,7 +283,7 @@ const homeOf = ({ agents }: DemoFolders, device: string): string => join(agents,
 const startAgent = ({ script, folders }: Demo, device: string): StartedProcess =>
   script.start(device, ["agent", "run", "--home", fromHere(homeOf(folders, device))]);
 
-/** As a person does it: invites the vehicle, whose agent then makes its keys and gets its certificate. */
+/** Enrols a vehicle as a person does it: invites it, and its agent then makes its keys and gets its certificate. */
 async function prepareVehicle(demo: Demo, vehicle: DemoVehicle): Promise<void> {
   const { script, folders, plan } = demo;
   const { device, lines } = vehicle;

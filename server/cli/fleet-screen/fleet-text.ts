@@ -34,7 +34,7 @@ export function describeCounts(devices: readonly ListedDevice[]): string {
   ].join(", ");
 }
 
-/** How many devices run which model, line by line. */
+/** Describes how many devices run which model, line by line. */
 export function describeRuns(devices: readonly ListedDevice[]): readonly string[] {
   const lines = new Map<string, Map<string, number>>();
   for (const { lines: own, runs, state } of devices) {
@@ -104,7 +104,7 @@ export function fleetScreen(
   return fit([...head, ...empty, ...listed, { text: "" }, ...foot], { columns, rows });
 }
 
-/** One device's page. */
+/** Draws one device's page. */
 export function devicePage(
   lines: readonly string[],
   events: readonly string[],
@@ -176,7 +176,7 @@ function pad(text: string, length: number | undefined): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text.padEnd(length);
 }
 
-/** No line is wider than the terminal, and there are no more than fit. */
+/** Cuts lines to the terminal: none is wider, and there are no more than fit. */
 function fit(lines: readonly Line[], { columns, rows }: ScreenSize): readonly Line[] {
   return lines.slice(0, Math.max(1, rows - 1)).map((line) => {
     const text = printable(line.text.replaceAll(/[\r\n]+/g, " "));

@@ -1,15 +1,15 @@
-/** What a live screen knows of a fleet: its devices and rollouts as answered, and what events told since. Pure. */
+/** The state of a live fleet screen: its devices and rollouts as answered, and later events. Pure. */
 import type { RolloutAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { ServerEvent } from "../../interface/api/event-schemas.js";
 
 export type ListedDevice = CallOutput<"devices">[number];
 
-/** What a device does, as its latest event tells. */
+/** The present activity of a device, by its latest event. */
 export interface Doing {
   readonly text: string;
   readonly atMs: number;
-  /** Of the transfer that is under way. */
+  /** The transfer that is under way. */
   readonly transfer?: {
     readonly id: string;
     readonly bytes: number;
@@ -75,7 +75,7 @@ export function totalRate(view: FleetView, nowMs: number): number {
   return sum;
 }
 
-/** What a device does after an event; undefined for events that say nothing about that. */
+/** Describes a device's activity after an event; undefined for events that say nothing about it. */
 function describeEvent(event: ServerEvent): string | undefined {
   switch (event.event) {
     case "device-connected":

@@ -1,6 +1,6 @@
 /**
- * A terminal as a live screen: draws lines in place on the alternate screen, reports keys and changes of its size, and
- * leaves the terminal as it was, however the command ends.
+ * Draws a live screen in place on a terminal's alternate screen, and leaves the terminal as it was. It
+ * reports keys and changes of its size, and cleans up however the command ends.
  */
 import type { ReadStream, WriteStream } from "node:tty";
 import type { Line, ScreenSize } from "./fleet-text.js";

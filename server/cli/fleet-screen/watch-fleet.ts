@@ -4,6 +4,7 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ReadStream, WriteStream } from "node:tty";
+import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { printable } from "../../../shared/printable.js";
 import type { ServerEvent } from "../../interface/api/event-schemas.js";
@@ -14,7 +15,7 @@ import { devicePage, fleetScreen } from "./fleet-text.js";
 import { emptyView, eventLine, viewAfter, type FleetView } from "./fleet-view.js";
 import { Terminal, type Key } from "./terminal.js";
 
-/** Between two drawings, between two requests after events, and between two requests without any, in milliseconds. */
+/** The milliseconds between two drawings, between two requests after events, and between two requests without any. */
 const every = { draw: 250, changed: 1000, quiet: 10_000, retry: 2000 } as const;
 const pageEvents = 50;
 
@@ -133,7 +134,7 @@ export class FleetWatch {
         ? fleetScreen(this.#view, size, {
             selected: this.#selected,
             nowMs: Date.now(),
-            ...(this.#problem !== undefined && { problem: this.#problem }),
+            ...defined({ problem: this.#problem }),
           })
         : devicePage(page.lines, page.events, size),
     );

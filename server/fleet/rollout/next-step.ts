@@ -1,5 +1,9 @@
 /** Decides what a running rollout does next. Pure: its state and what its devices do in, one step out. */
-import { comparisonsOf, type RolloutMember, type RolloutState } from "../../storage/repository/state/rollout-state.js";
+import {
+  comparisonsOf,
+  type RolloutMember,
+  type RolloutState,
+} from "../../storage/repository/state/rollout-state.js";
 import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
 

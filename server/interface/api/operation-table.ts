@@ -1,5 +1,5 @@
 /**
- * Every operation of the server, once. Routes (server/interface/http/routes), client (server/interface/http/client.ts), the
+ * Every operation of the server, once. Routes (server/interface/http/routes), client (client.ts of that folder), the
  * interface of both (server-operations.ts), the API description (api-description.ts) and checks of commands
  * derive from this table.
  */

@@ -1,5 +1,11 @@
 /** Encodes typed errors for HTTP, and decodes them to the same typed errors. Pure. */
-import { type ErrorCode, StemmaError, exitStatus, isErrorCode, isStemmaError } from "../../../shared/errors.js";
+import {
+  type ErrorCode,
+  StemmaError,
+  exitStatus,
+  isErrorCode,
+  isStemmaError,
+} from "../../../shared/errors.js";
 import type { ErrorBody } from "../api/job-schemas.js";
 
 const statusOfCode: Partial<Record<ErrorCode, number>> = {

@@ -18,7 +18,12 @@ import {
 import { reduceTensor, type ReducedTensor } from "../../../shared/schemes/reduce.js";
 import { parseScheme, schemeText } from "../../../shared/schemes/scheme.js";
 import { tensorId } from "../../../shared/tensor/hash.js";
-import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../../shared/tensor/tensor.js";
+import {
+  sourceOfTensor,
+  tensorOfSource,
+  type Hash,
+  type TensorSource,
+} from "../../../shared/tensor/tensor.js";
 import { checkExactness } from "../../storage/repository/state/exactness.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";

@@ -12,7 +12,11 @@ import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../../shared/train/training.js";
 import { fleetsAs } from "../../services/context/open-fleets.js";
-import type { LiveFleet, OperationsContext, RunningReplay } from "../../services/context/operations-context.js";
+import type {
+  LiveFleet,
+  OperationsContext,
+  RunningReplay,
+} from "../../services/context/operations-context.js";
 import type { EventHub } from "../../interface/events/event-hub.js";
 import type { ClaimSummary } from "../../storage/repository/claim.js";
 import type { ClaimRules } from "./claim-rules.js";

@@ -9,7 +9,11 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import { trainingSize, type TrainingSize } from "../../../shared/train/training-size.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import { defaultTrainingLimits, memoryLimitMb, type TrainingLimits } from "../../services/context/training-limits.js";
+import {
+  defaultTrainingLimits,
+  memoryLimitMb,
+  type TrainingLimits,
+} from "../../services/context/training-limits.js";
 import { storyOfKey } from "../../services/data/kept-story.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";

@@ -4,7 +4,11 @@
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Clock } from "../../../shared/ports.js";
-import { trainInChild, type ChildOptions, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import {
+  trainInChild,
+  type ChildOptions,
+  type TrainingOutcome,
+} from "../../../shared/train/train-in-child.js";
 import type { PlannedTraining, TrainingJob } from "../../../shared/train/training.js";
 import {
   minutesText,

@@ -12,7 +12,10 @@ import {
   type CertificateAnswer,
   type CertificateRequest,
 } from "../../../shared/trust/certificates/certificate-exchange.js";
-import { readRequest, type RequestedIdentity } from "../../../shared/trust/certificates/certificate-request.js";
+import {
+  readRequest,
+  type RequestedIdentity,
+} from "../../../shared/trust/certificates/certificate-request.js";
 import {
   parseInvitation,
   signInvitation,
@@ -22,7 +25,11 @@ import { certificatesOfPem } from "../../../shared/trust/certificates/pem-chain.
 import { certificatesBeginMs, verifyChain } from "../../../shared/trust/certificates/verify-chain.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import { deviceCertificateMs, type Authority, type IssuedCertificate } from "../../access/identity/authority.js";
+import {
+  deviceCertificateMs,
+  type Authority,
+  type IssuedCertificate,
+} from "../../access/identity/authority.js";
 import type { JudgedCertificate } from "../../access/identity/judge-certificate.js";
 import { authorityOf } from "./own-authority.js";
 import { changesToShow } from "../../access/identity/key-changes.js";

@@ -4,7 +4,12 @@ import { decodeNames } from "../../../shared/model/names.js";
 import { decodeOwnerMap, ownerOf } from "../../../shared/model/owner-map.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { LineageGraph, OwnerPage, Successors, TensorOwner } from "../../interface/api/models/lineage-definitions.js";
+import type {
+  LineageGraph,
+  OwnerPage,
+  Successors,
+  TensorOwner,
+} from "../../interface/api/models/lineage-definitions.js";
 import type { OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import { defaultLimit } from "../../storage/catalog/version-query.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";

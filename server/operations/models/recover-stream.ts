@@ -19,7 +19,11 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { ModelLease } from "../../storage/repository/model-leases.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
 import { provenStream } from "../../interface/api/proven-stream.js";
-import type { RecoveryForm, RecoveryReport, VerificationReport } from "../../interface/api/models/version-schemas.js";
+import type {
+  RecoveryForm,
+  RecoveryReport,
+  VerificationReport,
+} from "../../interface/api/models/version-schemas.js";
 import type { RecoveryStream } from "../../interface/api/server-operations.js";
 import { storyOfVersion, type StoryStore } from "./story-of-version.js";
 import { requireArchitecture } from "../../services/context/require-architecture.js";

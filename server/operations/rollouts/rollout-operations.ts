@@ -4,7 +4,11 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { RolloutPhase, RolloutPolicy } from "../../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
-import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
+import type {
+  RolloutAnswer,
+  RolloutDetailAnswer,
+  RolloutPlanAnswer,
+} from "../../interface/api/rollouts/rollout-definitions.js";
 import type { LiveFleet, OperationsContext } from "../../services/context/operations-context.js";
 import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
@@ -72,7 +76,7 @@ function nowOf({ home }: OperationsContext): number {
   return home.ports.clock.now();
 }
 
-/** Whether server.json wants rollouts to be approved by another person. */
+/** True if server.json wants rollouts to be approved by another person. */
 async function needsApproval(context: OperationsContext): Promise<boolean> {
   return (await context.rolloutApproval?.()) === true;
 }
@@ -82,7 +86,7 @@ async function summaryOf({ fleets }: OperationsContext, fleet: string, name: str
   return describeRollout(repository, repository.rollout(name));
 }
 
-/** Which devices a rollout would reach, in which waves, and what that takes. Changes nothing. */
+/** Plans which devices a rollout would reach, in which waves, and what that takes. Changes nothing. */
 async function planRollout(
   context: OperationsContext,
   devices: ServerOperations["devices"],
@@ -298,7 +302,7 @@ interface Expected {
   readonly isOnline: (device: string) => boolean;
 }
 
-/** What the deliveries of a rollout take: each by itself, and all together. */
+/** Predicts what the deliveries of a rollout take: each by itself, and all together. */
 async function expectedTransfers(
   repository: FleetRepository,
   liveFleet: LiveFleet,

@@ -116,7 +116,7 @@ export async function planArchive(
   };
 }
 
-/** Whether `blockingMs` have passed since other work last had its turn. */
+/** Returns a function that is true once `blockingMs` have passed since other work last had its turn. */
 function yieldsAfter(blockingMs: number, clock: Pick<Clock, "monotonic">): () => boolean {
   let yieldAtMs = clock.monotonic() + blockingMs;
   return () => {

@@ -207,7 +207,7 @@ async function openContext(
   }
 }
 
-/** What journal and records of a fleet add up to. */
+/** The state that journal and records of a fleet add up to. */
 type History = Pick<
   RepositoryContext,
   | "state"

@@ -1,6 +1,6 @@
 /**
- * Keeps the index of common prefixes (server/storage/lineage) up to date with the state. It is built at the first query;
- * before every later one it is updated with the versions that changed since. In memory: versions that are not
+ * Keeps the index of common prefixes (server/storage/lineage) up to date with the state. It is built at the first
+ * query; before every later one it is updated with the versions that changed since. In memory: versions that are not
  * retired, have an architecture that can be read, and do not say themselves that nothing is to be inherited from them.
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";

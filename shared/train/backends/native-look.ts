@@ -1,6 +1,6 @@
 /**
- * What is known of the native backend on this machine, for people who read why wasm trains. This release cannot train
- * on it, whatever is installed.
+ * Says what is known of the native backend on this machine, for people who read why wasm trains. This release cannot
+ * train on it, whatever is installed.
  */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -13,7 +13,11 @@ import type { Clock, Files, Log } from "../../../../shared/ports.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../../../shared/wire/coding/code-stream.js";
-import { codingSpoolEnding, countingSpool, openCodingSpool } from "../../../../shared/wire/coding/coding-spool.js";
+import {
+  codingSpoolEnding,
+  countingSpool,
+  openCodingSpool,
+} from "../../../../shared/wire/coding/coding-spool.js";
 import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../../../shared/wire/coding/encodings.js";
 import { referencesOfTensors } from "../../../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";

@@ -5,7 +5,12 @@
  * that its training used. An engine is served to nobody; devices run the one they are installed with.
  */
 import { StemmaError } from "../../../../shared/errors.js";
-import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../../../shared/model/model.js";
+import {
+  streamedKinds,
+  type Leaf,
+  type ObjectKind,
+  type StreamedKind,
+} from "../../../../shared/model/model.js";
 import { modelObjectsOf, sentObjectsOf } from "../../../../shared/model/record-objects.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";

@@ -2,7 +2,11 @@
  * Adds to an offered version what devices need beside it: its release, and its input pipeline where the release has it.
  */
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { isRecipeManifest, releasesOf, unsignedManifest } from "../../../../shared/trust/releases/manifest.js";
+import {
+  isRecipeManifest,
+  releasesOf,
+  unsignedManifest,
+} from "../../../../shared/trust/releases/manifest.js";
 import type { RecordedPipeline } from "../../../../shared/provenance/recorded-pipeline.js";
 import type { OfferedRelease } from "../../../../shared/wire/messages.js";
 import { pipelineOfVersion } from "../../../services/data/version-pipeline.js";

@@ -5,7 +5,11 @@
 import { messageOf } from "../../../../shared/error-text.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Clock, Log } from "../../../../shared/ports.js";
-import { areSameSettings, checkSettings, type DeviceSettings } from "../../../../shared/wire/device-settings.js";
+import {
+  areSameSettings,
+  checkSettings,
+  type DeviceSettings,
+} from "../../../../shared/wire/device-settings.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
 import type { CommandRelay } from "./commands.js";
 

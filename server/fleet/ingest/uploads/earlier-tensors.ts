@@ -6,7 +6,12 @@
 import { StemmaError } from "../../../../shared/errors.js";
 import type { ObjectReader } from "../../../../shared/objects/object-store.js";
 import { readStoredTensor } from "../../../../shared/objects/tensor-stream.js";
-import { tensorOfSource, type Hash, type Tensor, type TensorSource } from "../../../../shared/tensor/tensor.js";
+import {
+  tensorOfSource,
+  type Hash,
+  type Tensor,
+  type TensorSource,
+} from "../../../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../../../shared/wire/coding/decode-coded.js";
 import { maxOwnDepth } from "../../../../shared/wire/coding/references.js";
 import type { TensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";

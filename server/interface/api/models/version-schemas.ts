@@ -6,7 +6,11 @@ import type { ExportedModelJson } from "../../../../shared/model/model-json-expo
 import type { RecoverySteps } from "../../../../shared/recover/recovery.js";
 import type { Measurement } from "../../../../shared/train/training.js";
 import type { FleetMoment } from "../../../storage/repository/answers/device-answers.js";
-import type { ModelDiff, VersionPage, VersionSummary } from "../../../storage/repository/answers/version-answers.js";
+import type {
+  ModelDiff,
+  VersionPage,
+  VersionSummary,
+} from "../../../storage/repository/answers/version-answers.js";
 import {
   count,
   ended,

@@ -3,7 +3,10 @@ import * as z from "zod";
 import type { CollectionPlan } from "../../../../shared/objects/object-store.js";
 import type { BackupReport, CheckReport } from "../../../storage/repository/answers/store-answers.js";
 import type { Collected } from "../../../storage/repository/tiers/tier-port.js";
-import type { RetentionForecast, RetentionSetting } from "../../../storage/repository/retention/fleet-retention.js";
+import type {
+  RetentionForecast,
+  RetentionSetting,
+} from "../../../storage/repository/retention/fleet-retention.js";
 import type { RetentionScope } from "../../../storage/repository/retention/retention-plan.js";
 import { count, hash, shortText, timeMs, unreadableVersions } from "../fields.js";
 import type { ValueOf } from "../operation.js";

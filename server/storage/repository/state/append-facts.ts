@@ -157,7 +157,7 @@ function requireStatus(
   );
 }
 
-/** What a fact is checked against: the state, and the versions that the same commit records. */
+/** The state that a fact is checked against: the state, and the versions that the same commit records. */
 interface Present {
   readonly state: FleetState;
   readonly recordedHere: ReadonlySet<Hash>;

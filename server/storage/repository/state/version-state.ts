@@ -1,4 +1,4 @@
-/** What facts made of a version. Types only. */
+/** The state of a version, as facts made it. Types only. */
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Dropped, Ended, Replayed } from "../answers/version-answers.js";
 import type { FormerClaim } from "../claim.js";

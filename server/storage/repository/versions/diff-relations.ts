@@ -9,7 +9,12 @@ import type { Change, ModelSide } from "../../../../shared/model/tree-diff.js";
 import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import { hasSameHeader } from "../../../../shared/tensor/same-header.js";
 import { isSigned, SignatureBuilder, SignatureIndex } from "../../../../shared/tensor/tensor-signature.js";
-import { tensorOfSource, type Hash, type Tensor, type TensorSource } from "../../../../shared/tensor/tensor.js";
+import {
+  tensorOfSource,
+  type Hash,
+  type Tensor,
+  type TensorSource,
+} from "../../../../shared/tensor/tensor.js";
 import type { ModelDiff } from "../answers/version-answers.js";
 
 /** Larger tensors are not read to compare their content, and no more bytes than these in all. */

@@ -18,7 +18,11 @@ import { openProvenance } from "../../../../shared/provenance/openings.js";
 import { usedDataOf, type UsedData } from "../../../../shared/data/stored-data.js";
 import type { ObjectReader } from "../../../../shared/objects/object-store.js";
 import { mayBeAbsent, requiredReferencesOf } from "../../../../shared/objects/references.js";
-import { DistinctLeaves, distinctTrees, type DistinctTree } from "../../../../shared/objects/version-trees.js";
+import {
+  DistinctLeaves,
+  distinctTrees,
+  type DistinctTree,
+} from "../../../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";

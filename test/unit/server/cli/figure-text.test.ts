@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluationReport } from "../../../../server/interface/api/models/evaluation-schemas.js";
-import { detailsOf } from "../../../../server/cli/commands/model-evaluate.js";
+import { detailsOf } from "../../../../server/cli/commands/model/evaluate.js";
 import { figureText } from "../../../../server/cli/figure-text.js";
 import type { Evaluation } from "../../../../shared/train/evaluation.js";
 

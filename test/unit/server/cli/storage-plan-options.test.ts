@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Command } from "commander";
 import { operationTable } from "../../../../server/interface/api/operation-table.js";
-import { addStoragePlanCommands } from "../../../../server/cli/commands/storage-plan.js";
+import { addStoragePlanCommands } from "../../../../server/cli/commands/storage/plan.js";
 
 /** The budget that `storage plan` or `storage apply` reads from its arguments. */
 function budgetOf(name: string, args: readonly string[]): unknown {

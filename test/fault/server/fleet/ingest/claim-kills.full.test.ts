@@ -7,7 +7,10 @@ import { after, before, describe, it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../../../agent/main.js";
 import type { ServerEvent } from "../../../../../server/interface/api/event-schemas.js";
 import { testProfile, WaitableLog } from "../../../../helpers/agent-fixtures.js";
-import { startServerProcess, type ServerProcess } from "../../../../../server/cli/simulation/server-process.js";
+import {
+  startServerProcess,
+  type ServerProcess,
+} from "../../../../../server/cli/simulation/server-process.js";
 
 const fleet = "cars";
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";

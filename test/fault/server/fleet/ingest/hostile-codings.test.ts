@@ -13,7 +13,12 @@ import { encodingCodes, type References } from "../../../../../shared/delta/enco
 import { loadDeltaCodec } from "../../../../../shared/delta/load.js";
 import { memoryStore } from "../../../../../shared/objects/memory-store.js";
 import { tensorId as idOfBytes } from "../../../../../shared/tensor/hash.js";
-import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../../shared/tensor/tensor.js";
+import {
+  sourceOfTensor,
+  tensorOfSource,
+  type Hash,
+  type Tensor,
+} from "../../../../../shared/tensor/tensor.js";
 import { checkEncoding } from "../../../../../shared/wire/coding/encodings.js";
 import { openTensorCoder } from "../../../../../shared/wire/coding/tensor-coder.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";

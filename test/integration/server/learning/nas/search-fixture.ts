@@ -3,7 +3,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
-import { runSearch, type SearchRequest, type SearchState } from "../../../../../server/learning/nas/run-search.js";
+import {
+  runSearch,
+  type SearchRequest,
+  type SearchState,
+} from "../../../../../server/learning/nas/run-search.js";
 import { SearchLog, type SearchEvent } from "../../../../../server/learning/nas/search-log.js";
 import { storeInFleet } from "../../../../../server/learning/nas/search-store.js";
 import { trainerHere } from "../../../../../server/learning/nas/train-here.js";

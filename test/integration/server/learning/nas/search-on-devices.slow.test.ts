@@ -5,7 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
-import { runSearch, type SearchRequest, type SearchState } from "../../../../../server/learning/nas/run-search.js";
+import {
+  runSearch,
+  type SearchRequest,
+  type SearchState,
+} from "../../../../../server/learning/nas/run-search.js";
 import { devicesOfSearch } from "../../../../../server/learning/nas/search-devices.js";
 import { SearchLog } from "../../../../../server/learning/nas/search-log.js";
 import { storeInFleet } from "../../../../../server/learning/nas/search-store.js";

@@ -4,7 +4,11 @@ import { after, before, describe, it } from "node:test";
 import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
 import { dropDataByPolicy } from "../../../../../server/learning/replay/drop-data-by-policy.js";
 import { ReplayJobs } from "../../../../../server/learning/replay/replay-jobs.js";
-import { trainedHome, withFleet, type OpenedFleet } from "../../../../fault/server/learning/replay/dropped-fleet.js";
+import {
+  trainedHome,
+  withFleet,
+  type OpenedFleet,
+} from "../../../../fault/server/learning/replay/dropped-fleet.js";
 
 const fleet = "cars";
 const scope = { of: "fleet" } as const;

@@ -6,7 +6,12 @@ import { defaultEdgeSources } from "../../../../../server/storage/archive/storag
 import { type EdgeSource } from "../../../../../server/storage/archive/edge-costs.js";
 import { maxChainDepth } from "../../../../../shared/objects/object-store.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
-import { alteredModels, applyToFleet, fineTunedFamily, planFleet } from "../../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  fineTunedFamily,
+  planFleet,
+} from "../../../../helpers/archive-fleet.js";
 import { memoryFleet, requireSmaller, tensorsOf } from "./memory-fleet.js";
 
 describe("an applied plan", () => {

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { encodingCodes } from "../../../../../shared/delta/encoded.js";
 import { derive, type Derivation } from "../../../../../shared/delta/derived/derivation.js";
-import { alteredModels, applyToFleet, planFleet, type FleetModel } from "../../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  planFleet,
+  type FleetModel,
+} from "../../../../helpers/archive-fleet.js";
 import { fineTuned, weights } from "../../../../helpers/related-tensors.js";
 import { floatsOf, groups, inBytes, singles, symmetric } from "../../../../helpers/quantised-tensors.js";
 import { memoryFleet } from "./memory-fleet.js";

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { encodingCodes } from "../../../../../shared/delta/encoded.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
-import { alteredModels, applyToFleet, planFleet, type FleetModel } from "../../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  planFleet,
+  type FleetModel,
+} from "../../../../helpers/archive-fleet.js";
 import { lowRankPair } from "../../../../helpers/related-tensors.js";
 import { memoryFleet } from "./memory-fleet.js";
 

@@ -13,7 +13,10 @@ import { nodeHomePorts } from "../../../../../server/storage/repository/node-hom
 import { openHome } from "../../../../../server/storage/repository/home.js";
 import { openRepository } from "../../../../../server/storage/repository/open-repository.js";
 import { restoreBackup } from "../../../../../server/storage/repository/backup/restore.js";
-import type { DeviceSummary, FleetMoment } from "../../../../../server/storage/repository/answers/device-answers.js";
+import type {
+  DeviceSummary,
+  FleetMoment,
+} from "../../../../../server/storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../../../../server/storage/repository/answers/version-answers.js";
 import type { JournalHead } from "../../../../../shared/journal/journal.js";
 import { tensorOfSource, type Hash } from "../../../../../shared/tensor/tensor.js";

@@ -5,7 +5,10 @@ import { commonPrefix } from "../../../../../shared/model/common-prefix.js";
 import type { ModelMetadata } from "../../../../../shared/model/metadata.js";
 import type { Architecture } from "../../../../../shared/model/model.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
-import { decodeIdentities, encodeIdentities } from "../../../../../server/storage/repository/identity-cache.js";
+import {
+  decodeIdentities,
+  encodeIdentities,
+} from "../../../../../server/storage/repository/identity-cache.js";
 import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
 import {
   candidateArchitecture,

@@ -13,7 +13,10 @@ import { fileOfBytes } from "../../../../../shared/tensor/safetensors.js";
 import { modelSourceOfSafetensors } from "../../../../../shared/save/model-source.js";
 import { tensorOfSource, type Hash } from "../../../../../shared/tensor/tensor.js";
 import { applyToFleet, planFleet } from "../../../../helpers/archive-fleet.js";
-import { recoveredTensors, temporaryFolder } from "../../../../integration/server/storage/repository/harness.js";
+import {
+  recoveredTensors,
+  temporaryFolder,
+} from "../../../../integration/server/storage/repository/harness.js";
 
 const folder = join(resolve(process.env["STEMMA_DATA"] ?? "../shared/data"), "fine-tunes");
 const skip = existsSync(join(folder, "lstm-base.safetensors"))

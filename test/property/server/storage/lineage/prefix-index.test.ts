@@ -1,7 +1,10 @@
 /** The index of prefixes against comparing with every model, while models come and go. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compareCandidates, type PrefixCandidate } from "../../../../../server/storage/lineage/prefix-candidates.js";
+import {
+  compareCandidates,
+  type PrefixCandidate,
+} from "../../../../../server/storage/lineage/prefix-candidates.js";
 import { PrefixIndex } from "../../../../../server/storage/lineage/prefix-index.js";
 import { layerIdentities } from "../../../../../shared/model/layer-identity.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";

@@ -6,12 +6,24 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import "../../../../helpers/property-seed.js";
-import { budgetsByRatio, isWithin, limitsOf, LimitMeter } from "../../../../../server/storage/planner/budgets.js";
+import {
+  budgetsByRatio,
+  isWithin,
+  limitsOf,
+  LimitMeter,
+} from "../../../../../server/storage/planner/budgets.js";
 import { minimumStorageTree } from "../../../../../server/storage/planner/minimum-arborescence.js";
 import { referenceTrees } from "../../../../../server/storage/planner/plan-storage.js";
 import { planStorage } from "../../../../helpers/plan-storage.js";
-import { planningSchemes, snapshotCosts, type PlanningScheme } from "../../../../../server/storage/planner/retrieval.js";
-import { minRecreationCosts, shortestPathTree } from "../../../../../server/storage/planner/shortest-path-tree.js";
+import {
+  planningSchemes,
+  snapshotCosts,
+  type PlanningScheme,
+} from "../../../../../server/storage/planner/retrieval.js";
+import {
+  minRecreationCosts,
+  shortestPathTree,
+} from "../../../../../server/storage/planner/shortest-path-tree.js";
 import { checkPlan, type StoragePlan } from "../../../../../server/storage/planner/storage-plan.js";
 import { StorageTree } from "../../../../../server/storage/planner/storage-tree.js";
 import { TreeEditor } from "../../../../../server/storage/planner/tree-editor.js";

@@ -5,7 +5,10 @@ import fc from "fast-check";
 import "../../../../helpers/property-seed.js";
 import { lastTree } from "../../../../../server/storage/planner/last-tree.js";
 import { minimumStorageTree } from "../../../../../server/storage/planner/minimum-arborescence.js";
-import { minRecreationCosts, shortestPathTree } from "../../../../../server/storage/planner/shortest-path-tree.js";
+import {
+  minRecreationCosts,
+  shortestPathTree,
+} from "../../../../../server/storage/planner/shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "../../../../../server/storage/planner/storage-graph.js";
 import { StorageTree } from "../../../../../server/storage/planner/storage-tree.js";
 import { exhaustiveOptimum, randomStorageGraph } from "../../../../helpers/storage-graphs.js";

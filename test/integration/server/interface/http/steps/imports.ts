@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import type { ServerOperations } from "../../../../../../server/interface/api/server-operations.js";
-import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../../../shared/tensor/safetensors.js";
+import {
+  fileOfBytes,
+  readSafetensors,
+  safetensorsChunks,
+} from "../../../../../../shared/tensor/safetensors.js";
 import { collectBytes, tinyImport } from "../../../../../helpers/agent-fixtures.js";
 import { testFleet as fleet } from "../../../../../helpers/test-server.js";
 import { drain } from "./step.js";

@@ -2,7 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { planDrops, type DroppableVersion } from "../../../../../../server/storage/repository/retention/drop-plan.js";
+import {
+  planDrops,
+  type DroppableVersion,
+} from "../../../../../../server/storage/repository/retention/drop-plan.js";
 import { sha256 } from "../../../../../../shared/tensor/hash.js";
 
 interface Version extends DroppableVersion {

@@ -1,0 +1,185 @@
+/** `stemma model import`: a model file becomes a version. */
+import { createReadStream } from "node:fs";
+import { readFile, realpath, stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { parseAssignments } from "../../../../shared/cli/command-line.js";
+import { formatBytes } from "../../../../shared/cli/output.js";
+import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
+import { maxChunkBytes } from "../../../../shared/tensor/tensor.js";
+import type { LocalFile } from "../../../interface/api/server-operations.js";
+import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
+import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
+import { nameOf } from "../../version-text.js";
+
+const options = {
+  name: {
+    text: "<name> name of the model; every import under it is a new version",
+    required: true,
+  },
+  base: "<model> the model this one was trained from; only what changed is stored",
+  onto: "<model> instead of --base: the file has only some of that model's tensors",
+  lease: "<id> instead of --base: the lease of stemma model transfer, which ends with the import",
+  arch: "<file> tfjs model.json: gives the tensors an architecture (else kind opaque)",
+  line: "<line> the line it belongs to",
+  meta: repeated("<key=value> typed metadata that queries can use (repeatable)"),
+  attach: repeated("<file> a file kept with this version (repeatable)"),
+  checkpoint: repeated(
+    "<iteration=file> a .safetensors file of the model after that many training steps (repeatable)",
+  ),
+  optimizer: "<file> a .safetensors file with the optimizer's state after the training",
+  story: { text: "do not read the story in a file that Stemma exported", flags: "--no-story" },
+  dryRun: "report what would be stored, store nothing",
+} as const;
+
+const importing = plain(null, {
+  name: "import",
+  about: "save a model file of your own; its tensors come back byte for byte",
+  takes: { file: "a .safetensors file" },
+  options,
+  run: ({ file, ...choices }, context) => importFile(file, choices, context),
+  print: (report) => {
+    const { summary } = report;
+    return {
+      names: summary === undefined ? [] : [nameOf(summary)],
+      text:
+        summary === undefined
+          ? `would be saved as ${describeImport(report)}`
+          : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), ${describeImport(report)}`,
+    };
+  },
+});
+
+async function importFile(
+  file: string,
+  {
+    name,
+    base,
+    onto,
+    lease,
+    arch,
+    line,
+    meta,
+    attach,
+    checkpoint,
+    optimizer,
+    story,
+    dryRun,
+  }: Choices<unknown, unknown, typeof options>,
+  { operations, fleet }: PlainContext,
+): Promise<ImportReport> {
+  const localFile = await describeFile(file);
+  const parts = await describeParts(checkpoint, optimizer);
+  const partBytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const operationsNow = await operations();
+  return await operationsNow
+    .import(
+      {
+        byteLength: partBytes + localFile.size,
+        chunks: readAll([...parts.map(({ fileName }) => fileName), file]),
+        // With further files, the server receives all of them.
+        ...(parts.length === 0 ? { localFile } : {}),
+      },
+      {
+        fleet,
+        fileName: file,
+        name,
+        base,
+        onto,
+        lease,
+        line,
+        metadata: parseAssignments(meta),
+        dryRun,
+        ...(story ? {} : { story: "ignore" as const }),
+        ...(parts.length === 0 ? {} : { parts: [...parts] }),
+        architecture: arch === undefined ? undefined : await readText(arch),
+        attachments: await Promise.all(
+          attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
+        ),
+      },
+    )
+    .catch((error: unknown) => {
+      throw arch === undefined ? error : withArchitectureFile(error, arch);
+    });
+}
+
+/** An error about a model.json, with the name of its file. */
+function withArchitectureFile(error: unknown, file: string): unknown {
+  return isStemmaError(error) && ["MODEL_JSON_MALFORMED", "LAYER_NOT_ALLOWED"].includes(error.code)
+    ? new StemmaError(error.code, `${file}: ${error.message}`, { cause: error })
+    : error;
+}
+
+function describeImport(report: ImportReport): string {
+  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, overheadBytes, story } = report;
+  const extent = unchanged
+    ? "equal to its base"
+    : approach === "update"
+      ? `${changed} of ${tensors} tensors changed`
+      : `all ${tensors} tensors`;
+  const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
+  const text = `${approach}: ${extent}; ${stored}, plus ${formatBytes(overheadBytes)} of record`;
+  return story === undefined
+    ? text
+    : `${text}\n  with the story of ${story.name} (${story.versionId.slice(0, 12)}) of the fleet ${story.fleet}, ` +
+        "which is not proved here: stemma replay run";
+}
+
+async function describeFile(path: string): Promise<LocalFile> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw missing(path, cause);
+  });
+  if (!found.isFile()) throw new StemmaError("USAGE", `${path} is not a file. Name one .safetensors file.`);
+  return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
+}
+async function readText(path: string): Promise<string> {
+  return readFile(path, "utf8").catch((cause: unknown) => {
+    throw missing(path, cause);
+  });
+}
+async function readBytes(path: string): Promise<Uint8Array> {
+  return readFile(path).catch((cause: unknown) => {
+    throw missing(path, cause);
+  });
+}
+function missing(path: string, cause: unknown): StemmaError {
+  return new StemmaError("NOT_FOUND", `${path} cannot be read. Check the path and its permissions.`, {
+    cause,
+  });
+}
+
+/** The files of --checkpoint and --optimizer. @throws USAGE */
+async function describeParts(
+  checkpoints: readonly string[],
+  optimizer: string | undefined,
+): Promise<
+  readonly { readonly iteration?: number; readonly byteLength: number; readonly fileName: string }[]
+> {
+  const parts = await Promise.all(
+    checkpoints.map(async (text) => {
+      const [, iteration, fileName] = /^(\d{1,15})=(.+)$/s.exec(text) ?? [];
+      if (iteration === undefined || fileName === undefined)
+        throw new StemmaError(
+          "USAGE",
+          `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such ` +
+            "as 200=after-200.safetensors.",
+        );
+      return { iteration: Number(iteration), byteLength: (await describeFile(fileName)).size, fileName };
+    }),
+  );
+  return optimizer === undefined
+    ? parts
+    : [...parts, { byteLength: (await describeFile(optimizer)).size, fileName: optimizer }];
+}
+
+async function* readAll(paths: readonly string[]): AsyncIterable<Uint8Array> {
+  for (const path of paths) yield* readChunks(path);
+}
+
+async function* readChunks(path: string): AsyncIterable<Uint8Array> {
+  for await (const chunk of createReadStream(path, {
+    highWaterMark: Math.min(maxChunkBytes, 4 * 1024 * 1024),
+  }))
+    yield chunk as Uint8Array;
+}
+
+export const commands = [importing];

@@ -1,0 +1,213 @@
+/** `stemma model show|diff`: information about models, without their tensors. */
+import { formatBytes, formatDuration, formatTime } from "../../../../shared/cli/output.js";
+import type { Measurement } from "../../../../shared/train/training.js";
+import type { ModelDescription } from "../../../interface/api/models/version-schemas.js";
+import type { ModelDiff } from "../../../storage/repository/answers/version-answers.js";
+import { describeHold } from "../../../storage/repository/state/hold.js";
+import { listed, plain } from "../../plain-command.js";
+import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
+import { describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
+
+const show = plain("model", {
+  name: "show",
+  about: "describe one model: layers, sizes, lineage, measurements, environment",
+  takes: { model: "name, name:version, name:tag or id" },
+  print: (description) => {
+    const facts = factsOf(description);
+    const width = Math.max(...facts.map(([key]) => key.length));
+    return {
+      ...listed(description.leaves, {
+        nameOf: (leaf) => leaf.name,
+        columns: [
+          { title: "TENSOR", value: (leaf) => leaf.name },
+          { title: "TYPE", value: (leaf) => leaf.dtype },
+          { title: "SHAPE", value: (leaf) => `[${leaf.shape.join(", ")}]` },
+          { title: "BYTES", value: (leaf) => formatBytes(leaf.bytes), align: "right" },
+          { title: "LAST CHANGED IN", value: (leaf) => nameOf(leaf.owner) },
+        ],
+        empty:
+          description.retired === undefined
+            ? "no tensors"
+            : "retired: its name, parents and times are kept, its tensors are not",
+      }),
+      data: description,
+      names: [description.versionId],
+      text: facts.map(([key, value]) => `${key.padEnd(width)}  ${value}`).join("\n"),
+    };
+  },
+});
+
+function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
+  const { record, hold, retired, replayed, dropped, dataDropped, claim, evaluations, measurements } =
+    description;
+  const isExact = record.scheme === undefined;
+  return [
+    ["model", nameOf(description)],
+    ["id", description.versionId],
+    ["content", record.contentId],
+    ["root", record.root],
+    ["kind", record.kind],
+    ...fact(
+      "scheme",
+      record.scheme && `${record.scheme}: reduced, its numbers are not those that were trained`,
+    ),
+    ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`],
+    ["state", stateOf(description)],
+    ...fact("held", hold && describeHold(hold)),
+    ...fact("retired", retired && describeEnd(retired)),
+    ...fact("claim", claim && describeClaim(claim)),
+    ...fact("replayed", replayed && describeReplay(replayed)),
+    ...fact("tensors", dropped && describeDropped(dropped)),
+    ...fact("data", dataDropped && describeDataDropped(dataDropped)),
+    ...fact(
+      "evaluations",
+      evaluations === undefined
+        ? undefined
+        : `${evaluations} stored: stemma model evals ${nameOf(description)}`,
+    ),
+    [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
+    ["derived", description.derived.map(nameOf).join(", ") || "-"],
+    ["saved", formatTime(record.savedAtMs)],
+    ["recorded", `${formatTime(description.recordedAtMs)}${describeBy(description.by)}`],
+    [
+      "size",
+      `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`,
+    ],
+    ...usesFacts(description),
+    ...fact("measured", measurements && describeMeasurements(measurements)),
+    ...provenanceLines(description.provenance),
+    ["environment", describeEnvironment(description.environment)],
+    ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
+  ];
+}
+
+function describeDropped({ because, atMs, by, replayMs }: NonNullable<ModelDescription["dropped"]>): string {
+  const why = because === "" ? "" : `: ${because}`;
+  return (
+    `dropped ${formatTime(atMs)}${describeBy(by)}${why}; a recovery trains for ${formatDuration(replayMs)}, ` +
+    "its ancestors without tensors not counted"
+  );
+}
+
+function describeDataDropped({ because, atMs, by }: NonNullable<ModelDescription["dataDropped"]>): string {
+  const why = because === "" ? "" : `: ${because}`;
+  return `dropped ${formatTime(atMs)}${describeBy(by)}${why}; it cannot be replayed again without them`;
+}
+
+function describeReplay({
+  verdict,
+  grade,
+  atMs,
+  because,
+  by,
+}: NonNullable<ModelDescription["replayed"]>): string {
+  return `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}`;
+}
+
+function describeClaim({ recordedAtMs, isProved, ended }: NonNullable<ModelDescription["claim"]>): string {
+  const how = isProved
+    ? "proved: the server made its parameters itself, the device did not send them"
+    : ended === undefined
+      ? "the device sent the parameters before it was replayed"
+      : `${ended.verdict.toUpperCase()}, so the device sent the parameters: ${ended.because}`;
+  return `reported without parameters ${formatTime(recordedAtMs)}; ${how}`;
+}
+
+/** Checkpoints and the optimizer's state, and what a replay of the training needs. */
+function usesFacts({ record, uses }: ModelDescription): readonly (readonly [string, string])[] {
+  const { checkpoints = [], optimizer } = record.uses ?? {};
+  const iterations = checkpoints.map(({ iteration }) => iteration);
+  return [
+    ...fact("checkpoints", iterations.length === 0 ? undefined : `after ${shortList(iterations)} iterations`),
+    ...fact("optimizer", optimizer && "its state is stored (model recover --with optimizer)"),
+    ...uses.map(
+      ({ kind, id, byteLength }) =>
+        [
+          kind,
+          `${id.slice(0, 16)}, ${byteLength === null ? absentText(kind) : formatBytes(byteLength)}`,
+        ] as const,
+    ),
+  ];
+}
+
+/** Engines are never taken from a device, so a version may be complete without one. */
+function absentText(kind: string): string {
+  return kind === "engine" ? "not in this store: stemma replay engine approve adds it" : "not in this store";
+}
+
+const maxListed = 12;
+
+function shortList(numbers: readonly number[]): string {
+  const more = numbers.length - maxListed;
+  return `${numbers.slice(0, maxListed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** Describes a fact in one line; an empty list where there is nothing to show. */
+function fact(key: string, value: string | undefined): readonly (readonly [string, string])[] {
+  return value === undefined ? [] : [[key, value]];
+}
+
+function describeEnvironment(environment: ModelDescription["environment"]): string {
+  const fields = Object.entries(environment).map(
+    ([key, value]) => `${key} ${key === "engine" ? value.slice(0, 12) : value}`,
+  );
+  return fields.join(", ") || "-";
+}
+
+function describeMeasurements(measurements: readonly Measurement[]): string {
+  const [first, last] = [measurements[0], measurements.at(-1)];
+  const course =
+    first === undefined || last === undefined
+      ? ""
+      : `, loss ${first.loss.toPrecision(3)} at iteration ${first.iteration} → ${last.loss.toPrecision(3)} at ${last.iteration}`;
+  return `${measurements.length} times${course} (all with -o json)`;
+}
+
+const diff = plain("diff", {
+  name: "diff",
+  about: "which layers differ between two models, and what they follow from",
+  takes: { a: "", b: "" },
+  print: (answer) => ({
+    ...listed(answer.changes, {
+      nameOf: (change) => change.name,
+      columns: [
+        { title: "CHANGE", value: (row) => row.kind },
+        { title: "TENSOR", value: (row) => row.name },
+        { title: "WAS", value: (row) => (row.a ? `${row.a.dtype} [${row.a.shape.join(", ")}]` : "-") },
+        { title: "IS", value: (row) => (row.b ? `${row.b.dtype} [${row.b.shape.join(", ")}]` : "-") },
+        ...(answer.changes.some(({ otherName }) => otherName !== undefined)
+          ? [{ title: "OTHER NAME", value: (row: TensorChange): string | undefined => row.otherName }]
+          : []),
+      ],
+      empty: "the two models have the same tensors",
+    }),
+    data: answer,
+    text: [
+      ...relationLines(answer.changes),
+      `${describeArchitectures(answer)}; ${answer.comparisons} hashes compared`,
+      ...(answer.provenance === undefined ? [] : provenanceDiffLines(answer.provenance)),
+    ].join("\n"),
+  }),
+});
+
+type TensorChange = ModelDiff["changes"][number];
+
+/** Relations that are shown; more are counted. */
+const maxRelationLines = 20;
+
+/** Below the table, whose columns leave no space for them in 80 characters. */
+function relationLines(changes: readonly TensorChange[]): readonly string[] {
+  const found = changes.filter(({ relation }) => relation !== undefined);
+  const more = found.length - maxRelationLines;
+  return [
+    ...found.slice(0, maxRelationLines).map(({ name, relation }) => `${name}: ${relation ?? ""}`),
+    ...(more > 0 ? [`and ${more} more follow from what they were (all with -o json)`] : []),
+  ];
+}
+
+function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string {
+  if (opaque) return "no architecture is known of either: tensors are compared by name";
+  return sameArchitecture ? "same architecture" : "different architectures";
+}
+
+export const commands = [show, diff];

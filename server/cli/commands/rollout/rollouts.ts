@@ -1,0 +1,292 @@
+/** `stemma rollout plan|create|start|status|watch|report|pause|resume|abort|undo`: a version for many devices. */
+import { InvalidArgumentError } from "commander";
+import { StemmaError } from "../../../../shared/errors.js";
+import { formatTime } from "../../../../shared/cli/output.js";
+import type { RolloutAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
+import type { OperationInput } from "../../../interface/api/server-operations.js";
+import { given, listed, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
+import { parseBytes, parseDuration } from "../../quantities.js";
+import { describeMember, headOfRollout } from "../../../fleet/rollout/rollout-text.js";
+import { describePlan } from "./plan-text.js";
+import { commands as reportCommands } from "./report.js";
+import { commands as watchCommands } from "./watch.js";
+
+export const help = `
+A rollout gives a version to the devices that a selection means (docs/selections.md), wave
+by wave. Each device fetches the version and measures it beside what it runs, on its own
+held-out samples. It switches only where the version is not shown to be worse; where it is
+worse, the device keeps what it has and the rollout stops. docs/rollouts.md explains it.
+`;
+
+const createHelp = `
+Examples:
+  stemma rollout plan spring soh:4 --line soh --on 'label.region=eu' --waves 2,10%,rest
+  stemma rollout create spring soh:4 --line soh --on all --soak 2h --start
+`;
+
+function parseMinutes(text: string): number {
+  return text === "0" ? 0 : parseDuration(text) / 60_000;
+}
+
+function parseMebibytes(text: string): number {
+  return text === "0" ? 0 : parseBytes(text) / 2 ** 20;
+}
+
+function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("It takes a number.");
+  return value;
+}
+
+const words = (text: string): readonly string[] => text.split(",").map((each) => each.trim());
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+const body = {
+  name: "name of the rollout: letters, digits, - and _",
+  model: "the version: name, name:version, name:tag or id",
+};
+
+const policyOptions = {
+  line: { text: "<line> the line of the devices that gets it", required: true },
+  on: {
+    text: "<selection> which devices, such as all or 'label.region=eu and seen<7d'",
+    required: true,
+  },
+  waves: {
+    text: "<sizes> devices of each wave: numbers, shares, rest (default: 1,10%,rest)",
+    read: words,
+  },
+  soak: { text: "<duration> wait after each wave (default: 0)", read: parseMinutes },
+  waveTimeout: {
+    text: "<duration> after this a wave waits for no device (default: 24h)",
+    read: parseMinutes,
+  },
+  level: {
+    text: "<share> probability to call an equal version worse (default: 0.05)",
+    read: parseNumber,
+  },
+  margin: { text: "<loss> mean difference of losses that is allowed (default: 0)", read: parseNumber },
+  maxFailed: { text: "<share> of a wave that may be worse or fail (default: 0)", read: parseNumber },
+  minAnswered: { text: "<share> of a wave that must answer (default: 0.5)", read: parseNumber },
+  own: {
+    text: "<policy> what happens to models that devices trained (default: replace)",
+    choices: ["replace", "keep"],
+  },
+  unmeasured: {
+    text: "<policy> devices without samples to compare by (default: fail)",
+    choices: ["fail", "switch"],
+  },
+  onFailure: { text: "<policy> what the rollout does then (default: pause)", choices: ["pause", "undo"] },
+  atOnce: {
+    text: "<devices> that fetch and measure at the same time (default: 50)",
+    read: parseNumber,
+  },
+  samples: { text: "<n> held-out samples that a device measures by (default: all)", read: parseNumber },
+  maxSlowdown: {
+    text: "<times> that a sample may take as long as before (default: any)",
+    read: parseNumber,
+  },
+  maxMoreMemory: { text: "<size> that it may need, such as 16MiB (default: any)", read: parseMebibytes },
+  maxChange: {
+    text: "<share> of samples with another class, or of numbers (default: any)",
+    read: parseNumber,
+  },
+  live: {
+    text: "<inputs> have devices run it on so many live inputs first (default: none)",
+    read: parseNumber,
+  },
+  liveWithin: { text: "<duration> in which they tell of so many (default: 12h)", read: parseMinutes },
+  liveMaxFailed: {
+    text: "<share> of live inputs on which it may fail (default: 0)",
+    read: parseNumber,
+  },
+  window: { text: '<times> ask devices only then, "mon-fri 22:00-05:00" (repeatable)', read: collect },
+  maxRate: { text: "<size> bytes a second to all its devices together, such as 2MB", read: parseBytes },
+  priority: {
+    text: "<n> of open rollouts of a line the highest goes first (default: 0)",
+    read: parseNumber,
+  },
+  onlyOn: { text: "<condition> send nothing to devices otherwise", choices: ["power"] },
+  link: { text: "<kinds> send nothing over another link: kinds such as wifi,ethernet", read: words },
+  deadline: {
+    text: "<duration> after its start, when it ends (default: never)",
+    read: parseMinutes,
+  },
+  supersedes: "<rollout> of the same line, which it ends when it starts",
+  approval: { text: "start only after another person has approved it", default: undefined },
+} as const;
+type RolloutChoices = Choices<unknown, typeof body, typeof policyOptions>;
+
+function bodyOf({
+  name,
+  model,
+  line,
+  on,
+  soak,
+  waveTimeout,
+  maxMoreMemory,
+  deadline,
+  maxRate,
+  onlyOn,
+  link,
+  supersedes,
+  live,
+  liveWithin,
+  liveMaxFailed,
+  window: windows,
+  ...others
+}: RolloutChoices): Omit<OperationInput<"planRollout">, "fleet"> {
+  if (live === undefined && (liveWithin ?? liveMaxFailed) !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--live-within and --live-max-failed belong to a trial on live inputs. Add --live with a number of inputs.",
+    );
+  const policy = {
+    ...others,
+    windows,
+    onlyOnPower: onlyOn === undefined ? undefined : true,
+    live:
+      live === undefined
+        ? undefined
+        : { inputs: live, minutes: liveWithin ?? 12 * 60, maxFailed: liveMaxFailed ?? 0 },
+    links: link,
+    maxBytesPerSecond: maxRate,
+    deadlineMinutes: deadline,
+    maxMoreMemoryMb: maxMoreMemory,
+    soakMinutes: soak,
+    timeoutMinutes: waveTimeout,
+  };
+  return { name, model, line, select: on, supersedes, policy: given(Object.entries(policy)) };
+}
+
+const planning = plain("planRollout", {
+  name: "plan",
+  about: "show which devices a rollout would reach, in which waves; change nothing",
+  takes: body,
+  options: policyOptions,
+  help: createHelp,
+  run: (choices, { call }) => call("planRollout", bodyOf(choices)),
+  print: (plan) => ({ names: plan.waves.flat(), text: describePlan(plan) }),
+});
+
+const create = plain("createRollout", {
+  name: "create",
+  about: "create a rollout",
+  takes: body,
+  options: { ...policyOptions, start: "start it at once" },
+  help: createHelp,
+  run: ({ start, ...choices }, { call }) => call("createRollout", { ...bodyOf(choices), start }),
+  print: (made, { start }, context) => {
+    const next =
+      made.policy.approval === true
+        ? "another person approves it: stemma rollout approve"
+        : "start it: stemma rollout start";
+    return describe(made, context, start ? [] : [`${next} ${made.name}`]);
+  },
+});
+
+function describe(rollout: RolloutAnswer, { output }: PlainContext, more: readonly string[] = []): Printed {
+  return { names: [rollout.name], text: output.wrap([...headOfRollout(rollout), ...more]) };
+}
+
+const status = plain(null, {
+  name: "status",
+  about: "how far rollouts are, and what came of each device",
+  takes: { name: "[name] one rollout, device by device; without it all are listed" },
+  options: {
+    verdict: "<verdict> only devices with this verdict: passed, kept, worse, failed, left, unknown or none",
+  },
+  run: async ({ name, verdict }, { call, output }): Promise<Printed> => {
+    if (name === undefined) return describeAll(await call("rollouts"));
+    const found = await call("rollout", { rollout: name });
+    const members = found.members.filter(
+      (member) => verdict === undefined || (member.verdict ?? "none") === verdict,
+    );
+    const rows = members.map((member) => `  ${describeMember(member)}`);
+    return {
+      data: { ...found, members },
+      names: members.map(({ device }) => device),
+      text: output.wrap([...headOfRollout(found), ...rows]),
+    };
+  },
+});
+
+function describeAll(rollouts: readonly RolloutAnswer[]): Printed {
+  return listed(rollouts, {
+    nameOf: (row) => row.name,
+    columns: [
+      { title: "ROLLOUT", value: (row) => row.name },
+      { title: "MODEL", value: (row) => row.model },
+      { title: "LINE", value: (row) => row.line },
+      { title: "PHASE", value: (row) => row.phase },
+      { title: "WAVE", value: (row) => `${row.wave}/${row.policy.waves.length}`, align: "right" },
+      { title: "SWITCHED", value: (row) => String(row.devices.switched), align: "right" },
+      { title: "FAILED", value: (row) => String(row.devices.worse + row.devices.failed), align: "right" },
+      { title: "CREATED", value: (row) => formatTime(row.createdAtMs) },
+    ],
+    empty: "no rollout yet; plan one: stemma rollout plan NAME MODEL --line LINE --on all",
+  });
+}
+
+const because = "<text> why, kept in the journal";
+
+const approve = plain("approveRollout", {
+  name: "approve",
+  about: "agree that a rollout which another person created may start",
+  takes: { rollout: "<name>" },
+  options: { because },
+  print: (approved, { rollout }, context) =>
+    describe(approved, context, [`start it: stemma rollout start ${rollout}`]),
+});
+
+const phases = (
+  [
+    ["start", "running", "start a rollout that was created"],
+    ["pause", "paused", "begin no wave and switch no device until it is resumed"],
+    ["resume", "running", "go on with a paused rollout; what stopped it is accepted"],
+    ["abort", "aborted", "end a rollout; devices that switched keep the version"],
+  ] as const
+).map(([name, phase, about]) =>
+  plain("setRollout", {
+    name,
+    about,
+    takes: { rollout: "<name>" },
+    options: { because },
+    input: () => ({ phase }),
+    print: (changed, _, context) => describe(changed, context),
+  }),
+);
+
+const undo = plain("undoRollout", {
+  name: "undo",
+  about: "end a rollout and return each device that it switched to what it ran before",
+  takes: { rollout: "<name>" },
+  options: { because, dryRun: "show what would be, change nothing" },
+  print: (returns, { dryRun }) => ({
+    names: returns.map(({ device }) => device),
+    text:
+      returns.length === 0
+        ? "no device runs what this rollout gave; nothing to return"
+        : returns
+            .map(({ device, to }) =>
+              to === null
+                ? `${device} ran nothing before and keeps the version`
+                : `${device} ${dryRun ? "would return" : "returns"} to ${to}`,
+            )
+            .join("\n"),
+  }),
+});
+
+export const commands = [
+  planning,
+  create,
+  status,
+  ...watchCommands,
+  ...reportCommands,
+  approve,
+  ...phases,
+  undo,
+];

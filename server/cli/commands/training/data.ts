@@ -1,0 +1,77 @@
+/** `stemma data add|list|check|show|push|fetch|rm`: named data that recipes train on. */
+import { exitStatus, StemmaError } from "../../../../shared/errors.js";
+import { isUrl } from "../../../../shared/data/data-url.js";
+import { parseAssignments } from "../../../../shared/cli/command-line.js";
+import { commands as storedCommands } from "./data-stored.js";
+import { listed, pathOf, plain, repeated } from "../../plain-command.js";
+
+const add = plain("addDataset", {
+  name: "add",
+  about: "register data: it is read once, and its hash is kept",
+  takes: {
+    name: "",
+    location: "folder, file, or URL of a file; - for a reader that generates its samples",
+  },
+  options: {
+    kind: "<reader> how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples, sql",
+    query: "<sql> kind sql: the SELECT whose rows become a table, read as by csv",
+    set: repeated("<key=value> a parameter of the reader, such as cells=B0005,B0006 (repeatable)"),
+    dryRun: "read it, register nothing",
+  },
+  run: async ({ name, kind, set, query, dryRun, ...given }, { call }) => {
+    const location =
+      given.location === "-" ? "" : isUrl(given.location) ? given.location : pathOf(given.location);
+    if ((kind === "sql") !== (query !== undefined))
+      throw new StemmaError("USAGE", "--kind sql needs --query, and no other kind has one.");
+    const parameters = {
+      ...Object.fromEntries(
+        Object.entries(parseAssignments(set)).map(([key, value]) => [
+          key,
+          typeof value === "string" && value.includes(",") ? value.split(",") : value,
+        ]),
+      ),
+      ...(query === undefined ? {} : { query: [query] }),
+    };
+    if (dryRun) {
+      const { previewData } = await import("../../../services/data/preview-data.js");
+      const report = await previewData({ kind, location, parameters });
+      return {
+        data: report,
+        text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+      };
+    }
+    const summary = await call("addDataset", { name, kind, location, parameters });
+    const text = `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`;
+    return { data: summary, text };
+  },
+  print: (added, { name }) => ({ ...added, names: [name] }),
+});
+
+const list = plain("datasets", {
+  name: "list",
+  about: "registered data",
+  print: (rows) =>
+    listed(rows, {
+      nameOf: (row) => row.name,
+      columns: [
+        { title: "NAME", value: (row) => row.name },
+        { title: "KIND", value: (row) => row.kind },
+        { title: "LOCATION", value: (row) => row.location },
+        { title: "HASH", value: (row) => row.hash?.slice(0, 16) },
+      ],
+      empty: "no data is registered; add some with: stemma data add NAME FOLDER --kind nasa-battery",
+    }),
+});
+
+const check = plain("checkDataset", {
+  name: "check",
+  about: "read registered data again and compare its hash",
+  takes: { name: "<name>" },
+  print: ({ ok, message }, { name }) => ({
+    names: [name],
+    text: `${ok ? "unchanged" : "CHANGED"}: ${message}`,
+    ...(ok ? {} : { status: exitStatus.verification }),
+  }),
+});
+
+export const commands = [add, list, check, ...storedCommands];

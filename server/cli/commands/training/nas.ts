@@ -1,0 +1,373 @@
+/** `stemma nas run|show|space`: search for architectures whose candidates inherit layers from each other. */
+import { randomBytes } from "node:crypto";
+import { join, resolve } from "node:path";
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { formatBytes, formatDuration, type Column, type Output } from "../../../../shared/cli/output.js";
+import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
+import { nodeClock } from "../../../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import type { Files } from "../../../../shared/ports.js";
+import type { DatasetReference } from "../../../../shared/train/training.js";
+import type { ServerOperations } from "../../../interface/api/server-operations.js";
+import { referenceOf } from "../../../services/context/named-data.js";
+import type { CandidateTrainer } from "../../../learning/nas/candidate.js";
+import { runSearch, searchState, type SearchState } from "../../../learning/nas/run-search.js";
+import { storeInFleet } from "../../../learning/nas/search-store.js";
+import {
+  keepSettings,
+  readSettings,
+  SearchLog,
+  settingsPath,
+  type SearchEvent,
+} from "../../../learning/nas/search-log.js";
+import { candidatesIn, readSearchSpace } from "../../../learning/nas/search-space.js";
+import { exampleSpace } from "../../../learning/nas/example-space.js";
+import { checkSettings, type KeptSettings } from "../../../learning/nas/settings.js";
+import { trainerHere } from "../../../learning/nas/train-here.js";
+import { withContext, type CommandContext } from "../../context.js";
+import { readJson } from "../../read-json.js";
+
+interface RunChoices {
+  readonly folder: string;
+  readonly data?: string;
+  readonly name?: string;
+  readonly space?: string;
+  readonly candidates: number;
+  readonly population?: number;
+  readonly sample?: number;
+  readonly drop?: "oldest" | "worst";
+  readonly seed?: string;
+  readonly epochs?: number;
+  readonly batchSize?: number;
+  readonly learningRate?: number;
+  readonly random?: boolean;
+  readonly transfer: boolean;
+  readonly keepAll?: boolean;
+  readonly workers?: number;
+  /** Selection of devices. */
+  readonly on?: string;
+  readonly line: string;
+  readonly patience: number;
+}
+
+const help = `
+Each candidate takes over the first layers that it has in common with a model of the
+fleet, trains the others, and stores only what is new. What leaves the population is
+retired; stemma storage gc frees it. Ctrl-C at any time: the same command goes on.
+
+Examples:
+  stemma nas space > space.json
+  stemma data add digits - --kind images-generated --set count=2000
+  stemma nas run search-1 --data digits --candidates 40
+  stemma nas run search-1 --candidates 80      (goes on, with the settings it had)
+  stemma nas show search-1
+  stemma nas run search-2 --data digits --on 'label.bench=yes'   (devices train)
+
+docs/architecture-search.md describes the search and the file of a space.
+`;
+
+const whole =
+  (low: number, high: number) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < low || value > high)
+      throw new InvalidArgumentError(`It is a whole number from ${low} to ${high}.`);
+    return value;
+  };
+
+function addNasCommands(nas: Command): void {
+  nas
+    .command("run")
+    .argument("<folder>", "folder of the search: its settings and its log")
+    .option("--data <name>", "registered data of images and classes (see: stemma data list)")
+    .option("--name <name>", "name of the models; each candidate is a version of it (nas)")
+    .option(
+      "--space <file>",
+      "the space to search, as JSON; without it the one that `stemma nas space` prints",
+    )
+    .option("--candidates <n>", "how many candidates are made in total", whole(1, 100_000), 50)
+    .option("--population <n>", "members of the population (10)", whole(1, 10_000))
+    .option("--sample <n>", "members of which the best is changed (4)", whole(1, 10_000))
+    .addOption(
+      new Option("--drop <which>", "which member leaves a full population (oldest)").choices([
+        "oldest",
+        "worst",
+      ]),
+    )
+    .option("--seed <number>", "seed of every choice and of every training; without it one is drawn and kept")
+    .option("--epochs <n>", "passes over the samples for each candidate (1)", whole(1, 1000))
+    .option("--batch-size <n>", "samples per step (32)", whole(1, 4096))
+    .option("--learning-rate <rate>", "learning rate (0.003)", Number)
+    .option("--random", "random candidates instead of evolution, to compare with")
+    .option("--no-transfer", "train every candidate from scratch, to compare with")
+    .option("--keep-all", "retire nothing")
+    .option(
+      "--workers <n>",
+      "candidates that this machine trains at the same time (1; with --on none)",
+      whole(0, 64),
+    )
+    .option("--on <selection>", "train on the connected devices that this means (docs/selections.md)")
+    .option("--line <line>", "with --on: the devices' line, whose name begins with search", "search")
+    .option("--patience <minutes>", "with --on: how long a device may take", whole(1, 600), 30)
+    .description("search for a good architecture; goes on where it was stopped or killed")
+    .addHelpText("after", help)
+    .action(async (folder: string, choices: Omit<RunChoices, "folder">, command: Command) =>
+      withContext(command, (context) => runCommand({ folder: resolve(folder), ...choices }, context)),
+    );
+  nas
+    .command("show")
+    .argument("<folder>", "folder of the search")
+    .option("--limit <n>", "the best so many", whole(1, 100_000), 20)
+    .description("what a search found so far, the best first")
+    .action(async (folder: string, { limit }: { readonly limit: number }, command: Command) =>
+      withContext(command, (context) => showCommand({ folder: resolve(folder), limit }, context)),
+    );
+  nas
+    .command("space")
+    .description("print the built-in space, as an example to change")
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, ({ output }) => {
+        output.print({ data: exampleSpace, names: [], text: JSON.stringify(exampleSpace, null, 2) });
+        return Promise.resolve();
+      }),
+    );
+}
+
+/** The settings of a new search, or of the one in the folder with what is asked now. @throws USAGE */
+async function settingsFor(files: Files, choices: RunChoices, fleet: string): Promise<KeptSettings> {
+  const path = settingsPath(choices.folder);
+  const kept =
+    (await files.stat(path)) === undefined
+      ? undefined
+      : checkSettings(await readSettings(files, choices.folder), path);
+  const data = choices.data ?? kept?.data;
+  if (data === undefined)
+    throw new StemmaError(
+      "USAGE",
+      "Name the data with --data NAME; `stemma data list` shows what is registered.",
+    );
+  return {
+    format: 1,
+    fleet,
+    name: choices.name ?? kept?.name ?? "nas",
+    data,
+    space:
+      choices.space === undefined
+        ? (kept?.space ?? exampleSpace)
+        : readSearchSpace(await readJson(choices.space), choices.space),
+    strategy: choices.random === true ? "random" : (kept?.strategy ?? "evolution"),
+    population: choices.population ?? kept?.population ?? 10,
+    sample: choices.sample ?? kept?.sample ?? 4,
+    drop: choices.drop ?? kept?.drop ?? "oldest",
+    seed: choices.seed ?? kept?.seed ?? String(randomBytes(4).readUInt32LE()),
+    epochs: choices.epochs ?? kept?.epochs ?? 1,
+    batchSize: choices.batchSize ?? kept?.batchSize ?? 32,
+    learningRate: choices.learningRate ?? kept?.learningRate ?? 0.003,
+    transfer: choices.transfer && (kept?.transfer ?? true),
+    keepAll: choices.keepAll ?? kept?.keepAll ?? false,
+  };
+}
+
+async function runCommand(
+  choices: RunChoices,
+  { output, operations, options, signal }: CommandContext,
+): Promise<void> {
+  const files = nodeFiles();
+  const settings = await settingsFor(files, choices, options.fleet);
+  const opened = await operations();
+  const dataset = await datasetOf(opened, settings);
+  await keepSettings(files, choices.folder, settings);
+  const log = await SearchLog.open(files, choices.folder);
+  const working = await trainersFor(choices, { ...settings, dataset }, { output, operations: opened });
+  const known = searchState(log.events).trained.length;
+  output.info(
+    `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
+      (known === 0 ? "" : `; ${known} candidates were made already`),
+  );
+  try {
+    const state = await runSearch(
+      { ...settings, candidates: choices.candidates },
+      {
+        store: storeInFleet(opened, {
+          ...settings,
+          ...(choices.on === undefined ? {} : { minutes: leaseMinutes(choices.patience) }),
+        }),
+        log,
+        files,
+        clock: nodeClock(),
+        workFolder: (candidate) => join(choices.folder, `work-${candidate}`),
+        trainers: working.trainers,
+        signal,
+        onEvent: (event) => {
+          const line = describeEvent(event, choices.candidates);
+          if (line !== undefined) output.progress(line, true);
+        },
+        onLost: ({ message }) => {
+          output.info(`stemma: ${message}`);
+        },
+      },
+    );
+    output.endProgress();
+    const rows = rowsOf(state);
+    output.print({
+      data: { ...settings, candidates: rows },
+      names: rows.slice(0, 1).map((row) => row.model),
+      text: describeEnd(rows, settings),
+    });
+  } catch (error) {
+    if (!isStemmaError(error, "TRAINING_STOPPED")) throw error;
+    const again = choices.on === undefined ? "" : ` --on '${choices.on}'`;
+    throw new StemmaError(
+      "TRAINING_STOPPED",
+      `The search was stopped after ${searchState(log.events).trained.length} of ${choices.candidates} candidates; ` +
+        "nothing that was made is lost. Go on with: " +
+        `stemma nas run ${choices.folder} --candidates ${choices.candidates}${again}`,
+      { cause: error },
+    );
+  } finally {
+    await working.close();
+  }
+}
+
+/** Minutes that a candidate's lease lasts: a device may take its patience twice, for its start and for the training. */
+const leaseMinutes = (patience: number): number => Math.max(60, 2 * patience + 30);
+
+interface Trainers {
+  readonly trainers: readonly CandidateTrainer[];
+  close(): Promise<void>;
+}
+
+/** @throws USAGE, SEARCH_WORKER_LOST */
+async function trainersFor(
+  { workers, on, line, patience }: RunChoices,
+  { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
+  { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
+): Promise<Trainers> {
+  const count = workers ?? (on === undefined ? 1 : 0);
+  if (count === 0 && on === undefined)
+    throw new StemmaError(
+      "USAGE",
+      "With --workers 0 nobody trains. Name devices with --on, or leave --workers out.",
+    );
+  const here = Array.from({ length: count }, () => trainerHere({ files: nodeFiles(), dataset, threads: 1 }));
+  if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
+  const { devicesOfSearch } = await import("../../../learning/nas/search-devices.js");
+  const devices = await devicesOfSearch(operations, {
+    fleet,
+    name,
+    data,
+    select: on,
+    line,
+    patienceMs: patience * 60_000,
+    clock: nodeClock(),
+  });
+  output.info(
+    `training on ${devices.trainers.map(({ device }) => device).join(", ")}` +
+      devices.others.map(({ device, why }) => `; ${device} does not: ${why}`).join(""),
+  );
+  return { trainers: [...here, ...devices.trainers], close: () => devices.close() };
+}
+
+async function datasetOf(
+  operations: ServerOperations,
+  { fleet, data }: KeptSettings,
+): Promise<ReturnType<typeof referenceOf>> {
+  const found = (await operations.datasets({ fleet })).find(({ name }) => name === data);
+  if (found !== undefined) return referenceOf(found);
+  throw new StemmaError(
+    "DATASET_UNKNOWN",
+    `The fleet ${fleet} has no data named "${data}". See \`stemma data list\`, or add it with \`stemma data add\`.`,
+    { name: data },
+  );
+}
+
+interface CandidateRow {
+  readonly candidate: number;
+  readonly model: string;
+  readonly versionId: string;
+  readonly root: string;
+  /** The accuracy in per cent. */
+  readonly accuracy: number;
+  readonly choices: readonly number[];
+  readonly parent?: number | undefined;
+  readonly frozen: number;
+  readonly layers: number;
+  readonly bytes: number;
+  readonly newBytes: number;
+  readonly totalMs: number;
+  readonly isRetired: boolean;
+  /** The device that trained it; absent: the machine of the search. */
+  readonly device?: string | undefined;
+}
+
+/** The best first; of equal ones the one with fewer bytes. */
+function rowsOf({ done, proposed, retired }: SearchState): readonly CandidateRow[] {
+  return [...done.values()]
+    .map((event) => ({
+      candidate: event.candidate,
+      model: event.versionId.slice(0, 12),
+      versionId: event.versionId,
+      root: event.root,
+      accuracy: event.quality,
+      choices: proposed.get(event.candidate)?.choices ?? [],
+      parent: proposed.get(event.candidate)?.parent,
+      frozen: event.frozen,
+      layers: event.layers,
+      bytes: event.bytes,
+      newBytes: event.newBytes,
+      totalMs: event.totalMs,
+      isRetired: retired.has(event.candidate),
+      device: event.device,
+    }))
+    .sort((a, b) => b.accuracy - a.accuracy || a.bytes - b.bytes || a.candidate - b.candidate);
+}
+
+function describeEvent(event: SearchEvent, candidates: number): string | undefined {
+  if (event.event === "failed") return `candidate ${event.candidate} failed: ${event.message}`;
+  if (event.event !== "done") return undefined;
+  const { candidate, quality, frozen, layers, newBytes, bytes, totalMs, device } = event;
+  return (
+    `candidate ${candidate + 1} of ${candidates}: ${quality.toFixed(1)} %, ${frozen} of ${layers} layers kept, ` +
+    `${formatBytes(newBytes)} of ${formatBytes(bytes)} new, ${formatDuration(totalMs)}` +
+    (device === undefined ? "" : `, ${device}`)
+  );
+}
+
+function describeEnd(rows: readonly CandidateRow[], { keepAll }: KeptSettings): string {
+  const [best] = rows;
+  if (best === undefined) return "no candidate could be trained; lower --learning-rate, or look at the space";
+  const sum = (of: (row: CandidateRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
+  return [
+    `the best of ${rows.length}: candidate ${best.candidate} (${best.model}), ${best.accuracy.toFixed(1)} %`,
+    `stored ${formatBytes(sum(({ newBytes }) => newBytes))} of ${formatBytes(sum(({ bytes }) => bytes))}` +
+      (keepAll ? "" : "; stemma storage gc frees what was retired"),
+  ].join("\n");
+}
+
+const columns: readonly Column<CandidateRow>[] = [
+  { title: "#", value: (row) => String(row.candidate), align: "right" },
+  { title: "ACCURACY", value: (row) => `${row.accuracy.toFixed(1)} %`, align: "right" },
+  { title: "CHOICES", value: (row) => row.choices.join(" ") },
+  { title: "FROM", value: (row) => (row.parent === undefined ? "-" : `#${row.parent}`) },
+  { title: "KEPT", value: (row) => `${row.frozen}/${row.layers}`, align: "right" },
+  { title: "NEW", value: (row) => formatBytes(row.newBytes), align: "right" },
+  { title: "TIME", value: (row) => formatDuration(row.totalMs), align: "right" },
+  { title: "MODEL", value: (row) => (row.isRetired ? "retired" : row.model) },
+];
+const deviceColumn: Column<CandidateRow> = { title: "DEVICE", value: (row) => row.device ?? "-" };
+
+async function showCommand(
+  { folder, limit }: { readonly folder: string; readonly limit: number },
+  { output }: CommandContext,
+): Promise<void> {
+  const files = nodeFiles();
+  checkSettings(await readSettings(files, folder), settingsPath(folder));
+  const rows = rowsOf(searchState((await SearchLog.open(files, folder)).events));
+  output.printRows(rows.slice(0, limit), {
+    nameOf: (row) => row.model,
+    columns: rows.some(({ device }) => device !== undefined) ? [...columns, deviceColumn] : columns,
+    empty: `no candidate was made yet; go on with: stemma nas run ${folder}`,
+  });
+}
+
+export const commands = [addNasCommands];

@@ -1,0 +1,166 @@
+/** `stemma replay run`: trains versions once more from their provenance, and compares them bit for bit. */
+import { parseAssignments } from "../../../../shared/cli/command-line.js";
+import { StemmaError } from "../../../../shared/errors.js";
+import type { ReplayReport } from "../../../interface/api/models/evaluation-schemas.js";
+import {
+  changedReplayBody,
+  maxMinutes,
+  replayPriority,
+  type ReplayJob,
+} from "../../../interface/api/models/replay-schemas.js";
+import { readBy } from "../../input-option.js";
+import { readReplayFile } from "../../replay-file.js";
+import { describeReplay } from "../../replay-text.js";
+import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
+import { nameOf } from "../../version-text.js";
+
+const runOptions = {
+  detach: "queue them on the server, and do not wait",
+  priority: { text: `<n> ${replayPriority.description ?? ""}`, read: readBy("--priority", replayPriority) },
+  maxMinutes: { text: `<n> ${maxMinutes.description ?? ""}`, read: readBy("--max-minutes", maxMinutes) },
+  set: repeated("<key=value> replay with this parameter changed, into a new version (repeatable)"),
+  name: {
+    text: "<name> with --set: name of the new model",
+    read: readBy("--name", changedReplayBody.name),
+  },
+} as const;
+type RunChoices = Choices<unknown, unknown, typeof runOptions>;
+
+const run = plain(null, {
+  name: "run",
+  about: "train versions once more from their provenance and compare them bit for bit",
+  takes: { models: "<models...> name, name:version, name:tag or id; or an exported file" },
+  options: runOptions,
+  help: `
+The engine that the version names trains again on this machine, from the same base, data,
+parameters and random numbers. The verdict is kept with the version (stemma model show):
+
+  proved        every tensor has the recorded bytes, and the record tells how it was made
+  refuted       the story gives other bytes, or other numbers than it states
+  unreplayable  not here, with the reason: data or engine missing, redacted, another trainer
+
+The command ends with status 4 where a version is refuted, and with 5 where one is
+unreplayable. Ctrl-C ends the replay; nothing of it is kept.
+
+  stemma replay run pack-soh:3
+  stemma replay run pack-soh:1 pack-soh:2 -o json
+
+--detach does not wait: the server replays them one after the other, also after a restart
+(stemma replay list, show, cancel).
+
+  stemma replay run pack-soh:1 pack-soh:2 --detach
+
+A replay that would take longer than --max-minutes (default: limits.training.maxMinutes in
+server.json), as predicted, is not begun; one that does is ended.
+
+--set replays a changed story: the same engine, base, data and random numbers with other
+parameters. The result is a new version, whose record tells from which one and what was
+changed (stemma model show, stemma model diff).
+
+  stemma replay run pack-soh:3 --set trainer.epochs=15 --name pack-soh-longer
+
+A file that Stemma exported (.safetensors), or a record alone (.json, from stemma model
+story), is replayed without the model being known here; data, base and engine must be. What
+is missing is named. No verdict is kept of it.
+
+  stemma replay run soh.safetensors
+  stemma replay run soh.story.json
+`,
+  run: ({ models, ...choices }, context) =>
+    choices.set.length > 0 || choices.name !== undefined
+      ? changedCommand(models, choices, context)
+      : choices.detach
+        ? queueCommand(models, choices, context)
+        : runCommand(models, choices, context),
+});
+
+/** @throws USAGE where it is not of one model, or the name or what is to be changed is missing */
+async function changedCommand(
+  models: readonly string[],
+  { set, name, detach, maxMinutes }: RunChoices,
+  { call, output }: PlainContext,
+): Promise<void> {
+  const [model] = models;
+  if (model === undefined || models.length > 1 || set.length === 0 || name === undefined || detach)
+    throw new StemmaError(
+      "USAGE",
+      "A changed replay is of one model, and its result needs a name: stemma replay run MODEL --set " +
+        "trainer.epochs=15 --name NAME. --detach does not go with it.",
+    );
+  output.progress(`replaying ${model}`);
+  const report = await call("replayChanged", { model, name, set: parseAssignments(set), maxMinutes });
+  output.endProgress();
+  const { summary, changes, of } = report;
+  const changed = changes.map(({ parameter, before, after }) => `${parameter}: ${before} → ${after}`);
+  output.print({
+    data: report,
+    names: [summary.versionId],
+    text:
+      `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), trained like ${nameOf(of)} but with ` +
+      `${changed.join(", ")}. Compare them: stemma model diff ${nameOf(of)} ${nameOf(summary)}`,
+  });
+}
+
+async function runCommand(
+  models: readonly string[],
+  { maxMinutes }: RunChoices,
+  { call, output }: PlainContext,
+): Promise<void> {
+  const reports: ReplayReport[] = [];
+  for (const model of models) {
+    output.progress(`replaying ${model}`);
+    const file = await readReplayFile(model);
+    reports.push(
+      file === undefined
+        ? await call("replay", { model, maxMinutes })
+        : await call("replayStory", { ...file, maxMinutes }),
+    );
+  }
+  output.endProgress();
+  output.print({
+    data: reports,
+    names: reports.map(({ versionId }) => versionId),
+    text: reports.map((report, i) => describeReplay(report, titleOf(report, models[i] ?? ""))).join("\n"),
+  });
+  endWith(reports);
+}
+
+/** A version of a file need not be known here, so it has no number. */
+function titleOf(report: ReplayReport, argument: string): string {
+  return report.version === 0
+    ? `${argument} (${report.name}, ${report.versionId.slice(0, 12)})`
+    : nameOf(report);
+}
+
+/** @throws REPLAY_REFUTED, REPLAY_INCOMPLETE */
+function endWith(reports: readonly ReplayReport[]): void {
+  const refuted = reports.filter(({ verdict }) => verdict === "refuted");
+  if (refuted.length > 0)
+    throw new StemmaError(
+      "REPLAY_REFUTED",
+      `Refuted: ${refuted.map(nameOf).join(", ")}. Do not trust how these say that they were made; compare their ` +
+        "provenance with what the device or its owner knows.",
+    );
+  const missing = reports.filter(({ verdict }) => verdict === "unreplayable");
+  if (missing.length > 0)
+    throw new StemmaError(
+      "REPLAY_INCOMPLETE",
+      `Not replayable here: ${missing.map(nameOf).join(", ")}. The reasons are above.`,
+    );
+}
+
+async function queueCommand(
+  models: readonly string[],
+  { priority, maxMinutes }: RunChoices,
+  { call, output }: PlainContext,
+): Promise<void> {
+  const jobs: ReplayJob[] = [];
+  for (const model of models) jobs.push(await call("queueReplay", { model, priority, maxMinutes }));
+  output.print({
+    data: jobs,
+    names: jobs.map(({ versionId }) => versionId),
+    text: `queued ${jobs.map(nameOf).join(", ")}; how it goes: stemma replay list`,
+  });
+}
+
+export const commands = [run];
