@@ -21,9 +21,13 @@ interface Import {
 /** Circles of values that are known, each by its files that close it. */
 const knownValueCircles: readonly (readonly string[])[] = [
   // `device enroll --manifest` loads what invites many devices, which uses what invites one.
-  ["server/cli/commands/device-enroll.ts", "server/cli/invite-many.ts"],
+  ["server/cli/commands/device/enroll.ts", "server/cli/invite-many.ts"],
   // `completion` and `console` are commands, and complete lines with the program that has all commands.
-  ["server/cli/build-program.ts", "server/cli/commands/completion.ts", "server/cli/commands/console.ts"],
+  [
+    "server/cli/build-program.ts",
+    "server/cli/commands/machine/completion.ts",
+    "server/cli/commands/machine/console.ts",
+  ],
 ];
 
 /** Circles of types between files that are part of the training engine, whose files do not move. */
