@@ -47,7 +47,7 @@ function modulesOf(
 
 /** What plans, archives, trains, talks to devices or listens; but for names and bounds that others use too. */
 const unneeded =
-  /^(agent|server\/(storage\/(archive|planner)|learning|fleet|access\/broker|cli\/demo)|shared\/wire)\//;
+  /^(agent|server\/(storage\/(archive|planner)|learning\/(training|evaluation|progressive)|fleet\/ingest|access\/broker|cli\/demo)|shared\/wire)\//;
 const shared = new Set([
   "server/learning/evaluation/reduced-models.js",
   "shared/wire/device-settings.js",
