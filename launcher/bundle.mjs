@@ -85,6 +85,9 @@ export async function buildBundle({
       bundle: true,
       // Modules of this form are wrapped, so that each runs only when it is needed; external packages too.
       format: "cjs",
+      // On Node 20 code that was compiled earlier cannot load a module by import(), so what is outside the bundle
+      // is loaded by require there.
+      supported: { "dynamic-import": false },
       platform: "node",
       target: "node20",
       minifyWhitespace: true,

@@ -31,21 +31,39 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
   return when === "after-outbox" || entry.standing !== "pending";
 }
 
+/** What the server states of a line's history: its newest activation there, and that one's number. */
+export interface KnownActivation {
+  readonly activeVersionId?: Hash | undefined;
+  readonly activeNumber?: number | undefined;
+}
+
 /**
- * Activations of a line that the server does not know of, oldest first: those after the one it knows. An
- * activation of a version that the server has not recorded yet waits for that receipt, and so do all after
- * it. A version that a restored server has lost and that is deleted here too would wait forever, so its
- * activation is reported.
+ * The number of the last activation of a line that the server knows; 0: it knows none. A number counts only where it is
+ * of the same version here: a home that was put back from a copy counts some of them again, so that all it has are
+ * reported once more. Where the server does not know a number, the place of the version is the last one that it has
+ * here.
  */
-export function activationsToReport(
-  state: OutboxState,
-  line: string,
-  known: Hash | undefined,
-): readonly Activation[] {
+export function knownUpTo(state: OutboxState, line: string, known: KnownActivation | undefined): number {
+  const { activeVersionId, activeNumber } = known ?? {};
+  if (activeVersionId === undefined) return 0;
   const activations = state.lines.get(line)?.activations ?? [];
-  const lastKnown =
-    known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
-  const unknown = activations.slice(lastKnown + 1);
+  if (activeNumber === undefined)
+    return activations.findLast(({ versionId }) => versionId === activeVersionId)?.number ?? 0;
+  const isDropped = activeNumber < (activations[0]?.number ?? 1);
+  const isSame = activations.some(
+    ({ number, versionId }) => number === activeNumber && versionId === activeVersionId,
+  );
+  return isDropped || isSame ? activeNumber : 0;
+}
+
+/**
+ * Activations of a line after the one of this number, oldest first. An activation of a version that the server has not
+ * recorded yet waits for that receipt, and so do all after it. A version that a restored server has lost and that is
+ * deleted here too would wait forever, so its activation is reported.
+ */
+export function activationsToReport(state: OutboxState, line: string, after: number): readonly Activation[] {
+  const activations = state.lines.get(line)?.activations ?? [];
+  const unknown = activations.filter(({ number }) => number > after);
   const firstPending = unknown.findIndex(({ versionId }) => {
     return state.entries.get(versionId)?.standing === "pending";
   });

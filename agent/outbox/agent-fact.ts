@@ -157,7 +157,8 @@ export interface CompactedPart {
   /** Earlier releases staged nothing. */
   readonly line?: Omit<LineState, "versions" | "activations" | "staged"> & Partial<Pick<LineState, "staged">>;
   readonly version?: OutboxEntry;
-  readonly activations?: readonly Activation[];
+  /** Earlier releases did not number them. */
+  readonly activations?: readonly (Omit<Activation, "number"> & Partial<Pick<Activation, "number">>)[];
   readonly receipts?: readonly KeptReceipt[];
 }
 

@@ -237,7 +237,8 @@ export class OutboxFold {
       line.newestRun = line.arrivals;
       if (line.begun !== undefined) line.begun = { ...line.begun, isSuperseded: true };
     }
-    line.activations.push({ versionId, line: name, atMs, clockErrorMs, session });
+    const number = nextNumber(line);
+    line.activations.push({ number, versionId, line: name, atMs, clockErrorMs, session });
     line.staged = line.staged.filter((staged) => staged !== versionId);
     line.newestRun = Math.max(line.newestRun, this.#entries.get(versionId)?.orders[name] ?? 0);
     if (line.activations.length < 2 * keptActivations) return;
@@ -342,7 +343,10 @@ export class OutboxFold {
       });
       for (const name of entry.lines) this.#insert(this.#line(name).versions, name, entry);
     }
-    for (const activation of part.activations ?? []) this.#line(activation.line).activations.push(activation);
+    for (const activation of part.activations ?? []) {
+      const line = this.#line(activation.line);
+      line.activations.push({ number: nextNumber(line), ...activation });
+    }
     for (const receipt of part.receipts ?? [])
       this.#receipts.set(receipt.versionId, { ...receipt, version: receipt.version });
   }
@@ -358,6 +362,11 @@ export class OutboxFold {
 
 function distrustOf({ text, atMs, unsigned }: AgentFactOf<"distrusted">): Distrust {
   return { text, atMs, ...(unsigned && { unsigned }) };
+}
+
+/** The number of the next activation of a line: the newest one is never dropped. */
+function nextNumber({ activations }: Pick<MutableLine, "activations">): number {
+  return (activations.at(-1)?.number ?? 0) + 1;
 }
 
 function emptyLine(line: string): MutableLine {

@@ -86,6 +86,8 @@ export type KeptReceipt = Pick<OutboxEntry, "versionId" | "line" | "sequence" | 
 };
 
 export interface Activation {
+  /** Position among all activations of the line here, from 1, also of those that are dropped from the list. */
+  readonly number: number;
   readonly versionId: Hash;
   readonly line: string;
   readonly atMs: number;

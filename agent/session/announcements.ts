@@ -9,7 +9,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import type { Body, LineHead } from "../../shared/wire/messages.js";
-import { activationsToReport } from "../lines/activation.js";
+import { activationsToReport, knownUpTo } from "../lines/activation.js";
 import { announcementOf } from "../outbox/announcement.js";
 import {
   afterAnnouncing,
@@ -40,9 +40,9 @@ export interface AnnouncementsOptions {
 
 export class Announcements {
   #attempts: Attempts = new Map();
-  /** The head of each line that the server knew at the welcome. */
-  #known = new Map<string, LineHead>();
-  /** Number of each line's activations that this session has reported. */
+  /** Line → the number of its last activation that the server knows: as it welcomed, and as it has answered since. */
+  #known = new Map<string, number>();
+  /** Line → the number of its last activation that this session has reported. */
   readonly #reported = new Map<string, number>();
   /** Monotonic time before which activations are not reported: the server asked to wait. */
   #reportAtMs = 0;
@@ -64,10 +64,10 @@ export class Announcements {
   reportLater(versionId: Hash, retryInMs: number): boolean {
     const { clock } = this.options;
     let wasReported = false;
-    for (const [line, count] of this.#reported) {
-      const index = this.#activationsOf(line).findIndex((activation) => activation.versionId === versionId);
-      if (index < 0 || index >= count) continue;
-      this.#reported.set(line, index);
+    for (const [line, reported] of this.#reported) {
+      const refused = this.#activationsOf(line).find((activation) => activation.versionId === versionId);
+      if (refused === undefined || refused.number > reported) continue;
+      this.#reported.set(line, refused.number - 1);
       wasReported = true;
     }
     if (!wasReported) return false;
@@ -78,15 +78,15 @@ export class Announcements {
 
   /**
    * The server states what it knows of each line. What it has not answered yet is announced again.
-   * @returns versions that lines have run and the server does not know of
+   * @returns line → versions that it has run and the server does not know of
    */
-  serverKnows(heads: readonly LineHead[]): ReadonlySet<Hash> {
-    this.#known = new Map(heads.map((head) => [head.line, head]));
+  serverKnows(heads: readonly LineHead[]): ReadonlyMap<string, ReadonlySet<Hash>> {
+    const { outbox, enrolment } = this.options;
+    this.#known = new Map(heads.map((head) => [head.line, knownUpTo(outbox.state, head.line, head)]));
     this.#reported.clear();
     this.#attempts = afterWelcome(this.#attempts);
-    const { lines } = this.options.enrolment;
-    return new Set(
-      lines.flatMap((line) => this.#activationsOf(line).map((activation) => activation.versionId)),
+    return new Map(
+      enrolment.lines.map((line) => [line, new Set(this.#activationsOf(line).map((one) => one.versionId))]),
     );
   }
 
@@ -152,14 +152,22 @@ export class Announcements {
       return;
     }
     for (const line of this.options.enrolment.lines) {
-      const due = this.#activationsOf(line);
-      for (const { versionId, atMs, clockErrorMs } of due.slice(this.#reported.get(line) ?? 0))
-        this.options.send({ type: "activated", versionId, line, atMs, clockErrorMs });
-      this.#reported.set(line, due.length);
+      const reported = this.#reported.get(line) ?? 0;
+      for (const { number, versionId, atMs, clockErrorMs } of this.#activationsOf(line)) {
+        if (number <= reported) continue;
+        this.options.send({ type: "activated", versionId, line, atMs, clockErrorMs, number });
+        this.#reported.set(line, number);
+      }
     }
   }
 
+  /** The server has recorded a line's activations up to this one. */
+  activationRecorded(line: string, number: number): void {
+    this.#known.set(line, Math.max(this.#known.get(line) ?? 0, number));
+  }
+
+  /** Activations that the server does not know of, as far as it may know them. */
   #activationsOf(line: string): ReturnType<typeof activationsToReport> {
-    return activationsToReport(this.options.outbox.state, line, this.#known.get(line)?.activeVersionId);
+    return activationsToReport(this.options.outbox.state, line, this.#known.get(line) ?? 0);
   }
 }

@@ -56,7 +56,7 @@ export class Conversation {
   #open = false;
   #welcomed = false;
   /** Versions that lines had run at the welcome and the server did not know of. */
-  #unreported: ReadonlySet<Hash> = new Set();
+  #unreported: ReadonlyMap<string, ReadonlySet<Hash>> = new Map();
   #welcomedAtMs = 0;
   #bornAtMs = 0;
   #nextBirthMs = 0;
@@ -185,6 +185,9 @@ export class Conversation {
       case "manifest":
         this.handlers.onManifest(body);
         return;
+      case "activationReceipt":
+        this.#announcements.activationRecorded(body.line, body.number);
+        return;
       case "releasePart":
         await this.handlers.onReleasePart(body);
         return;
@@ -281,7 +284,7 @@ export class Conversation {
     const { outbox, clock } = this.options;
     return (
       activeVersion(outbox.state, line) === versionId ||
-      (this.#unreported.has(versionId) && clock.monotonic() - this.#welcomedAtMs < echoMs)
+      (this.#unreported.get(line)?.has(versionId) === true && clock.monotonic() - this.#welcomedAtMs < echoMs)
     );
   }
 
@@ -428,6 +431,7 @@ function birthOf(
     sequence: state.lines.get(line)?.sequence ?? 0,
     versionId: outbox.newest(line)?.versionId,
     activeVersionId: activeVersion(state, line),
+    activeNumber: state.lines.get(line)?.activations.at(-1)?.number,
   }));
   return {
     type: "birth",

@@ -46,6 +46,7 @@ const lineHead = field.message<messages.LineHead>({
   sequence: field.u64,
   versionId: field.optionalHash,
   activeVersionId: field.optionalHash,
+  activeNumber: field.nonZero(field.u64),
 });
 const head = field.optional(
   field.message<messages.WireHead>({
@@ -190,7 +191,14 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     retry: field.flag,
     retryAfterMs: field.u32,
   },
-  activated: { versionId: field.hash, line: shortText, atMs: field.i64, clockErrorMs: field.errorMs },
+  activated: {
+    versionId: field.hash,
+    line: shortText,
+    atMs: field.i64,
+    clockErrorMs: field.errorMs,
+    number: field.nonZero(field.u64),
+  },
+  activationReceipt: { line: shortText, number: field.u64 },
   offer: {
     line: shortText,
     versionId: field.hash,

@@ -39,6 +39,8 @@ export interface LineHead {
   readonly sequence: number;
   readonly versionId?: Hash | undefined;
   readonly activeVersionId?: Hash | undefined;
+  /** The number of that activation (`Activated.number`); absent: not known. */
+  readonly activeNumber?: number | undefined;
 }
 export interface Birth {
   readonly type: "birth";
@@ -257,6 +259,14 @@ export interface Activated {
   readonly line: string;
   readonly atMs: number;
   readonly clockErrorMs: number | null;
+  /** Position among all activations of the line on the device, from 1; absent: from an agent that does not count. */
+  readonly number?: number | undefined;
+}
+/** The server has recorded the line's activations up to this one. Only for agents that number them. */
+export interface ActivationReceipt {
+  readonly type: "activationReceipt";
+  readonly line: string;
+  readonly number: number;
 }
 export interface Event {
   readonly type: "event";
@@ -338,6 +348,7 @@ export type Body =
   | Receipt
   | Refusal
   | Activated
+  | ActivationReceipt
   | Offer
   | Fetch
   | Command

@@ -48,7 +48,7 @@ export class Invariants {
   readonly #disagree = new Map<Vehicle, Disagreement>();
   /** When each device joined a rollout, by the rollout's name. */
   readonly #joinedMs = new Map<string, Map<string, number>>();
-  checked = { agreements: 0, receipts: 0, runs: 0, rollouts: 0, recoveries: 0 };
+  checked = { agreements: 0, returns: 0, receipts: 0, runs: 0, rollouts: 0, recoveries: 0 };
 
   constructor(
     private readonly world: World,
@@ -87,7 +87,12 @@ export class Invariants {
   #checkAgreement(vehicle: Vehicle, runs: Hash | undefined): void {
     this.checked.agreements++;
     const stated = this.world.stated(vehicle);
-    if (stated !== undefined) vehicle.statedInSession.add(stated);
+    if (stated !== vehicle.lastStated) {
+      if (stated !== undefined && stated === runs && vehicle.statedInSession.has(stated))
+        this.checked.returns++;
+      vehicle.lastStated = stated;
+      if (stated !== undefined) vehicle.statedInSession.add(stated);
+    }
     if (stated === runs) {
       this.#disagree.delete(vehicle);
       return;

@@ -51,6 +51,8 @@ export class Vehicle {
   isWelcomed = false;
   /** What the server stated of its line since it connected. */
   readonly statedInSession = new Set<Hash>();
+  /** What it stated last. */
+  lastStated: Hash | undefined;
   #enrolment: Enrolment | undefined;
   #agent: Agent | undefined;
   #process: Process | undefined;

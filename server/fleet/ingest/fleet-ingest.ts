@@ -274,8 +274,11 @@ export class FleetIngest {
         return;
       case "activated": {
         const refusal = await activations.report(device, online.session, body);
-        if (refusal !== undefined) await sender.refuse(device, refusal);
-        else offers.activated(device, body);
+        if (refusal !== undefined) return sender.refuse(device, refusal);
+        offers.activated(device, body);
+        // Agents that do not number their activations do not know the answer.
+        if (body.number !== undefined)
+          await sender.send(device, { type: "activationReceipt", line: body.line, number: body.number });
         return;
       }
       case "refusal":

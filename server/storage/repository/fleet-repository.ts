@@ -247,7 +247,12 @@ export interface FleetRepository {
   /** True if this generation of the device reported this lately (among the last activations of the line). */
   hasActivation(
     device: string,
-    activation: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
+    activation: {
+      readonly line: string;
+      readonly versionId: Hash;
+      readonly deviceAtMs: number;
+      readonly number: number | undefined;
+    },
   ): boolean;
   /** True if a fact states that an object is redacted: it must not be shown, even while it is still stored. */
   isRedacted(object: Hash): boolean;

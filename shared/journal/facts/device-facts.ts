@@ -30,6 +30,8 @@ export type DeviceFact =
       readonly deviceAtMs: number;
       readonly deviceClockErrorMs: number | null;
       readonly session: number;
+      /** Position in the line's history on the device, from 1; absent: from an agent that does not count. */
+      readonly number?: number;
     })
   /** Starts the device's next generation: sessions and activations count within it. */
   | (Caused & {

@@ -106,8 +106,11 @@ export namespace stemma {
             /** Envelope releasePart. */
             releasePart?: (stemma.v1.ReleasePart.$Properties|null);
 
+            /** Envelope activationReceipt. */
+            activationReceipt?: (stemma.v1.ActivationReceipt.$Properties|null);
+
             /** Envelope body. */
-            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart");
+            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart"|"activationReceipt");
 
             /**
              * Creates a new Envelope instance using the specified properties.
@@ -219,8 +222,11 @@ export namespace stemma {
                 /** Envelope releasePart */
                 releasePart?: (stemma.v1.ReleasePart.$Properties|null);
 
+                /** Envelope activationReceipt */
+                activationReceipt?: (stemma.v1.ActivationReceipt.$Properties|null);
+
                 /** Envelope body */
-                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart");
+                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart"|"activationReceipt");
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -254,9 +260,10 @@ export namespace stemma {
               parked?: stemma.v1.Parked.$Shape|null;
               event?: stemma.v1.Event.$Shape|null;
               releasePart?: stemma.v1.ReleasePart.$Shape|null;
+              activationReceipt?: stemma.v1.ActivationReceipt.$Shape|null;
               $unknowns?: Uint8Array[];
             } & (
-              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null; releasePart?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null; releasePart?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape; releasePart?: null }|{ body?: "releasePart"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart: stemma.v1.ReleasePart.$Shape })
+              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape; releasePart?: null; activationReceipt?: null }|{ body?: "releasePart"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart: stemma.v1.ReleasePart.$Shape; activationReceipt?: null }|{ body?: "activationReceipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt: stemma.v1.ActivationReceipt.$Shape })
             );
         }
 
@@ -523,6 +530,9 @@ export namespace stemma {
             /** LineHead activeVersionId. */
             activeVersionId: Uint8Array;
 
+            /** LineHead activeNumber. */
+            activeNumber: number;
+
             /**
              * Creates a new LineHead instance using the specified properties.
              * @param [properties] Properties to set
@@ -566,6 +576,9 @@ export namespace stemma {
 
                 /** LineHead activeVersionId */
                 activeVersionId?: (Uint8Array|null);
+
+                /** LineHead activeNumber */
+                activeNumber?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -2202,6 +2215,9 @@ export namespace stemma {
             /** Activated clockErrorMs. */
             clockErrorMs: number;
 
+            /** Activated number. */
+            number: number;
+
             /**
              * Creates a new Activated instance using the specified properties.
              * @param [properties] Properties to set
@@ -2246,12 +2262,86 @@ export namespace stemma {
                 /** Activated clockErrorMs */
                 clockErrorMs?: (number|null);
 
+                /** Activated number */
+                number?: (number|null);
+
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
             }
 
             /** Shape of an Activated. */
             type $Shape = stemma.v1.Activated.$Properties;
+        }
+
+        /**
+         * Properties of an ActivationReceipt.
+         * @deprecated Use stemma.v1.ActivationReceipt.$Properties instead.
+         */
+        interface IActivationReceipt extends stemma.v1.ActivationReceipt.$Properties {
+        }
+
+        /** Represents an ActivationReceipt. */
+        class ActivationReceipt {
+
+            /**
+             * Constructs a new ActivationReceipt.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.ActivationReceipt.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** ActivationReceipt line. */
+            line: string;
+
+            /** ActivationReceipt number. */
+            number: number;
+
+            /**
+             * Creates a new ActivationReceipt instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns ActivationReceipt instance
+             */
+            static create(properties: stemma.v1.ActivationReceipt.$Shape): stemma.v1.ActivationReceipt & stemma.v1.ActivationReceipt.$Shape;
+            static create(properties?: stemma.v1.ActivationReceipt.$Properties): stemma.v1.ActivationReceipt;
+
+            /**
+             * Encodes the specified ActivationReceipt message. Does not implicitly {@link stemma.v1.ActivationReceipt.verify|verify} messages.
+             * @param message ActivationReceipt message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.ActivationReceipt.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes an ActivationReceipt message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.ActivationReceipt & stemma.v1.ActivationReceipt.$Shape} ActivationReceipt
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.ActivationReceipt & stemma.v1.ActivationReceipt.$Shape;
+        }
+
+        namespace ActivationReceipt {
+
+            /** Properties of an ActivationReceipt. */
+            interface $Properties {
+
+                /** ActivationReceipt line */
+                line?: (string|null);
+
+                /** ActivationReceipt number */
+                number?: (number|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of an ActivationReceipt. */
+            type $Shape = stemma.v1.ActivationReceipt.$Properties;
         }
 
         /**

@@ -51,11 +51,12 @@ export const stemma = $root.stemma = (() => {
             Envelope.prototype.parked = null;
             Envelope.prototype.event = null;
             Envelope.prototype.releasePart = null;
+            Envelope.prototype.activationReceipt = null;
 
             let $oneOfFields;
 
             $Object.defineProperty(Envelope.prototype, "body", {
-                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event", "releasePart"]),
+                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event", "releasePart", "activationReceipt"]),
                 set: $util.oneOfSetter($oneOfFields)
             });
 
@@ -122,6 +123,8 @@ export const stemma = $root.stemma = (() => {
                     $root.stemma.v1.Event.encode(message.event, writer.uint32(218).fork(), _depth + 1).ldelim();
                 if (message.releasePart != null && $Object.hasOwnProperty.call(message, "releasePart"))
                     $root.stemma.v1.ReleasePart.encode(message.releasePart, writer.uint32(306).fork(), _depth + 1).ldelim();
+                if (message.activationReceipt != null && $Object.hasOwnProperty.call(message, "activationReceipt"))
+                    $root.stemma.v1.ActivationReceipt.encode(message.activationReceipt, writer.uint32(402).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -349,6 +352,13 @@ export const stemma = $root.stemma = (() => {
                                 break;
                             message.releasePart = $root.stemma.v1.ReleasePart.decode(reader, reader.size(), $undefined, _depth + 1, message.releasePart);
                             message.body = "releasePart";
+                            continue;
+                        }
+                    case 50: {
+                            if (wireType !== 2)
+                                break;
+                            message.activationReceipt = $root.stemma.v1.ActivationReceipt.decode(reader, reader.size(), $undefined, _depth + 1, message.activationReceipt);
+                            message.body = "activationReceipt";
                             continue;
                         }
                     }
@@ -761,6 +771,7 @@ export const stemma = $root.stemma = (() => {
             LineHead.prototype.sequence = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             LineHead.prototype.versionId = $util.newBuffer([]);
             LineHead.prototype.activeVersionId = $util.newBuffer([]);
+            LineHead.prototype.activeNumber = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             LineHead.create = function(properties) {
                 return new LineHead(properties);
@@ -781,6 +792,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(26).bytes(message.versionId);
                 if (message.activeVersionId != null && $Object.hasOwnProperty.call(message, "activeVersionId") && message.activeVersionId.length)
                     writer.uint32(34).bytes(message.activeVersionId);
+                if (message.activeNumber != null && $Object.hasOwnProperty.call(message, "activeNumber") && (typeof message.activeNumber === "object" ? message.activeNumber.low || message.activeNumber.high : message.activeNumber !== 0))
+                    writer.uint32(40).uint64(message.activeNumber);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -848,6 +861,15 @@ export const stemma = $root.stemma = (() => {
                                 message.activeVersionId = value;
                             else
                                 delete message.activeVersionId;
+                            continue;
+                        }
+                    case 5: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.activeNumber = value;
+                            else
+                                delete message.activeNumber;
                             continue;
                         }
                     }
@@ -3300,6 +3322,7 @@ export const stemma = $root.stemma = (() => {
             Activated.prototype.line = "";
             Activated.prototype.atMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Activated.prototype.clockErrorMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
+            Activated.prototype.number = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Activated.create = function(properties) {
                 return new Activated(properties);
@@ -3320,6 +3343,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(24).int64(message.atMs);
                 if (message.clockErrorMs != null && $Object.hasOwnProperty.call(message, "clockErrorMs") && (typeof message.clockErrorMs === "object" ? message.clockErrorMs.low || message.clockErrorMs.high : message.clockErrorMs !== 0))
                     writer.uint32(32).int64(message.clockErrorMs);
+                if (message.number != null && $Object.hasOwnProperty.call(message, "number") && (typeof message.number === "object" ? message.number.low || message.number.high : message.number !== 0))
+                    writer.uint32(40).uint64(message.number);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3389,6 +3414,15 @@ export const stemma = $root.stemma = (() => {
                                 delete message.clockErrorMs;
                             continue;
                         }
+                    case 5: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.number = value;
+                            else
+                                delete message.number;
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -3407,6 +3441,104 @@ export const stemma = $root.stemma = (() => {
             };
 
             return Activated;
+        })();
+
+        v1.ActivationReceipt = (function() {
+
+            const ActivationReceipt = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            ActivationReceipt.prototype.line = "";
+            ActivationReceipt.prototype.number = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+            ActivationReceipt.create = function(properties) {
+                return new ActivationReceipt(properties);
+            };
+
+            ActivationReceipt.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.line != null && $Object.hasOwnProperty.call(message, "line") && message.line !== "")
+                    writer.uint32(10).string(message.line);
+                if (message.number != null && $Object.hasOwnProperty.call(message, "number") && (typeof message.number === "object" ? message.number.low || message.number.high : message.number !== 0))
+                    writer.uint32(16).uint64(message.number);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            ActivationReceipt.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.ActivationReceipt();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.line = value;
+                            else
+                                delete message.line;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.number = value;
+                            else
+                                delete message.number;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return ActivationReceipt;
         })();
 
         v1.Event = (function() {

@@ -39,7 +39,8 @@ export class ActivationReports {
     const refusal = this.#refusalOf(device, line, versionId);
     if (refusal !== undefined) return { ...refusal, versionId };
     // A report may come twice, and a device repeats in each session what the server does not answer.
-    if (repository.hasActivation(device, { line, versionId, deviceAtMs: report.atMs })) return undefined;
+    if (repository.hasActivation(device, { line, versionId, deviceAtMs: report.atMs, number: report.number }))
+      return undefined;
     const retryAfterMs = quota.waitMs(device);
     if (retryAfterMs > 0) return { ...overFactQuota(retryAfterMs), versionId };
     quota.charge(device);
@@ -54,6 +55,7 @@ export class ActivationReports {
         deviceAtMs: report.atMs,
         deviceClockErrorMs: report.clockErrorMs,
         session,
+        ...(report.number === undefined ? {} : { number: report.number }),
       });
     } catch (error) {
       if (isStemmaError(error, "DISK_FULL")) return { ...diskFull, versionId };

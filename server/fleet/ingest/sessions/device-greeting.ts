@@ -129,9 +129,13 @@ export class DeviceGreeting {
     const known = this.parts.repository.device(device);
     return (known?.lines ?? []).flatMap((line) => {
       const head = this.services.lines.head(device, line, known?.generation);
-      const activeVersionId = known?.active[line]?.versionId;
-      if (head === undefined && activeVersionId === undefined) return [];
-      return [{ line, sequence: head?.sequence ?? 0, versionId: head?.versionId, activeVersionId }];
+      const active = known?.active[line];
+      if (head === undefined && active === undefined) return [];
+      const activeVersionId = active?.versionId;
+      const activeNumber = active?.number;
+      return [
+        { line, sequence: head?.sequence ?? 0, versionId: head?.versionId, activeVersionId, activeNumber },
+      ];
     });
   }
 }

@@ -65,6 +65,9 @@ const deviceMembers = {
         deviceAtMs: timeMs.describe("Since when, by the device's clock"),
         deviceClockErrorMs: z.number().nullable().describe("Known error of that clock; null: unknown"),
         serverAtMs: timeMs,
+        number: count
+          .exactOptional()
+          .describe("Position in the line's history on the device, from 1; absent: its agent does not count"),
       }),
     )
     .describe("What each line runs"),

@@ -45,6 +45,8 @@ export interface DeviceSummary {
         readonly deviceAtMs: number;
         readonly deviceClockErrorMs: number | null;
         readonly serverAtMs: number;
+        /** Position in the line's history on the device; absent: its agent does not count. */
+        readonly number?: number;
       }
     >
   >;

@@ -9,7 +9,7 @@
  */
 import { defined } from "../../../../shared/defined.js";
 import type { FleetMoment } from "../answers/device-answers.js";
-import { activationInterval, type ActivationState, type DeviceState } from "./device-state.js";
+import { activationInterval, orderByNumber, type ActivationState, type DeviceState } from "./device-state.js";
 import type { FleetState } from "./state.js";
 
 /** The answers for every line of every device that was enrolled at `atMs`, sorted by device and line. */
@@ -138,6 +138,8 @@ function narrowIntervals(history: readonly ActivationState[]): readonly Activati
 
 function isCertainlyBefore(a: ActivationInterval, b: ActivationInterval): boolean {
   if (a.activation.session !== b.activation.session) return a.activation.session < b.activation.session;
+  const order = orderByNumber(a.activation, b.activation);
+  if (order !== 0) return order < 0;
   if (a.until < b.from) return true;
   if (b.until < a.from) return false;
   return a.activation.position < b.activation.position && a.activation.deviceAtMs <= b.activation.deviceAtMs;

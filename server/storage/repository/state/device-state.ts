@@ -21,6 +21,8 @@ export interface ActivationState {
   readonly deviceClockErrorMs: number | null;
   readonly serverAtMs: number;
   readonly session: number;
+  /** Position in the line's history on the device; undefined: reported by an agent that does not count. */
+  readonly number: number | undefined;
 }
 
 export interface DesiredSettings {
@@ -303,7 +305,8 @@ export function applyActivated(
     last.generation === generation &&
     last.session === fact.session &&
     last.versionId === fact.versionId &&
-    last.deviceAtMs === fact.deviceAtMs
+    last.deviceAtMs === fact.deviceAtMs &&
+    last.number === fact.number
   )
     return;
   const activation: ActivationState = {
@@ -314,6 +317,7 @@ export function applyActivated(
     deviceClockErrorMs: fact.deviceClockErrorMs,
     serverAtMs: fact.atMs,
     session: fact.session,
+    number: fact.number,
   };
   history.push(activation);
   const newest = device.lastActivation.get(fact.line);
@@ -331,13 +335,18 @@ export function hasActivation(
     line,
     versionId,
     deviceAtMs,
-  }: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
+    number,
+  }: Pick<ActivationState, "versionId" | "deviceAtMs" | "number"> & { readonly line: string },
 ): boolean {
   const { generation } = currentGeneration(device);
   return (device.activations.get(line) ?? [])
     .slice(-maxComparedActivations)
     .some(
-      (one) => one.generation === generation && one.versionId === versionId && one.deviceAtMs === deviceAtMs,
+      (one) =>
+        one.generation === generation &&
+        one.versionId === versionId &&
+        one.deviceAtMs === deviceAtMs &&
+        (one.number === undefined || number === undefined || one.number === number),
     );
 }
 
@@ -376,9 +385,19 @@ export function activationInterval(activation: ActivationState): {
   return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
 }
 
-/** True if `next`, which is later in the journal, happened before `newest`. */
+/** Less than 0: a line activated `a` before `b` in the same session, by the device's own count; 0: not known. */
+export function orderByNumber(
+  a: Pick<ActivationState, "number">,
+  b: Pick<ActivationState, "number">,
+): number {
+  return a.number === undefined || b.number === undefined ? 0 : a.number - b.number;
+}
+
+/** Whether `next`, which is later in the journal, happened before `newest`. */
 function isEarlier(next: ActivationState, newest: ActivationState): boolean {
   if (next.generation !== newest.generation) return next.generation < newest.generation;
   if (next.session !== newest.session) return next.session < newest.session;
+  const order = orderByNumber(next, newest);
+  if (order !== 0) return order < 0;
   return activationInterval(next).until < activationInterval(newest).from;
 }

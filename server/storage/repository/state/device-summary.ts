@@ -8,9 +8,15 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
   for (const line of device.lastActivation.keys()) {
     const newest = activeOn(device, line);
     if (newest === undefined) continue;
-    const { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs } = newest;
+    const { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs, number } = newest;
     Object.defineProperty(active, line, {
-      value: { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs },
+      value: {
+        versionId,
+        deviceAtMs,
+        deviceClockErrorMs,
+        serverAtMs,
+        ...(number === undefined ? {} : { number }),
+      },
       enumerable: true,
     });
   }

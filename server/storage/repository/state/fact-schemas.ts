@@ -148,6 +148,7 @@ export const factSchemas = {
     deviceAtMs: time,
     deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(),
     session: count,
+    number: z.int().min(1).optional(),
   },
   tagged: { ...at, name: text, tag: text, versionId: hash.nullable(), ...by },
   enrolled: {

@@ -30,6 +30,7 @@ const lineHead = record<BodyOf<"birth">["heads"][number]>({
   sequence: u64,
   versionId: optional(hash),
   activeVersionId: optional(hash),
+  activeNumber: optional(u64.filter((value) => value > 0)),
 });
 const head = record<NonNullable<BodyOf<"welcome">["head"]>>({
   length: u64,
@@ -178,7 +179,9 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     line: text,
     atMs: i64,
     clockErrorMs: errorMs,
+    number: optional(u64.filter((value) => value > 0)),
   }),
+  activationReceipt: record({ type: fc.constant("activationReceipt"), line: text, number: u64 }),
   offer: record({
     type: fc.constant("offer"),
     line: text,

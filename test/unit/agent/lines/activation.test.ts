@@ -1,8 +1,9 @@
 /** Which version a line switches to automatically, and which activations it reports to the server. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { activationsToReport, nextActivation } from "../../../../agent/lines/activation.js";
+import { activationsToReport, knownUpTo, nextActivation } from "../../../../agent/lines/activation.js";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
+import { compactedFacts } from "../../../../agent/outbox/compacted-facts.js";
 import { foldFacts, id, receipt, saved } from "../outbox/facts.js";
 
 const adopted = (number: number): AgentFact => ({
@@ -100,12 +101,11 @@ describe("activation", () => {
       saved(2, [id(1)]),
       activated(2),
     ];
-    const report = (known?: number, more: readonly AgentFact[] = []): number[] =>
-      activationsToReport(
-        foldFacts([...facts, ...more]),
-        "cam",
-        known === undefined ? undefined : id(known),
-      ).map(({ atMs }) => atMs);
+    const report = (known?: number, more: readonly AgentFact[] = []): number[] => {
+      const state = foldFacts([...facts, ...more]);
+      const after = knownUpTo(state, "cam", known === undefined ? undefined : { activeVersionId: id(known) });
+      return activationsToReport(state, "cam", after).map(({ atMs }) => atMs);
+    };
     assert.deepEqual(report(), [0]);
     assert.deepEqual(report(0), []);
     assert.deepEqual(report(0, [receipt(1, "recorded")]), [1]);
@@ -120,5 +120,40 @@ describe("activation", () => {
     ] as const;
     assert.deepEqual(report(0, lost), [1]);
     assert.deepEqual(report(0, [...lost, receipt(2, "recorded")]), [1, 2]);
+  });
+  it("finds the server's place in a history by number, so that a return is reported", () => {
+    const there = [adopted(0), activated(0), adopted(1), activated(1)];
+    const back = foldFacts([...there, activated(0)]);
+    const due = (after: number): readonly number[] =>
+      activationsToReport(back, "cam", after).map(({ number }) => number);
+    const known = (number: number, versionId = id(0)): number =>
+      knownUpTo(back, "cam", { activeVersionId: versionId, activeNumber: number });
+    assert.deepEqual(due(known(1)), [2, 3]);
+    assert.deepEqual(due(known(3)), []);
+    assert.deepEqual(due(known(2)), [1, 2, 3], "number 2 is another version here: the home was put back");
+    assert.deepEqual(due(known(4)), [1, 2, 3], "more than this home has: it was put back");
+    assert.deepEqual(due(knownUpTo(back, "cam", undefined)), [1, 2, 3]);
+  });
+  it("keeps numbers over compactions and where old activations are dropped", () => {
+    const facts = [adopted(0), adopted(1), ...Array.from({ length: 2100 }, (_, at) => activated(at % 2))];
+    const state = foldFacts(facts);
+    const again = foldFacts(compactedFacts(state, 0));
+    for (const each of [state, again]) {
+      const numbers = each.lines.get("cam")?.activations.map(({ number }) => number) ?? [];
+      assert.equal(numbers.at(-1), 2100);
+      assert.ok(numbers.length < 2100);
+      assert.deepEqual(
+        numbers,
+        numbers.map((_, at) => (numbers[0] ?? 0) + at),
+      );
+      const dropped = knownUpTo(each, "cam", { activeVersionId: id(0), activeNumber: 1 });
+      assert.equal(activationsToReport(each, "cam", dropped).length, numbers.length);
+    }
+    assert.equal(
+      foldFacts([...compactedFacts(state, 0), activated(1)])
+        .lines.get("cam")
+        ?.activations.at(-1)?.number,
+      2101,
+    );
   });
 });
