@@ -50,7 +50,13 @@ export const releaseName = z
     /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
     "must be 1 to 128 letters, digits, dots, colons, - and _, beginning with a letter or digit",
   );
-const meta = z.looseObject({ version });
+/** What one role states of the file below it: length and hashes are of its bytes as they are published. */
+const meta = z.looseObject({
+  version,
+  length: z.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
+  hashes: z.record(z.string().min(1).max(64), z.string().regex(/^[0-9a-f]{8,256}$/)).optional(),
+});
+export type FileMeta = z.infer<typeof meta>;
 
 const signedSchemas = {
   root: z.looseObject({
@@ -135,6 +141,9 @@ export function checkMetadata<Role extends ReleaseRole>(role: Role, json: unknow
   const envelope = envelopeSchema.safeParse(json);
   if (!envelope.success) throw metadataInvalid(`${role} ${describe(envelope.error)}`, envelope.error);
   const { signatures, signed } = envelope.data;
+  // TUF 4.2.1: each signature of a key counts once, and a second one is refused, not passed over.
+  if (new Set(signatures.map(({ keyid }) => keyid)).size !== signatures.length)
+    throw metadataInvalid(`${role} has two signatures of one key`);
   if (!isPlain(signed)) throw metadataInvalid(`${role} has numbers or texts that have more than one form`);
   const checked = signedSchemas[role].safeParse(signed);
   if (!checked.success) throw metadataInvalid(`${role} ${describe(checked.error)}`, checked.error);

@@ -6,12 +6,14 @@
  * Where it differs from tuf-js, which the tests use as reference: time is given; nothing is written; a chain of roots
  * ends where the set ends, not at a failed request; there are no delegations.
  */
+import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import {
   canonicalBytes,
   metadataInvalid,
   parseMetadata,
   verifyRole,
+  type FileMeta,
   type Metadata,
   type ReleaseRole,
   type Root,
@@ -68,8 +70,8 @@ export function updateReleases(before: TrustedReleases, set: MetadataSet, nowMs:
     for (const text of set.roots) step((now) => takeRoot(now, parseMetadata("root", text)));
     requireFresh("root", trusted.root, nowMs);
     step((now) => takeTimestamp(now, parseMetadata("timestamp", set.timestamp), nowMs));
-    step((now) => takeSnapshot(now, parseMetadata("snapshot", set.snapshot), nowMs));
-    step((now) => takeTargets(now, parseMetadata("targets", set.targets), nowMs));
+    step((now) => takeSnapshot(now, set.snapshot, nowMs));
+    step((now) => takeTargets(now, set.targets, nowMs));
     return { trusted };
   } catch (error) {
     if (error instanceof StemmaError) return { trusted, error };
@@ -121,9 +123,10 @@ function takeTimestamp(now: TrustedReleases, next: Metadata<"timestamp">, nowMs:
 }
 
 /** Takes a snapshot by TUF 5.5. */
-function takeSnapshot(now: TrustedReleases, next: Metadata<"snapshot">, nowMs: number): TrustedReleases {
+function takeSnapshot(now: TrustedReleases, text: string, nowMs: number): TrustedReleases {
+  const next = parseMetadata("snapshot", text);
   verifyRole(now.root.signed, "snapshot", next);
-  requireListed("snapshot", now.timestamp?.signed.meta["snapshot.json"].version, next);
+  requireListed("snapshot", now.timestamp?.signed.meta["snapshot.json"], next, text);
   const { snapshot } = now;
   if (snapshot !== undefined) {
     requireNoRollback(
@@ -138,9 +141,10 @@ function takeSnapshot(now: TrustedReleases, next: Metadata<"snapshot">, nowMs: n
 }
 
 /** Takes targets by TUF 5.6. */
-function takeTargets(now: TrustedReleases, next: Metadata<"targets">, nowMs: number): TrustedReleases {
+function takeTargets(now: TrustedReleases, text: string, nowMs: number): TrustedReleases {
+  const next = parseMetadata("targets", text);
   verifyRole(now.root.signed, "targets", next);
-  requireListed("targets", now.snapshot?.signed.meta["targets.json"].version, next);
+  requireListed("targets", now.snapshot?.signed.meta["targets.json"], next, text);
   if (now.targets !== undefined) requireSame("targets", now.targets, next);
   requireFresh("targets", next, nowMs);
   return { ...now, targets: next };
@@ -166,13 +170,30 @@ function requireSame(role: ReleaseRole, before: Metadata, after: Metadata): void
     );
 }
 
-/** Mix-and-match: each role is the one that the role above it names. */
-function requireListed(role: ReleaseRole, listed: number | undefined, next: Metadata): void {
-  if (listed !== next.signed.version)
+/**
+ * Mix-and-match: each role is the one that the role above it names, by its version, and by length and hashes where
+ * these are stated (TUF 5.5.2, 5.6.2).
+ * @param text as it was published
+ */
+function requireListed(role: ReleaseRole, listed: FileMeta | undefined, next: Metadata, text: string): void {
+  if (listed?.version !== next.signed.version)
     throw metadataInvalid(
-      `${role} version ${next.signed.version} is not the one that is signed for now, version ${listed ?? "unknown"}`,
+      `${role} version ${next.signed.version} is not the one that is signed for now, version ${listed?.version ?? "unknown"}`,
     );
+  const bytes = Buffer.from(text, "utf8");
+  if (listed.length !== undefined && listed.length !== bytes.length)
+    throw metadataInvalid(
+      `${role} version ${listed.version} has ${bytes.length} bytes, and ${listed.length} are signed for it`,
+    );
+  const stated = Object.entries(listed.hashes ?? {}).filter(([algorithm]) => hashAlgorithms.has(algorithm));
+  if (listed.hashes !== undefined && stated.length === 0)
+    throw metadataInvalid(`${role} version ${listed.version} is signed by no hash that is known here`);
+  for (const [algorithm, expected] of stated)
+    if (createHash(algorithm).update(bytes).digest("hex") !== expected)
+      throw metadataInvalid(`${role} version ${listed.version} has not the ${algorithm} hash that is signed`);
 }
+
+const hashAlgorithms: ReadonlySet<string> = new Set(["sha256", "sha512"]);
 
 export function isExpired({ signed }: Metadata, nowMs: number): boolean {
   return Date.parse(signed.expires) <= nowMs;
@@ -188,7 +209,9 @@ function requireFresh(role: ReleaseRole, metadata: Metadata, nowMs: number): voi
 }
 
 /**
- * The targets, where every role above them is there and nothing has expired.
+ * The targets, where every role above them is there, nothing has expired, and they are the ones that the newest
+ * snapshot names. Where they are not, a newer list exists and was held back: what the older one released may have been
+ * revoked, so nothing follows from it.
  * @throws RELEASE_EXPIRED, RELEASE_METADATA_INVALID
  */
 export function freshTargets(trusted: TrustedReleases, nowMs: number): Metadata<"targets"> {
@@ -199,5 +222,14 @@ export function freshTargets(trusted: TrustedReleases, nowMs: number): Metadata<
   requireFresh("timestamp", timestamp, nowMs);
   requireFresh("snapshot", snapshot, nowMs);
   requireFresh("targets", targets, nowMs);
+  requireTogether("snapshot", snapshot, timestamp.signed.meta["snapshot.json"]);
+  requireTogether("targets", targets, snapshot.signed.meta["targets.json"]);
   return targets;
+}
+
+function requireTogether(role: ReleaseRole, { signed }: Metadata, newest: FileMeta): void {
+  if (signed.version !== newest.version)
+    throw metadataInvalid(
+      `${role} version ${newest.version} is signed, and the newest that came is version ${signed.version}: the server holds it back, or has lost it`,
+    );
 }

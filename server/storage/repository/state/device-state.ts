@@ -393,7 +393,7 @@ export function orderByNumber(
   return a.number === undefined || b.number === undefined ? 0 : a.number - b.number;
 }
 
-/** Whether `next`, which is later in the journal, happened before `newest`. */
+/** True if `next`, which is later in the journal, happened before `newest`. */
 function isEarlier(next: ActivationState, newest: ActivationState): boolean {
   if (next.generation !== newest.generation) return next.generation < newest.generation;
   if (next.session !== newest.session) return next.session < newest.session;

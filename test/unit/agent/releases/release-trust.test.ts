@@ -98,6 +98,26 @@ describe("releases on a device", () => {
     }
   });
 
+  it("withheld targets: a server that sends each new timestamp and snapshot alone keeps nothing installable", async () => {
+    const owner = fleetOwner();
+    const device = await Device.of(owner);
+    await device.receive(owner.release("winter", manifestFor("1")));
+    const { targets } = owner.set();
+    await device.trust.requireInstallable(others("1"));
+    owner.publish(
+      revokeRelease("plant", owner.published(), { name: "winter", because: "poisoned" }, validity),
+    );
+    await assert.rejects(device.receive({ ...owner.set(), targets }), { code: "RELEASE_METADATA_INVALID" });
+    for (const isAgain of [false, true]) {
+      if (isAgain) await device.restart();
+      await assert.rejects(device.trust.requireInstallable(others("1")), {
+        code: "RELEASE_METADATA_INVALID",
+      });
+    }
+    await device.receive(owner.set());
+    await assert.rejects(device.trust.requireInstallable(others("1")), { code: "RELEASE_REVOKED" });
+  });
+
   it("slow retrieval and endless data: parts that never complete, or never end, change nothing", async () => {
     const owner = fleetOwner();
     const device = await Device.of(owner);

@@ -116,6 +116,15 @@ describe("signatures of a role", () => {
     assert.equal(isVerified(rootOfTwo, twice), false, "the same signature twice");
   });
 
+  it("are one of each key: metadata with two of one is not read", () => {
+    const { signatures } = signedBy("b");
+    const read = (all: readonly unknown[]) =>
+      checkMetadata("targets", { signatures: all, signed: change.targets.signed });
+    assert.doesNotThrow(() => read(signatures));
+    assert.throws(() => read([...signatures, ...signatures]), invalid);
+    assert.throws(() => read([...signatures, { ...signatures[0], sig: "" }]), invalid);
+  });
+
   it("of keys of other roles, of unknown keys, and empty ones do not count", () => {
     assert.equal(addSignature(root, "targets", change.targets, key("a")), undefined);
     assert.equal(addSignature(root, "targets", change.targets, key("9")), undefined);

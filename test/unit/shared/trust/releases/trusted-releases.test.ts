@@ -1,5 +1,6 @@
 /** Each check of new metadata by itself: a set that is right but for one thing is not taken, and says which. */
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
 import { keyOfSeed } from "../../../../../shared/trust/keys.js";
 import {
@@ -10,6 +11,7 @@ import {
   type ReleaseRole,
 } from "../../../../../shared/trust/releases/metadata.js";
 import {
+  freshTargets,
   pinnedRoot,
   updateReleases,
   type MetadataSet,
@@ -30,6 +32,8 @@ interface Versions {
   readonly by?: Partial<Record<Role, readonly string[]>>;
   /** What ends at the start. */
   readonly ended?: Role;
+  /** What the role above states of a file beside its version. */
+  readonly stated?: Partial<Record<"snapshot" | "targets", (text: string) => object>>;
   /** A member that is not known here. */
   readonly note?: Partial<Record<Role, string>>;
 }
@@ -57,7 +61,7 @@ function rootText(
 const pinned = rootText({}, ["a"]);
 
 function setOf(versions: Versions = {}, roots: readonly string[] = [pinned]): MetadataSet {
-  const { timestamp = 5, snapshot = 5, targets = 5, by = {}, ended, note = {} } = versions;
+  const { timestamp = 5, snapshot = 5, targets = 5, by = {}, ended, stated = {}, note = {} } = versions;
   const text = (role: Role, members: object, digits: readonly string[]): string =>
     signedText(
       {
@@ -71,17 +75,19 @@ function setOf(versions: Versions = {}, roots: readonly string[] = [pinned]): Me
       },
       by[role] ?? digits,
     );
+  const targetsText = text("targets", { version: versions.ownTargets ?? targets }, ["b"]);
+  const ofTargets = { version: targets, ...stated.targets?.(targetsText) };
+  const snapshotText = text(
+    "snapshot",
+    { version: versions.ownSnapshot ?? snapshot, meta: { "targets.json": ofTargets } },
+    ["d"],
+  );
+  const ofSnapshot = { version: snapshot, ...stated.snapshot?.(snapshotText) };
   return {
     roots,
-    timestamp: text("timestamp", { version: timestamp, meta: { "snapshot.json": { version: snapshot } } }, [
-      "d",
-    ]),
-    snapshot: text(
-      "snapshot",
-      { version: versions.ownSnapshot ?? snapshot, meta: { "targets.json": { version: targets } } },
-      ["d"],
-    ),
-    targets: text("targets", { version: versions.ownTargets ?? targets }, ["b"]),
+    timestamp: text("timestamp", { version: timestamp, meta: { "snapshot.json": ofSnapshot } }, ["d"]),
+    snapshot: snapshotText,
+    targets: targetsText,
   };
 }
 
@@ -156,6 +162,44 @@ describe("each role of a set", () => {
     assert.deepEqual(taken(setOf({ timestamp: 6, snapshot: 7, targets: 8 }), before), [none, 1, 6, 7, 8]);
     assert.deepEqual(taken(setOf({ ownSnapshot: 6 })), [invalid, 1, 5, none, none]);
     assert.deepEqual(taken(setOf({ ownTargets: 6 })), [invalid, 1, 5, 5, none]);
+  });
+
+  it("has the length and the hashes that the role above it states, where it states them", () => {
+    const hash = (algorithm: string) => (text: string) => createHash(algorithm).update(text).digest("hex");
+    const right = [
+      (text: string) => ({ length: Buffer.byteLength(text) }),
+      (text: string) => ({ hashes: { sha256: hash("sha256")(text) } }),
+      (text: string) => ({ hashes: { sha512: hash("sha512")(text), "blake2b-256": "00".repeat(32) } }),
+    ];
+    const wrong = [
+      (text: string) => ({ length: Buffer.byteLength(text) + 1 }),
+      (text: string) => ({ hashes: { sha256: hash("sha256")(`${text} `) } }),
+      (text: string) => ({ hashes: { sha256: hash("sha256")(text), sha512: "00".repeat(64) } }),
+      () => ({ hashes: { "blake2b-256": "00".repeat(32) } }),
+      () => ({ hashes: {} }),
+    ];
+    for (const of of right)
+      assert.deepEqual(taken(setOf({ stated: { snapshot: of, targets: of } })), [none, 1, 5, 5, 5]);
+    for (const of of wrong) {
+      assert.deepEqual(taken(setOf({ stated: { snapshot: of } })), [invalid, 1, 5, none, none]);
+      assert.deepEqual(taken(setOf({ stated: { targets: of } })), [invalid, 1, 5, 5, none]);
+    }
+  });
+
+  it("counts only as part of a set that belongs together", () => {
+    assert.equal(freshTargets(before, startMs).signed.version, 5);
+    const withheld = setOf({ timestamp: 6, snapshot: 6, targets: 6, ownTargets: 5 });
+    const without = updateReleases(before, withheld, startMs).trusted;
+    assert.equal(without.targets?.signed.version, 5);
+    assert.throws(() => freshTargets(without, startMs), { code: invalid });
+    const half = updateReleases(
+      before,
+      setOf({ timestamp: 6, snapshot: 6, ownSnapshot: 5 }),
+      startMs,
+    ).trusted;
+    assert.throws(() => freshTargets(half, startMs), { code: invalid });
+    const whole = updateReleases(without, setOf({ timestamp: 6, snapshot: 6, targets: 6 }), startMs).trusted;
+    assert.equal(freshTargets(whole, startMs).signed.version, 6);
   });
 
   it("is signed by its own keys", () => {
