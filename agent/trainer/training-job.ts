@@ -99,7 +99,7 @@ export async function prepareJob(
     ...defined({ bundle: held?.recipe }),
     parameters: {
       ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
-      ...request.parameters,
+      ...(request.parameters && (await declared(recipe, request.parameters))),
     },
     dataset,
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
@@ -108,6 +108,15 @@ export async function prepareJob(
     ...(called.length === 0 ? {} : { called }),
   };
   return { job, skipped };
+}
+
+/** Loaded where it is needed: all recipes, of which the engine alone runs one. */
+async function declared(
+  recipe: string,
+  passed: TrainingJob["parameters"],
+): Promise<TrainingJob["parameters"]> {
+  const { declaredParameters } = await import("../../shared/train/declared-parameters.js");
+  return declaredParameters(recipe, passed);
 }
 
 /** The data of a begun training. The home may have moved since it began; its samples moved with it. */

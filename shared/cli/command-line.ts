@@ -35,20 +35,47 @@ function describeCauses(error: unknown): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Parses repeated `--set key=value`. Numbers and true/false become values of their types. @throws USAGE */
-export function parseAssignments(pairs: readonly string[]): Record<string, string | number | boolean> {
+/**
+ * Parses repeated `key=value`. What was typed is kept: a value is a number, true or false only where these are written
+ * as JavaScript writes them (7, 0.5, -3), so that 007, 1.0, 1e5 and 12345678901234567890 stay texts. In double quotes
+ * it is text: '"7"'. Receivers that want a number read those of other forms from the text (declared-parameters.ts).
+ * @param numbers "any": figures, of which each is a number that can be read as one
+ * @throws USAGE
+ */
+export function parseAssignments(
+  pairs: readonly string[],
+  numbers: "as written" | "any" = "as written",
+): Record<string, string | number | boolean> {
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf("=");
       if (at < 1) throw new StemmaError("USAGE", `"${pair}" is not an assignment. Write it as key=value.`);
-      return [pair.slice(0, at), typedValue(pair.slice(at + 1))];
+      const text = pair.slice(at + 1);
+      if (text === "true" || text === "false") return [pair.slice(0, at), text === "true"];
+      if (text.length > 1 && text.startsWith('"') && text.endsWith('"'))
+        return [pair.slice(0, at), quotedText(text, pair)];
+      const number = numberOfText(text);
+      const isNumber = number !== undefined && (numbers === "any" || String(number) === text);
+      return [pair.slice(0, at), isNumber ? number : text];
     }),
   );
 }
 
-function typedValue(text: string): string | number | boolean {
-  if (text === "true" || text === "false") return text === "true";
-  return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+/** @throws USAGE */
+function quotedText(text: string, pair: string): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch (cause) {
+    throw new StemmaError("USAGE", `${pair} has a text in quotes that is not one. Write it as in JSON.`, {
+      cause,
+    });
+  }
+}
+
+/** A number in any form that JavaScript reads (1e-4, .5, +3, 0x10); undefined: it is none. */
+export function numberOfText(text: string): number | undefined {
+  const value = Number(text);
+  return text.trim() === "" || !Number.isFinite(value) ? undefined : value;
 }
 /** Adds one more value, for repeatable options. */
 export function appendValue(value: string, all: readonly string[] = []): string[] {

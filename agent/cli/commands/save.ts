@@ -87,7 +87,9 @@ async function readMetrics(values: readonly string[]): Promise<Record<string, un
   for (const value of values)
     Object.assign(
       merged,
-      /^[A-Za-z0-9_][A-Za-z0-9_.-]*=/.test(value) ? parseAssignments([value]) : await metricsOfFile(value),
+      /^[A-Za-z0-9_][A-Za-z0-9_.-]*=/.test(value)
+        ? parseAssignments([value], "any")
+        : await metricsOfFile(value),
     );
   return merged;
 }

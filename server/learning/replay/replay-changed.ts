@@ -2,6 +2,7 @@
  * Replays a changed story and saves the new model with a record of its own (ME2). It has the same engine,
  * base, data and random numbers, and other parameters. Pure but for the training and the save.
  */
+import { parametersLike } from "../../../shared/train/declared-parameters.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { usedEngine } from "../../../shared/train/own-engine.js";
@@ -96,9 +97,10 @@ export function changesOf(
       { parameter },
     );
   };
-  const changes = Object.entries(set).map(([given, after]): Change => {
+  const changes = Object.entries(set).map(([given, passed]): Change => {
     const parameter = given.startsWith(prefix) ? given.slice(prefix.length) : given;
     const before = known.get(parameter);
+    const after = parametersLike({ [given]: before }, { [given]: passed })[given] ?? passed;
     if (before === undefined)
       return refuse(`There is no parameter ${JSON.stringify(given.slice(0, 60))}.`, given);
     if (typeof before !== typeof after)

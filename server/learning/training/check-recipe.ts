@@ -4,6 +4,7 @@
  */
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { defaultsOf, parametersLike } from "../../../shared/train/declared-parameters.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { fileOfBytes, readSafetensors } from "../../../shared/tensor/safetensors.js";
 import { describeRecipe, type DescribedRecipe } from "../../../shared/train/own-recipes/describe-recipe.js";
@@ -55,7 +56,7 @@ export async function tryRecipe(trial: RecipeTrial, threads?: number): Promise<T
       format: jobFormat,
       recipe: recipe.name,
       ownRecipe: await placeRecipe(bundle, { folder: join(folder, "recipe"), confinement }),
-      parameters,
+      parameters: parametersLike(defaultsOf(recipe.fineTuning), parameters),
       dataset,
       seed,
       invocation: 0,

@@ -1,5 +1,10 @@
 /** Finds which recipe a request or a story means, and what it takes to run it here. */
 import { join } from "node:path";
+import { numberOfText } from "../../../shared/cli/command-line.js";
+import { declaredParameters, defaultsOf, parametersLike } from "../../../shared/train/declared-parameters.js";
+import { recipeCommand } from "../../../shared/train/own-recipes/confinement.js";
+import { describeRecipe } from "../../../shared/train/own-recipes/describe-recipe.js";
+import type { Parameters } from "../../../shared/train/recipes/recipe.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { placeRecipe } from "../../../shared/train/own-recipes/job-recipe.js";
@@ -38,6 +43,29 @@ export function findOwnRecipe(
       "`stemma recipe list` shows all.",
     { recipe: reference.slice(0, 80) },
   );
+}
+
+/** Parameters that were passed, with the types that the recipe declares for them. */
+export async function declaredFor(
+  { recipeConfinement }: Pick<OperationsContext, "recipeConfinement">,
+  {
+    repository,
+    own,
+    name,
+  }: {
+    readonly repository: Pick<FleetRepository, "readRecipe">;
+    readonly own: RecipeSummary | undefined;
+    readonly name: string;
+  },
+  passed: Parameters = {},
+): Promise<Parameters> {
+  if (own === undefined) return declaredParameters(name, passed);
+  // Its code runs to say what it takes: only where that makes a difference.
+  if (!Object.values(passed).some((value) => typeof value !== "string" || numberOfText(value) !== undefined))
+    return passed;
+  const command = await recipeCommand((await recipeConfinement?.()) ?? "namespaces");
+  const { fineTuning } = await describeRecipe(await repository.readRecipe(own.recipe), command);
+  return parametersLike(defaultsOf(fineTuning), passed);
 }
 
 export interface OwnRecipePlace {

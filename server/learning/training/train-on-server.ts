@@ -34,7 +34,7 @@ import { readableDataset } from "../../services/data/readable-dataset.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import { costLimits, plannedCost } from "./bounded-cost.js";
 import { trainWithinLimits } from "./limited-training.js";
-import { findOwnRecipe, jobRecipe } from "./own-recipes.js";
+import { declaredFor, findOwnRecipe, jobRecipe } from "./own-recipes.js";
 import { saveOutcome } from "./save-outcome.js";
 import { openTraining, type KeptTraining, type TrainingIdentity } from "./kept-trainings.js";
 import { costText, minutesText, type CostLimits, type PredictedCost } from "./training-cost.js";
@@ -114,7 +114,7 @@ async function trainAndSave(
     fleet: request.fleet,
     name: request.name,
     recipe: own?.recipe ?? request.recipe,
-    parameters: request.parameters ?? {},
+    parameters: await declaredFor(context, { repository, own, name: request.recipe }, request.parameters),
     dataset,
     base: base?.versionId ?? null,
     seed: request.seed ?? null,

@@ -61,8 +61,11 @@ export function filterOf(query: VersionQuery): QueryFilter {
   return { indexed: Object.keys(indexed).length === 0 ? undefined : indexed, all };
 }
 
-function metadataFilter({ key, is, value }: MetadataCondition): Condition {
+function metadataFilter({ key, is, value, text }: MetadataCondition): Condition {
   const operator = operators[is];
-  const compared = operator === undefined ? value : { [operator]: value };
-  return { metadata: { $elemMatch: { key, type: typeof value, value: compared } } };
+  const matches = (one: string | number | boolean): Condition => {
+    const compared = operator === undefined ? one : { [operator]: one };
+    return { metadata: { $elemMatch: { key, type: typeof one, value: compared } } };
+  };
+  return text === undefined ? matches(value) : { $or: [matches(value), matches(text)] };
 }

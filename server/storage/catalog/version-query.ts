@@ -31,6 +31,8 @@ export const metadataConditionSchema = z.strictObject({
   key: text,
   is: z.enum(comparisons),
   value: z.union([text, z.number(), z.boolean()]),
+  /** The value as it was typed, where it is no text: what is stored as text is compared with this. */
+  text: text.exactOptional(),
 });
 export type MetadataCondition = Readonly<z.infer<typeof metadataConditionSchema>>;
 
@@ -77,16 +79,20 @@ export function checkQuery(query: unknown): VersionQuery {
 }
 
 /**
- * Parses a condition such as `key=value` or `key>=0.5`, with =, <, <=, > or >=. The value is a number or a
- * boolean where it can be parsed as one, and text otherwise. A value in double quotes is always text.
+ * Parses a condition such as `key=value` or `key>=0.5`, with =, <, <=, > or >=. What is stored as a number or true or
+ * false is compared as such, where the value can be read so, and what is stored as text with the text that was typed.
+ * A value in double quotes is text alone.
  * @throws USAGE
  */
 export function parseMetadataCondition(written: string): MetadataCondition {
   const parts = /^\s*([^=<>\s][^=<>]*)(<=|>=|=|<|>)(.*)$/su.exec(written);
+  const typed = parts?.[3]?.trim() ?? "";
+  const value = valueOf(typed);
   const condition = metadataConditionSchema.safeParse({
     key: parts?.[1]?.trim(),
     is: parts?.[2],
-    value: valueOf(parts?.[3]?.trim() ?? ""),
+    value,
+    ...(typeof value === "string" ? {} : { text: typed }),
   });
   if (condition.success) return condition.data;
   throw new StemmaError(

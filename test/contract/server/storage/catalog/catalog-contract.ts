@@ -50,9 +50,12 @@ function matches(wanted: CatalogEntry, query: VersionQuery): boolean {
     wanted.recordedAtMs >= (query.recordedFromMs ?? -Infinity) &&
     wanted.recordedAtMs < (query.recordedUntilMs ?? Infinity) &&
     (query.includeRetired === true || query.state !== undefined || wanted.state !== "retired") &&
-    (query.metadata ?? []).every(({ key, is, value }) => {
+    (query.metadata ?? []).every(({ key, is, value, text }) => {
       const actual = Object.hasOwn(wanted.metadata, key) ? wanted.metadata[key] : undefined;
-      return typeof actual === typeof value && compare[is](actual as never, value as never);
+      return [value, text].some(
+        (one) =>
+          one !== undefined && typeof actual === typeof one && compare[is](actual as never, one as never),
+      );
     })
   );
 }
@@ -104,11 +107,15 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
         offset: fc.nat(5),
         limit: fc.integer({ min: 1, max: 10 }),
         metadata: fc.array(
-          fc.record({
-            key: fc.constantFrom(...keys),
-            is: fc.constantFrom("=" as const, "<" as const, ">=" as const),
-            value: fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constantFrom("x", "y")),
-          }),
+          fc.record(
+            {
+              key: fc.constantFrom(...keys),
+              is: fc.constantFrom("=" as const, "<" as const, ">=" as const),
+              value: fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constantFrom("x", "y")),
+              text: fc.constantFrom("x", "z"),
+            },
+            { requiredKeys: ["key", "is", "value"] },
+          ),
           { maxLength: 2 },
         ),
       },

@@ -10,10 +10,11 @@ import {
 test("a condition is a key, a comparison and a typed value", () => {
   const cases: readonly (readonly [string, unknown])[] = [
     ["site=north", { key: "site", is: "=", value: "north" }],
-    ["temperature>=20", { key: "temperature", is: ">=", value: 20 }],
-    ["temperature <= -1.5e3", { key: "temperature", is: "<=", value: -1500 }],
-    ["calibrated=true", { key: "calibrated", is: "=", value: true }],
+    ["temperature>=20", { key: "temperature", is: ">=", value: 20, text: "20" }],
+    ["temperature <= -1.5e3", { key: "temperature", is: "<=", value: -1500, text: "-1.5e3" }],
+    ["calibrated=true", { key: "calibrated", is: "=", value: true, text: "true" }],
     ['release="1.0"', { key: "release", is: "=", value: "1.0" }],
+    ["code=007", { key: "code", is: "=", value: 7, text: "007" }],
     ["formula=a=b", { key: "formula", is: "=", value: "a=b" }],
     ["$where=__proto__", { key: "$where", is: "=", value: "__proto__" }],
     ["note=", { key: "note", is: "=", value: "" }],
