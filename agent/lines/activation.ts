@@ -31,7 +31,7 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
   return when === "after-outbox" || entry.standing !== "pending";
 }
 
-/** What the server states of a line's history: its newest activation there, and that one's number. */
+/** The server's word on a line's history: its newest activation there, and that one's number. */
 export interface KnownActivation {
   readonly activeVersionId?: Hash | undefined;
   readonly activeNumber?: number | undefined;

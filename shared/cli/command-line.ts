@@ -47,7 +47,7 @@ export function parseAssignments(
   numbers: "as written" | "any" = "as written",
 ): Record<string, string | number | boolean> {
   return Object.fromEntries(
-    pairs.map((pair) => {
+    pairs.map((pair): [string, string | number | boolean] => {
       const at = pair.indexOf("=");
       if (at < 1) throw new StemmaError("USAGE", `"${pair}" is not an assignment. Write it as key=value.`);
       const text = pair.slice(at + 1);

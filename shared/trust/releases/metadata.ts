@@ -50,7 +50,7 @@ export const releaseName = z
     /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
     "must be 1 to 128 letters, digits, dots, colons, - and _, beginning with a letter or digit",
   );
-/** What one role states of the file below it: length and hashes are of its bytes as they are published. */
+/** The statement of one role on the file below it: length and hashes are of its bytes as they are published. */
 const meta = z.looseObject({
   version,
   length: z.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
