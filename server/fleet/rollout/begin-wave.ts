@@ -9,7 +9,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { maxWaveFactDevices } from "../../storage/repository/state/fact-schemas.js";
 import type { RolloutState } from "../../storage/repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
-import { familyOf } from "./family.js";
+import { standingsOf } from "./family.js";
 import { nextWave } from "./next-step.js";
 import { planTransfers } from "./plan-transfers.js";
 
@@ -28,10 +28,10 @@ export async function beginWave(
 ): Promise<boolean> {
   const { clock, operations, log } = parts;
   const { fleet } = repository;
-  const { name, versionId, select } = rollout;
+  const { name, select } = rollout;
   const selected = await operations.devices({ fleet, select });
-  const family = familyOf(repository, versionId);
-  const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), family);
+  const standings = standingsOf(repository, rollout);
+  const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), standings);
   const devices = nextWave(rollout, candidates);
   const wave = rollout.wave + 1;
   const planned = await plannedTransfers(parts, repository, rollout, devices);

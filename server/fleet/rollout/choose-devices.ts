@@ -1,13 +1,15 @@
 /** Finds which of the selected devices can take part in a rollout, and why others cannot. Pure. */
-import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import { isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
+import type { Standing } from "./family.js";
 import { rolloutOrder } from "./policy.js";
 
 export interface ChosenDevices {
   /** The devices in the order in which they join. */
   readonly candidates: readonly string[];
   readonly excluded: readonly { readonly device: string; readonly because: string }[];
+  /** Candidates that run a version which others trained from this one: they return to it. */
+  readonly goingBack: readonly string[];
   /** Candidates that an open rollout of lower priority has, too. */
   readonly takes: readonly { readonly device: string; readonly rollout: string }[];
 }
@@ -21,13 +23,13 @@ type Selected = Pick<DeviceSummary, "device" | "state" | "lines" | "active" | "a
 /**
  * @param selected the devices that the selection means
  * @param others all rollouts of the fleet
- * @param family the version and everything that was trained from it
+ * @param standingOf how a device stands to the version (family.ts)
  */
 export function chooseDevices(
   rollout: Choosing,
   selected: readonly Selected[],
   others: readonly RolloutState[],
-  family: ReadonlySet<Hash>,
+  standingOf: (device: Selected) => Standing,
 ): ChosenDevices {
   const rivals = others.filter(
     (other) =>
@@ -35,30 +37,35 @@ export function chooseDevices(
   );
   const excluded: { device: string; because: string }[] = [];
   const candidates: string[] = [];
+  const goingBack: string[] = [];
   const takes: { device: string; rollout: string }[] = [];
   for (const known of selected) {
-    const { device, state, lines, active } = known;
-    const runs = active[rollout.line]?.versionId;
+    const { device, state, lines } = known;
+    const standing = standingOf(known);
     const because =
       state !== "enrolled"
         ? `is ${state}`
         : !lines.includes(rollout.line)
           ? `has no line ${rollout.line}`
-          : (rivalOf(rollout, rivals, known) ??
-            (runs !== undefined && family.has(runs)
-              ? "runs the version, or one trained from it"
-              : undefined));
+          : (rivalOf(rollout, rivals, known) ?? whyKept[standing]);
     if (because !== undefined) {
       excluded.push({ device, because });
       continue;
     }
     candidates.push(device);
+    if (standing === "goes back") goingBack.push(device);
     // A rival that has not chosen the device yet does not hold it.
     const loser = rivals.find((rival) => isOpen(rival) && rival.members.has(device));
     if (loser !== undefined) takes.push({ device, rollout: loser.name });
   }
-  return { candidates: rolloutOrder(rollout.name, candidates), excluded, takes };
+  return { candidates: rolloutOrder(rollout.name, candidates), excluded, goingBack, takes };
 }
+
+/** The reasons of devices that need not be given the version. */
+const whyKept: Readonly<Partial<Record<Standing, string>>> = {
+  has: "runs the version, or its own fine-tune of it",
+  newer: "was given a version after this rollout was created that was trained from the version",
+};
 
 /** Returns why another rollout of the line keeps the device. */
 function rivalOf(

@@ -18,7 +18,7 @@ import { refusingOf, versionOrRelease } from "../models/version-or-release.js";
 import { chooseDevices } from "../../fleet/rollout/choose-devices.js";
 import { deferredNow, gatesNow, needsOf } from "../../fleet/rollout/ask-devices.js";
 import { evidenceOnFleet } from "../../fleet/rollout/evidence.js";
-import { familyOf } from "../../fleet/rollout/family.js";
+import { standingsOf } from "../../fleet/rollout/family.js";
 import { nextWave } from "../../fleet/rollout/next-step.js";
 import { leastOf, planTransfers, type PlannedDelivery } from "../../fleet/rollout/plan-transfers.js";
 import { policyOf } from "../../fleet/rollout/policy.js";
@@ -100,12 +100,11 @@ async function planRollout(
   });
   const version = releasable(repository, await versionOrRelease(repository, input.model));
   const selected = await devices({ fleet, select });
-  const family = familyOf(repository, version.versionId);
-  const { candidates, excluded, takes } = chooseDevices(
+  const { candidates, excluded, goingBack, takes } = chooseDevices(
     { name, line, policy, ...superseding(repository, input) },
     selected,
     repository.rollouts(),
-    family,
+    standingsOf(repository, { line, versionId: version.versionId }),
   );
   const waves = plannedWaves(policy, candidates);
   const isJoined = new Set(waves.flat());
@@ -131,6 +130,7 @@ async function planRollout(
     waves,
     notReached: candidates.length - joined.length,
     excluded: [...excluded],
+    goingBack: goingBack.filter((device) => isJoined.has(device)).length,
     gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, joined, line))],
     deferring: liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, joined, needsOf(policy)))],
     takes: takes.filter(({ device }) => isJoined.has(device)),

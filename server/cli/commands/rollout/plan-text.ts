@@ -11,6 +11,7 @@ export function describePlan({
   waves,
   notReached,
   excluded,
+  goingBack,
   gates,
   deferring,
   takes,
@@ -31,6 +32,7 @@ export function describePlan({
       (wave, index) => `wave ${index + 1}: ${wave.length === 0 ? "no device is left" : someOf(wave)}`,
     ),
     ...(notReached > 0 ? [`in no wave: ${plural(notReached)}; end the waves with rest to reach all`] : []),
+    ...(goingBack > 0 ? [`back from versions that others trained from it: ${plural(goingBack)}`] : []),
     ...(noModel > 0 ? [`without a comparison, since they run nothing: ${plural(noModel)}`] : []),
     ...(refusing.length > 0
       ? [`would refuse it, since it is not a valid release: ${someOf(refusing)}; see stemma release list`]

@@ -214,6 +214,7 @@ const rolloutPlan = z
     excluded: z
       .array(z.object({ device: text, because: text }))
       .describe("Selected devices that cannot take part"),
+    goingBack: count.describe("Devices of the waves that run a version which others trained from this one"),
     gates: z
       .array(
         z.object({

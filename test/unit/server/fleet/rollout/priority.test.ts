@@ -30,7 +30,7 @@ describe("rollouts of a line with a priority", () => {
     rollout.apply({ type: "rollout-phase", rollout: "other", phase: "running", because: "" });
     const state = (): RolloutState => rollout.rollouts.get("other") as RolloutState;
     const choose = (one: RolloutState, device = car()) =>
-      chooseDevices(one, [device], [...rollout.rollouts.values()], new Set());
+      chooseDevices(one, [device], [...rollout.rollouts.values()], () => "other");
     return { rollout, state, choose };
   };
 

@@ -1,12 +1,13 @@
 /** Which devices the waves of a rollout have, in which order, and why others have no part. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Standing } from "../../../../../server/fleet/rollout/family.js";
 import { chooseDevices } from "../../../../../server/fleet/rollout/choose-devices.js";
 import { nextWave } from "../../../../../server/fleet/rollout/next-step.js";
 import { policyOf, rolloutOrder, waveSize } from "../../../../../server/fleet/rollout/policy.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
-import { Rollout, versionId } from "./rollout-under-test.js";
+import { Rollout } from "./rollout-under-test.js";
 
 describe("the waves of a rollout", () => {
   it("have the number or share of devices that the policy says, and none twice", () => {
@@ -43,6 +44,11 @@ describe("the waves of a rollout", () => {
       }) as unknown as Parameters<typeof chooseDevices>[1][number];
     const rival = new Rollout();
     rival.wave("taken");
+    const standings: Readonly<Record<string, Standing>> = {
+      tuned: "has",
+      later: "newer",
+      earlier: "goes back",
+    };
     const chosen = chooseDevices(
       { name: "other", line: "a", policy: policyOf({}) },
       [
@@ -50,19 +56,23 @@ describe("the waves of a rollout", () => {
         device("gone", { state: "revoked" }),
         device("cam", { lines: ["cam"] }),
         device("taken"),
-        device("child", { active: active(sha256("child")) }),
+        device("tuned"),
+        device("later"),
+        device("earlier"),
       ],
       [rival.state],
-      new Set([versionId, sha256("child")]),
+      ({ device: name }) => standings[name] ?? "other",
     );
-    assert.deepEqual(chosen.candidates, ["free"]);
+    assert.deepEqual([...chosen.candidates].sort(), ["earlier", "free"]);
+    assert.deepEqual(chosen.goingBack, ["earlier"]);
     assert.deepEqual(
       chosen.excluded.map(({ device: name, because }) => `${name} ${because}`),
       [
         "gone is revoked",
         "cam has no line a",
         "taken is in the rollout r of this line",
-        "child runs the version, or one trained from it",
+        "tuned runs the version, or its own fine-tune of it",
+        "later was given a version after this rollout was created that was trained from the version",
       ],
     );
   });
