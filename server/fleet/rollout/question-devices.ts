@@ -14,7 +14,7 @@ import { needsOf, whyDeferred } from "./ask-devices.js";
 import type { Judgement } from "./judge-device.js";
 import { factsOf, judgementOf, nextAnswer } from "./next-answer.js";
 import { Places } from "./places.js";
-import { isOpenAt, offsetOf } from "./windows.js";
+import { whyClosed } from "./windows.js";
 
 export interface DeviceQuestionsParts {
   readonly clock: Clock;
@@ -192,8 +192,9 @@ export class DeviceQuestions {
       asked.waits = `the rollout ${first.name} of this line goes first`;
       return false;
     }
-    if (!isOpenAt(rollout.policy.windows, clock.now(), offsetOf(known?.labels))) {
-      asked.waits = "its window is closed";
+    const closed = whyClosed(rollout.policy.windows, clock.now(), known?.labels);
+    if (closed !== undefined) {
+      asked.waits = closed;
       return false;
     }
     return true;

@@ -1,14 +1,11 @@
 /** The times of the week in which a rollout asks devices, by the clock of each device's place. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
+import { localTimeText, placeOf } from "../../storage/selection/place-labels.js";
 
 const days = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const dayMinutes = 24 * 60;
 const weekMinutes = 7 * dayMinutes;
 const windowPattern = /^(?:([a-z,-]+) +)?(\d{1,2}):(\d\d)-(\d{1,2}):(\d\d)$/;
-const offsetPattern = /^([+-])(\d{1,2}):?(\d\d)$/;
-
-/** The label of a device that has its offset from UTC, such as +02:00. */
-export const offsetLabel = "utc-offset";
 
 interface Window {
   /** The days from 0, Sunday. */
@@ -80,10 +77,14 @@ export function isOpenAt(
   );
 }
 
-/** Minutes east of UTC; 0 where the device has no such label, or another text in it. */
-export function offsetOf(labels: Readonly<Record<string, string>> | undefined): number {
-  const [, sign, hours, minutes] = offsetPattern.exec(labels?.[offsetLabel] ?? "") ?? [];
-  if (sign === undefined) return 0;
-  const offset = Number(hours) * 60 + Number(minutes);
-  return sign === "-" ? -offset : offset;
+/** Returns why a device is not asked now, in its own time; undefined where one of its windows is open. */
+export function whyClosed(
+  windows: readonly string[] | undefined,
+  nowMs: number,
+  labels: Readonly<Record<string, string>> | undefined,
+): string | undefined {
+  const place = placeOf(labels, nowMs);
+  if (isOpenAt(windows, nowMs, place.offsetMinutes)) return undefined;
+  const which = (windows ?? []).join(", ");
+  return `it is ${localTimeText(nowMs, place)} there, outside of its window ${which}`;
 }

@@ -25,6 +25,7 @@ import { policyOf } from "../../fleet/rollout/policy.js";
 import { reportOf } from "../../fleet/rollout/rollout-report.js";
 import { spanOf } from "../../fleet/rollout/transfer-times.js";
 import { returnsOf, undo } from "../../fleet/rollout/undo.js";
+import { whyClosed } from "../../fleet/rollout/windows.js";
 
 type RolloutOperations = Pick<
   ServerOperations,
@@ -132,7 +133,13 @@ async function planRollout(
     excluded: [...excluded],
     goingBack: goingBack.filter((device) => isJoined.has(device)).length,
     gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, joined, line))],
-    deferring: liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, joined, needsOf(policy)))],
+    deferring: [
+      ...taking.flatMap(({ device, labels }) => {
+        const because = whyClosed(policy.windows, nowOf(context), labels);
+        return because === undefined ? [] : [{ device, because }];
+      }),
+      ...(liveFleet === undefined ? [] : await deferredNow(liveFleet, joined, needsOf(policy))),
+    ],
     takes: takes.filter(({ device }) => isJoined.has(device)),
     noModel: taking.filter(({ active }) => active[line] === undefined).length,
     offline: taking.filter(({ online }) => !online).length,

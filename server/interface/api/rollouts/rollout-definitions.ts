@@ -78,7 +78,7 @@ const policyMembers = {
     .array(shortText)
     .max(64)
     .describe(
-      'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label utc-offset, else UTC',
+      'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label time-zone (Europe/Paris) or utc-offset (+02:00), else UTC',
     ),
   maxBytesPerSecond: z
     .number()

@@ -1,6 +1,7 @@
 /** Labels of devices: texts by which people select them. Pure. */
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
+import { whyNoPlace } from "../../selection/place-labels.js";
 
 type Labelled = Extract<Fact, { readonly type: "labelled" }>;
 type Labels = Readonly<Record<string, string>>;
@@ -24,6 +25,8 @@ export function checkLabels(known: Labels, { device, labels }: Pick<Labelled, "d
         `the value of ${key} has ${value.length} characters; 1 to ${maxValueLength} are possible`,
         device,
       );
+    const noPlace = value === null ? undefined : whyNoPlace(key, value);
+    if (noPlace !== undefined) throw invalid(noPlace, device);
   }
   const after = Object.keys(labelsAfter(known, labels)).length;
   if (after > maxLabels)
