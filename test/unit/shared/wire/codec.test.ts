@@ -28,7 +28,7 @@ function vectorsOf(name: string): Vector[] {
     (key, value: unknown) => withBytes(key, value),
   ) as Vector[];
 }
-const vectors = [...vectorsOf("envelopes"), ...vectorsOf("release-part")];
+const vectors = ["envelopes", "release-part", "activation-receipt"].flatMap(vectorsOf);
 
 function envelopeOf(body: Body): Envelope {
   return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body };
@@ -62,6 +62,7 @@ test(
       "release-envelopes",
       "restore-envelopes",
       "pipeline-envelopes",
+      "numbered-activations",
     ];
     for (const { envelope, hex } of files.flatMap(vectorsOf)) {
       assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
