@@ -4,8 +4,11 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { releaseRoles } from "../../../../shared/trust/releases/metadata.js";
-import { keysOf, publishedOfSet } from "../../../../shared/trust/releases/release-change.js";
-import type { FleetReleasesAnswer } from "../../../interface/api/rollouts/release-definitions.js";
+import {
+  keysOf,
+  publishedOfSet,
+  type PublishedReleases,
+} from "../../../../shared/trust/releases/release-change.js";
 import { listed, plain, type Printed } from "../../plain-command.js";
 import { published } from "../../release-choices.js";
 
@@ -47,8 +50,8 @@ const show = plain("releases", {
   about: "what a release states, or who signs releases",
   takes: { name: "[name] a release; absent: keys, and until when each role is valid" },
   print: (answer, { name }, { fleet }) => {
-    const metadata = published(answer, fleet);
-    if (name === undefined) return describeKeys(metadata);
+    const now = publishedOfSet(published(answer, fleet));
+    if (name === undefined) return describeKeys(now);
     const found = answer.releases.find((one) => one.name === name);
     if (found === undefined)
       throw new StemmaError(
@@ -64,8 +67,7 @@ const show = plain("releases", {
   },
 });
 
-function describeKeys(metadata: NonNullable<FleetReleasesAnswer["metadata"]>): Printed {
-  const now = publishedOfSet(metadata);
+function describeKeys(now: PublishedReleases): Printed {
   const keys = keysOf(now.root);
   const rows = releaseRoles.map((role) => ({
     role,
@@ -94,7 +96,10 @@ const root = plain("releases", {
   about: "write the root for devices to pin: stemma agent trust FILE",
   options: { file: { text: "<file> where it goes", required: true } },
   print: async (answer, { file }, { fleet }) => {
-    const text = published(answer, fleet).roots.at(-1) ?? "";
+    const set = published(answer, fleet);
+    // Refuses metadata that is not signed as it says: devices would pin its root.
+    publishedOfSet(set);
+    const text = set.roots.at(-1) ?? "";
     await writeDurably(nodeFiles(), resolve(file), Buffer.from(text));
     return { data: { file: resolve(file) }, names: [resolve(file)], text: `wrote ${file}` };
   },
