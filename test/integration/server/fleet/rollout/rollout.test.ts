@@ -31,7 +31,9 @@ describe("a rollout", () => {
       plan.waves.map(({ length }) => length),
       [2, 1],
     );
-    assert.deepEqual(plan.excluded, [{ device: "v1", because: "runs the version, or its own fine-tune of it" }]);
+    assert.deepEqual(plan.excluded, [
+      { device: "v1", because: "runs the version, or its own fine-tune of it" },
+    ]);
 
     await operations.createRollout({ ...body, start: true });
     const paused = await vehicles.until("spring", ({ phase }) => phase === "paused");
