@@ -38,6 +38,11 @@ interface SpawnedProcess {
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
+/** The environment without the settings of a person's own server and home, which are not the demo's. */
+function withoutOwnSettings(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !name.startsWith("STEMMA_")));
+}
+
 export class ChildProcesses {
   readonly #running = new Map<number, ChildProcess>();
   #isStopping = false;
@@ -58,7 +63,7 @@ export class ChildProcesses {
     // the child ends itself.
     const child = spawn(process.execPath, [...args], {
       stdio: ["pipe", "pipe", "pipe"],
-      env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
+      env: { ...withoutOwnSettings(process.env), ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
       detached: true,
     });
     const { pid, stdout, stderr } = child;
