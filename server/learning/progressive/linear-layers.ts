@@ -6,8 +6,8 @@
  * parallel interval arithmetic, BIT 39 (1999).
  */
 import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
-import { newBounds, setBounds, midRadiusOf, type Bounds } from "./bounds.js";
-import type { Windows } from "./windows.js";
+import { newBounds, setBounds, midRadiusOf, type Bounds, type MidRadius } from "./bounds.js";
+import { passWindows, type WindowPass, type Windows } from "./windows.js";
 import { gamma, guard, largestFloat32, underflow } from "./rounding.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
@@ -16,16 +16,20 @@ function unitErrors({ mid, radius }: WeightBounds, rounding: number): Float64Arr
   return mid.map((value, i) => radius[i]! + rounding * (Math.abs(value) + radius[i]!));
 }
 
-/**
- * Turns sums into bounds. Each array has one element for each output: `middle` is the sum of the midpoints,
- * `error` the sum of the products' errors (overwritten with the slack), `carried` the part from the inputs'
- * radii.
- */
+/** Sums of products; each array has one element for each output. */
+interface Sums {
+  /** The sum of the midpoints. */
+  readonly middle: Float64Array;
+  /** The sum of the products' errors. */
+  readonly error: Float64Array;
+  /** The part from the inputs' radii. */
+  readonly carried: Float64Array;
+}
+
+/** Turns sums into bounds; overwrites the errors with the slack. */
 function boundsOfSums(
   shape: readonly number[],
-  middle: Float64Array,
-  error: Float64Array,
-  carried: Float64Array,
+  { middle, error, carried }: Sums,
   rounding: number,
 ): LayerOutput {
   const out = newBounds(shape);
@@ -50,77 +54,62 @@ function initialSums(
   return [bias?.mid ?? new Float64Array(outputs), error.map((own) => own + underflow(terms))];
 }
 
-/** A convolution: every output sums its window over all input channels. A dense layer has 1 × 1 windows. */
-export class ConvolutionLayer implements BoundedLayer {
-  readonly #error: Float64Array;
+function repeated(values: Float64Array, count: number): Float64Array {
+  const all = new Float64Array(count * values.length);
+  for (let at = 0; at < all.length; at += values.length) all.set(values, at);
+  return all;
+}
+
+interface TransposedPass extends Pick<WindowPass, "read"> {
+  /** @param count of the window's coefficients that are not zero */
+  readonly begin?: (window: number, count: number) => void;
+}
+
+/** A layer whose outputs sum products of weights with what their windows read. Its kinds differ in the products. */
+abstract class ProductLayer implements BoundedLayer {
+  /** The error of each weight's product with an input of magnitude 1. */
+  protected readonly errors: Float64Array;
   readonly #rounding: number;
   readonly #start: Float64Array;
   readonly #startError: Float64Array;
 
   /**
-   * @param kernel [window, inputs, outputs] in row-major order; its own shape is not read
+   * @param outputs at each position
    * @param bias [outputs]
    */
-  constructor(
+  protected constructor(
     readonly shape: readonly number[],
-    private readonly windows: Windows,
-    private readonly inputs: number,
-    private readonly outputs: number,
-    private readonly kernel: WeightBounds,
+    protected readonly windows: Windows,
+    protected readonly outputs: number,
+    protected readonly kernel: WeightBounds,
     bias: WeightBounds | undefined,
   ) {
     const terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
-    this.#error = unitErrors(kernel, this.#rounding);
+    this.errors = unitErrors(kernel, this.#rounding);
     [this.#start, this.#startError] = initialSums(bias, outputs, terms);
   }
 
-  get productCount(): number {
-    return this.windows.taps.length * this.inputs * this.outputs;
-  }
+  abstract get productCount(): number;
+  /*
+   * The two functions of a kind take all they use into constants at each call: an engine keeps those in registers,
+   * and variables of a closure not, which costs a third of the time.
+   */
+  /** Returns what adds the products of one input position to the sums of a window. */
+  protected abstract products(input: MidRadius, sums: Sums): WindowPass["read"];
+  /** Returns what adds a window's coefficients times the weights to the coefficients of one input position. */
+  protected abstract transposed(coefficients: Float64Array, into: Float64Array): TransposedPass;
 
   forward([input]: readonly Bounds[]): LayerOutput {
-    const { mid, radius, magnitude } = midRadiusOf(input!);
-    const {
-      inputs,
-      outputs,
-      windows: { starts, taps, positions },
-      kernel,
-    } = this;
-    const count = starts.length - 1;
-    const weights = kernel.mid;
-    const errors = this.#error;
-    const middle = new Float64Array(count * outputs);
-    const error = new Float64Array(count * outputs);
-    const carried = new Float64Array(count * outputs);
-    for (let p = 0; p < count; p++) {
-      const base = p * outputs;
-      middle.set(this.#start, base);
-      error.set(this.#startError, base);
-      for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * inputs * outputs;
-        for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
-          const m = mid[i]!;
-          const a = magnitude[i]!;
-          const r = radius[i]!;
-          // Zero times a finite weight is zero, without rounding.
-          if (a === 0 && kernel.allFinite) continue;
-          if (r === 0)
-            for (let j = 0; j < outputs; j++) {
-              middle[base + j]! += m * weights[w + j]!;
-              error[base + j]! += a * errors[w + j]!;
-            }
-          else
-            for (let j = 0; j < outputs; j++) {
-              const weight = weights[w + j]!;
-              middle[base + j]! += m * weight;
-              error[base + j]! += a * errors[w + j]!;
-              carried[base + j]! += r * Math.abs(weight);
-            }
-        }
-      }
-    }
-    return boundsOfSums(this.shape, middle, error, carried, this.#rounding);
+    const { outputs, windows } = this;
+    const count = windows.starts.length - 1;
+    const sums = {
+      middle: repeated(this.#start, count),
+      error: repeated(this.#startError, count),
+      carried: new Float64Array(count * outputs),
+    };
+    passWindows(windows, { read: this.products(midRadiusOf(input!), sums) });
+    return boundsOfSums(this.shape, sums, this.#rounding);
   }
 
   backward(
@@ -130,28 +119,92 @@ export class ConvolutionLayer implements BoundedLayer {
     [into]: readonly Float64Array[],
     constant: ConstantTerm,
   ): void {
-    const {
-      inputs,
-      outputs,
-      windows: { starts, taps, positions },
-      kernel: { mid },
-    } = this;
-    for (let p = 0; p < starts.length - 1; p++) {
-      const base = p * outputs;
-      const count = addConstants(coefficients, base, outputs, this.#start, slack!, constant);
-      if (count === 0) continue;
-      // Often only one or two neurons have coefficients: for a neuron's bound or the margin of two classes.
-      const nonZero =
-        count <= 2
-          ? [...coefficients.subarray(base, base + outputs).keys()].filter(
-              (j) => coefficients[base + j] !== 0,
-            )
-          : undefined;
-      for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * inputs * outputs;
-        for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
-          if (nonZero !== undefined) {
-            for (const j of nonZero) into![i]! += mid[w + j]! * coefficients[base + j]!;
+    const { outputs } = this;
+    const { begin, read } = this.transposed(coefficients, into!);
+    passWindows(this.windows, {
+      begin: (window) => {
+        const base = window * outputs;
+        const count = addConstants(coefficients, base, outputs, this.#start, slack!, constant);
+        if (count > 0) begin?.(window, count);
+        return count > 0;
+      },
+      read,
+    });
+  }
+}
+
+/** A convolution: every output sums its window over all input channels. A dense layer has 1 × 1 windows. */
+export class ConvolutionLayer extends ProductLayer {
+  /** @param kernel [window, inputs, outputs] in row-major order; its own shape is not read */
+  constructor(
+    shape: readonly number[],
+    windows: Windows,
+    private readonly inputs: number,
+    outputs: number,
+    kernel: WeightBounds,
+    bias: WeightBounds | undefined,
+  ) {
+    super(shape, windows, outputs, kernel, bias);
+  }
+
+  get productCount(): number {
+    return this.windows.taps.length * this.inputs * this.outputs;
+  }
+
+  protected products(input: MidRadius, sums: Sums): WindowPass["read"] {
+    return (window, position, tap) => {
+      const { inputs, outputs, errors, kernel } = this;
+      const { mid: weights, allFinite } = kernel;
+      const { mid, radius, magnitude } = input;
+      const { middle, error, carried } = sums;
+      const base = window * outputs;
+      let w = tap * inputs * outputs;
+      for (let i = position * inputs, end = i + inputs; i < end; i++, w += outputs) {
+        const m = mid[i]!;
+        const a = magnitude[i]!;
+        const r = radius[i]!;
+        // Zero times a finite weight is zero, without rounding.
+        if (a === 0 && allFinite) continue;
+        if (r === 0)
+          for (let j = 0; j < outputs; j++) {
+            middle[base + j]! += m * weights[w + j]!;
+            error[base + j]! += a * errors[w + j]!;
+          }
+        else
+          for (let j = 0; j < outputs; j++) {
+            const weight = weights[w + j]!;
+            middle[base + j]! += m * weight;
+            error[base + j]! += a * errors[w + j]!;
+            carried[base + j]! += r * Math.abs(weight);
+          }
+      }
+    };
+  }
+
+  protected transposed(coefficients: Float64Array, into: Float64Array): TransposedPass {
+    let nonZero: readonly number[] | undefined;
+    return {
+      begin: (window, count) => {
+        const { outputs } = this;
+        const base = window * outputs;
+        // Often only one or two neurons have coefficients: for a neuron's bound or the margin of two classes.
+        nonZero =
+          count <= 2
+            ? [...coefficients.subarray(base, base + outputs).keys()].filter(
+                (j) => coefficients[base + j] !== 0,
+              )
+            : undefined;
+      },
+      read: (window, position, tap) => {
+        const { inputs, outputs } = this;
+        const { mid } = this.kernel;
+        const columns = nonZero;
+        const [from, to] = [coefficients, into];
+        const base = window * outputs;
+        let w = tap * inputs * outputs;
+        for (let i = position * inputs, end = i + inputs; i < end; i++, w += outputs) {
+          if (columns !== undefined) {
+            for (const j of columns) to[i]! += mid[w + j]! * from[base + j]!;
             continue;
           }
           // Four independent sums, because in a single sum every addition waits for the one before.
@@ -161,16 +214,16 @@ export class ConvolutionLayer implements BoundedLayer {
           let d = 0;
           let j = 0;
           for (; j + 4 <= outputs; j += 4) {
-            a += mid[w + j]! * coefficients[base + j]!;
-            b += mid[w + j + 1]! * coefficients[base + j + 1]!;
-            c += mid[w + j + 2]! * coefficients[base + j + 2]!;
-            d += mid[w + j + 3]! * coefficients[base + j + 3]!;
+            a += mid[w + j]! * from[base + j]!;
+            b += mid[w + j + 1]! * from[base + j + 1]!;
+            c += mid[w + j + 2]! * from[base + j + 2]!;
+            d += mid[w + j + 3]! * from[base + j + 3]!;
           }
-          for (; j < outputs; j++) a += mid[w + j]! * coefficients[base + j]!;
-          into![i]! += a + b + c + d;
+          for (; j < outputs; j++) a += mid[w + j]! * from[base + j]!;
+          to[i]! += a + b + c + d;
         }
-      }
-    }
+      },
+    };
   }
 }
 
@@ -195,93 +248,53 @@ function addConstants(
 }
 
 /** A depthwise convolution: `multiplier` outputs for each channel, each of which reads only that channel. */
-export class DepthwiseLayer implements BoundedLayer {
-  readonly #error: Float64Array;
-  readonly #rounding: number;
-  readonly #start: Float64Array;
-  readonly #startError: Float64Array;
-
-  /**
-   * @param kernel [window, channels, multiplier]
-   * @param bias [channels · multiplier]
-   */
+export class DepthwiseLayer extends ProductLayer {
+  /** @param kernel [window, channels, multiplier] */
   constructor(
-    readonly shape: readonly number[],
-    private readonly windows: Windows,
+    shape: readonly number[],
+    windows: Windows,
     private readonly channels: number,
     private readonly multiplier: number,
-    private readonly kernel: WeightBounds,
+    kernel: WeightBounds,
     bias: WeightBounds | undefined,
   ) {
-    const outputs = channels * multiplier;
-    const terms = kernel.mid.length / outputs + 1;
-    this.#rounding = gamma(terms);
-    this.#error = unitErrors(kernel, this.#rounding);
-    [this.#start, this.#startError] = initialSums(bias, outputs, terms);
+    super(shape, windows, channels * multiplier, kernel, bias);
   }
 
   get productCount(): number {
-    return this.windows.taps.length * this.channels * this.multiplier;
+    return this.windows.taps.length * this.outputs;
   }
 
-  forward([input]: readonly Bounds[]): LayerOutput {
-    const { mid, radius, magnitude } = midRadiusOf(input!);
-    const {
-      channels,
-      multiplier,
-      windows: { starts, taps, positions },
-      kernel,
-    } = this;
-    const outputs = channels * multiplier;
-    const count = starts.length - 1;
-    const weights = kernel.mid;
-    const errors = this.#error;
-    const middle = new Float64Array(count * outputs);
-    const error = new Float64Array(count * outputs);
-    const carried = new Float64Array(count * outputs);
-    for (let p = 0; p < count; p++) {
-      const base = p * outputs;
-      middle.set(this.#start, base);
-      error.set(this.#startError, base);
-      for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * outputs;
-        let out = base;
-        for (let i = positions[at]! * channels, end = i + channels; i < end; i++) {
-          for (let m = 0; m < multiplier; m++, w++, out++) {
-            const weight = weights[w]!;
-            middle[out]! += mid[i]! * weight;
-            error[out]! += magnitude[i]! * errors[w]!;
-            carried[out]! += radius[i]! * Math.abs(weight);
-          }
+  protected products(input: MidRadius, sums: Sums): WindowPass["read"] {
+    return (window, position, tap) => {
+      const { channels, multiplier, outputs, errors } = this;
+      const weights = this.kernel.mid;
+      const { mid, radius, magnitude } = input;
+      const { middle, error, carried } = sums;
+      let w = tap * outputs;
+      let out = window * outputs;
+      for (let i = position * channels, end = i + channels; i < end; i++) {
+        for (let m = 0; m < multiplier; m++, w++, out++) {
+          const weight = weights[w]!;
+          middle[out]! += mid[i]! * weight;
+          error[out]! += magnitude[i]! * errors[w]!;
+          carried[out]! += radius[i]! * Math.abs(weight);
         }
       }
-    }
-    return boundsOfSums(this.shape, middle, error, carried, this.#rounding);
+    };
   }
 
-  backward(
-    coefficients: Float64Array,
-    { slack }: LayerOutput,
-    _inputs: readonly Bounds[],
-    [into]: readonly Float64Array[],
-    constant: ConstantTerm,
-  ): void {
-    const {
-      channels,
-      multiplier,
-      windows: { starts, taps, positions },
-      kernel: { mid },
-    } = this;
-    const outputs = channels * multiplier;
-    for (let p = 0; p < starts.length - 1; p++) {
-      const base = p * outputs;
-      if (addConstants(coefficients, base, outputs, this.#start, slack!, constant) === 0) continue;
-      for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * outputs;
-        let out = base;
-        for (let i = positions[at]! * channels, end = i + channels; i < end; i++)
-          for (let m = 0; m < multiplier; m++, w++, out++) into![i]! += mid[w]! * coefficients[out]!;
-      }
-    }
+  protected transposed(coefficients: Float64Array, into: Float64Array): TransposedPass {
+    return {
+      read: (window, position, tap) => {
+        const { channels, multiplier, outputs } = this;
+        const { mid } = this.kernel;
+        const [from, to] = [coefficients, into];
+        let w = tap * outputs;
+        let out = window * outputs;
+        for (let i = position * channels, end = i + channels; i < end; i++)
+          for (let m = 0; m < multiplier; m++, w++, out++) to[i]! += mid[w]! * from[out]!;
+      },
+    };
   }
 }

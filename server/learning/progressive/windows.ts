@@ -88,3 +88,23 @@ export function pointWindows(count: number): Windows {
     positions: Int32Array.from({ length: count }, (_, p) => p),
   };
 }
+
+/** One pass of a layer over its windows. */
+export interface WindowPass {
+  /** Called for each input position that a window reads, in their order; `tap` is its index in the window. */
+  readonly read: (window: number, position: number, tap: number) => void;
+  /** Called before a window's reads, with their number. False: there are none to be done for this window. */
+  readonly begin?: (window: number, reads: number) => boolean;
+  readonly end?: (window: number, reads: number) => void;
+}
+
+/** The loop that all passes share. */
+export function passWindows({ starts, taps, positions }: Windows, { begin, read, end }: WindowPass): void {
+  for (let window = 0; window < starts.length - 1; window++) {
+    const first = starts[window]!;
+    const last = starts[window + 1]!;
+    if (begin?.(window, last - first) === false) continue;
+    for (let at = first; at < last; at++) read(window, positions[at]!, taps[at]!);
+    end?.(window, last - first);
+  }
+}
