@@ -2,48 +2,19 @@
  * The object store in memory: the same contract and the same collection as the packs on files, for tests and
  * simulation. Nothing survives the process.
  */
-import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
-import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
-import { collectPlanned } from "./collector.js";
-import { commitPresent } from "./commit-present.js";
-import { DecodedCache } from "./decoded-cache.js";
-import { Leases } from "./leases.js";
+import { IndexedStore } from "./indexed-store.js";
 import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
-import { ObjectIndex, storedObject, type Located } from "./object-index.js";
-import type {
-  CodedTensor,
-  CollectionPlan,
-  FixedPlanesRead,
-  HighPlanes,
-  Lease,
-  ObjectPruner,
-  PackWriter,
-  ReadOptions,
-  StoredObject,
-  StoredStream,
-  StoredTensorSource,
-  TensorEncoding,
-  WriteOptions,
-} from "./object-store.js";
+import { ObjectIndex, type Located } from "./object-index.js";
+import type { ObjectPruner, ReadOptions, StoredTensorSource } from "./object-store.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import { packBytes, packHeaderBytes, type PackIndex } from "./pack-format.js";
-import { StorePackWriter, type PackTarget } from "./pack-writer.js";
-import { Publication } from "./publication.js";
-import { ReferenceLock } from "./reference-lock.js";
-import { StoredObjects, type StoredBytes } from "./stored-objects.js";
-import {
-  encodingIn,
-  readCodedFrom,
-  tensorEntryOf,
-  type FoundDamage,
-  type StoredTensors,
-  type TensorEntry,
-} from "./stored-tensors.js";
-import { TensorReading } from "./tensor-reading.js";
+import type { PackTarget } from "./pack-writer.js";
+import type { StoredBytes } from "./stored-objects.js";
+import { tensorEntryOf, type FoundDamage, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
 import { inPieces, storedSource } from "./tensor-stream.js";
 import {
   describedEntry,
@@ -190,126 +161,42 @@ class MemoryTensors implements StoredTensors, StoredBytes {
   }
 }
 
-class MemoryStore implements ObjectPruner {
-  readonly #index = new ObjectIndex();
-  readonly #packs = new MemoryPacks();
-  readonly #tensors = new MemoryTensors(this.#index, this.#packs);
-  readonly #reading = new TensorReading(this.#tensors, new DecodedCache(decodedCacheBytes));
-  readonly #objects = new StoredObjects(this.#tensors);
-  readonly #publication = new Publication(this.#index);
-  readonly #lock = new ReferenceLock();
-  readonly #collections = new SerialQueue();
-  readonly #leases: Leases;
-  readonly #graceMs: number;
+class MemoryStore extends IndexedStore<MemoryTarget, MemoryTensors> {
+  protected readonly rewriter: MemoryPacks;
   #isClosed = false;
 
   constructor({ clock, random = countingRandom(), graceMs = 0 }: MemoryStoreOptions) {
-    this.#leases = new Leases(clock, random);
-    this.#graceMs = graceMs;
-  }
-
-  has(id: Hash): boolean {
-    return this.#index.isUsable(id);
-  }
-  stat(id: Hash): StoredObject | undefined {
-    const located = this.#index.locate(id);
-    return located === undefined ? undefined : storedObject(located.entry);
-  }
-  list(): Iterable<StoredObject> {
-    return this.#index.list();
-  }
-
-  read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-    return this.#objects.read(kind, id);
-  }
-  openStream(kind: ObjectKind, id: Hash): StoredStream {
-    return this.#objects.open(kind, id);
+    const index = new ObjectIndex();
+    const packs = new MemoryPacks();
+    super(index, new MemoryTensors(index, packs), { clock, random, graceMs, decodedCacheBytes });
+    this.rewriter = packs;
   }
 
   openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {
-    const { header, byteLength } = this.#tensors.entry(id);
-    const state = this.#index.state(id);
-    if (isFault(state)) throw this.#tensors.unreadable(id, state);
+    const { header, byteLength } = this.tensors.entry(id);
+    const state = this.index.state(id);
+    if (isFault(state)) throw this.tensors.unreadable(id, state);
     return storedSource(header, byteLength, {
-      chunks: () => inPieces(() => this.#reading.bytes(id, options)),
+      chunks: () => inPieces(() => this.reading.bytes(id, options)),
       readAll: async () =>
-        this.#tensors.entry(id).encodingCode === rawEncodingCode
-          ? undefined
-          : this.#reading.bytes(id, options),
+        this.tensors.entry(id).encodingCode === rawEncodingCode ? undefined : this.reading.bytes(id, options),
     });
   }
 
-  encodingOf(id: Hash): TensorEncoding | undefined {
-    return encodingIn(this.#index, id);
-  }
-  readCoded(id: Hash): Promise<CodedTensor> {
-    return readCodedFrom(this.#tensors, id);
-  }
-  readHighPlanes(id: Hash, planes: number): Promise<HighPlanes> {
-    return this.#reading.highPlanes(id, planes);
-  }
-  readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> {
-    return this.#reading.fixedPlanes(id, planes);
+  protected newTarget(): MemoryTarget {
+    return new MemoryTarget();
   }
 
-  begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
-    this.#checkWritable();
-    return Promise.resolve(
-      new StorePackWriter<MemoryTarget>({
-        index: this.#index,
-        recode,
-        tensors: this.#tensors,
-        reading: this.#reading,
-        pins: this.#leases.pin(),
-        graceMs: this.#graceMs,
-        target: () => new MemoryTarget(),
-        publish: (target) => this.#publish(target),
-      }),
+  protected publish(target: MemoryTarget): Promise<PackIndex | undefined> {
+    this.checkWritable();
+    return this.publication.publish(target.entries, (seal) =>
+      Promise.resolve(this.rewriter.keep(target, seal)),
     );
   }
 
-  #publish(target: MemoryTarget): Promise<PackIndex | undefined> {
-    this.#checkWritable();
-    return this.#publication.publish(target.entries, (seal) =>
-      Promise.resolve(this.#packs.keep(target, seal)),
-    );
-  }
-
-  #checkWritable(): void {
+  protected checkWritable(): void {
     if (this.#isClosed)
       throw new StemmaError("STORE_FAILED", "The object store in memory was closed. Open a new one.");
-  }
-
-  lease(objects: Iterable<Hash>, durationMs: number): Lease {
-    return this.#leases.lease(objects, durationMs);
-  }
-  renew(leaseId: string, durationMs: number): Lease {
-    return this.#leases.renew(leaseId, durationMs);
-  }
-  release(leaseId: string): void {
-    this.#leases.release(leaseId);
-  }
-
-  commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
-    return this.#lock.shared(() => {
-      this.#checkWritable();
-      return commitPresent({ index: this.#index, leases: this.#leases }, needed, action);
-    });
-  }
-
-  planCollection(live: ReadonlySet<Hash>): CollectionPlan {
-    return this.#index.plan(live, this.#leases.pinned());
-  }
-
-  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
-    return this.#collections.run(() => {
-      this.#checkWritable();
-      return collectPlanned(
-        { index: this.#index, leases: this.#leases, lock: this.#lock, rewriter: this.#packs },
-        plan,
-        live,
-      );
-    });
   }
 
   close(): Promise<void> {

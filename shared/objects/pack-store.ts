@@ -5,31 +5,21 @@
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
  */
-import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
-import { collectPlanned } from "./collector.js";
-import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
-import { Leases } from "./leases.js";
+import { IndexedStore } from "./indexed-store.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
-import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
+import type { Located } from "./object-index.js";
 import type {
-  CodedTensor,
   CollectionPlan,
-  FixedPlanesRead,
-  HighPlanes,
-  Lease,
   ObjectPruner,
   PackWriter,
   ReadOptions,
-  TensorEncoding,
-  StoredObject,
-  StoredStream,
   StoredTensorSource,
   WriteOptions,
 } from "./object-store.js";
@@ -40,11 +30,6 @@ import { PackMaintenance } from "./pack-maintenance.js";
 import { PackMerging } from "./pack-merging.js";
 import { FilePackRewriter } from "./pack-rewriter.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
-import { StorePackWriter } from "./pack-writer.js";
-import { Publication } from "./publication.js";
-import { ReferenceLock } from "./reference-lock.js";
-import { StoredObjects } from "./stored-objects.js";
-import { encodingIn, readCodedFrom } from "./stored-tensors.js";
 import { folderTierFiles } from "./tiers/folder-tier-files.js";
 import { LowBytesMoves } from "./tiers/low-bytes-moves.js";
 import { LowFiles } from "./tiers/low-files.js";
@@ -99,100 +84,72 @@ const maintenanceCacheBytes = 4 * 1024 * 1024;
 /** The buffers of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
 const bufferPool = new BufferPool();
 
-class FilePackStore implements PackStore {
+class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements PackStore {
   readonly maintenance: PackMaintenance;
   readonly merging: PackMerging;
   readonly lowBytes: LowBytesMoves;
+  protected readonly rewriter: FilePackRewriter;
   readonly #files: Files;
   readonly #folder: string;
-  readonly #options: PackStoreOptions;
+  readonly #random: Random;
   readonly #packFiles: PackFiles;
-  readonly #index: ObjectIndex;
-  readonly #leases: Leases;
-  readonly #lock = new ReferenceLock();
   readonly #syncFolder: () => Promise<void>;
-  readonly #tensors: PackTensors;
-  readonly #reading: TensorReading;
-  readonly #objects: StoredObjects;
   readonly #opening: TensorOpening;
-  readonly #publication: Publication;
-  readonly #rewriter: FilePackRewriter;
   #failure: unknown;
   #closed = false;
-  readonly #collections = new SerialQueue();
   #isCacheStale: boolean;
 
   constructor(files: Files, packFiles: PackFiles, options: PackStoreOptions, opened: OpenedPacks) {
     const { folder } = packFiles;
-    this.#files = files;
-    this.#folder = folder;
-    this.#options = options;
-    this.#packFiles = packFiles;
-    this.#index = opened.index;
-    this.#isCacheStale = opened.isCacheStale;
+    const { clock, random, graceMs = 0, decodedCacheBytes = defaultDecodedCacheBytes } = options;
     const lowFiles = new LowFiles({
       near: folderTierFiles(files, folder),
       nearNames: new Set(opened.lowFiles),
       tiers: options.tiers ?? (() => []),
     });
-    this.#tensors = new PackTensors(opened.index, { packFiles, lowFiles }, opened.problems, options.log);
-    this.#reading = new TensorReading(
-      this.#tensors,
-      new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes),
-    );
-    const maintenanceReading = new TensorReading(this.#tensors, new DecodedCache(maintenanceCacheBytes));
-    this.#objects = new StoredObjects(this.#tensors);
-    this.#opening = new TensorOpening(this.#tensors, this.#reading);
-    this.#publication = new Publication(opened.index);
-    this.#leases = new Leases(options.clock, options.random);
+    const tensors = new PackTensors(opened.index, { packFiles, lowFiles }, opened.problems, options.log);
+    super(opened.index, tensors, { clock, random, graceMs, decodedCacheBytes });
+    this.#files = files;
+    this.#folder = folder;
+    this.#random = random;
+    this.#packFiles = packFiles;
+    this.#isCacheStale = opened.isCacheStale;
+    const maintenanceReading = new TensorReading(tensors, new DecodedCache(maintenanceCacheBytes));
+    this.#opening = new TensorOpening(tensors, this.reading);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
     const parts = {
       files,
       packFiles,
-      newTarget: () => this.#newTarget(),
+      newTarget: () => this.newTarget(),
       chunks: (id: Hash, kind: ObjectKind | "tensor") =>
-        kind === "tensor" ? this.#opening.chunks(id) : this.#objects.chunks(kind, id),
+        kind === "tensor" ? this.#opening.chunks(id) : this.objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await maintenanceReading.verifiedCopy(id)).stored,
-      verifiedInPack: (located: Located) => this.#tensors.verifiedInPack(located),
-      isRead: ({ entry }: Located) => this.#index.locate(entry.id)?.entry === entry,
+      verifiedInPack: (located: Located) => tensors.verifiedInPack(located),
+      isRead: ({ entry }: Located) => this.index.locate(entry.id)?.entry === entry,
       syncNames: () => this.#syncNames(),
       onSyncError: (error: unknown) => this.#stop(error),
     };
-    this.#rewriter = new FilePackRewriter(parts);
+    this.rewriter = new FilePackRewriter(parts);
     const maintained = {
       ...parts,
-      clock: options.clock,
+      clock,
       index: opened.index,
-      tensors: this.#tensors,
-      lock: this.#lock,
-      rewriter: this.#rewriter,
-      run: <T>(work: () => Promise<T>) => this.#collections.run(work),
-      checkWritable: () => this.#checkWritable(),
+      tensors,
+      lock: this.lock,
+      rewriter: this.rewriter,
+      run: <T>(work: () => Promise<T>) => this.collections.run(work),
+      checkWritable: () => this.checkWritable(),
     };
     this.maintenance = new PackMaintenance(maintained);
     this.merging = new PackMerging(maintained);
-    this.lowBytes = new LowBytesMoves({ ...maintained, folder, random: options.random, lowFiles });
+    this.lowBytes = new LowBytesMoves({ ...maintained, folder, random, lowFiles });
   }
 
-  /**
-   * Returns false for damaged objects and those coded against them, so that they are requested and stored
-   * again.
-   */
-  has(id: Hash): boolean {
-    return this.#index.isUsable(id);
-  }
-  stat(id: Hash): StoredObject | undefined {
-    const located = this.#index.locate(id);
-    return located === undefined ? undefined : storedObject(located.entry);
-  }
-  list(): Iterable<StoredObject> {
-    return this.#index.list();
-  }
   problems(): readonly StoreProblem[] {
-    return this.#tensors.problems();
+    return this.tensors.problems();
   }
   damageOf(id: Hash): StemmaError | undefined {
-    return this.#index.damage(id);
+    return this.index.damage(id);
   }
   forgetReadAhead(): void {
     this.#packFiles.forgetReadAhead();
@@ -203,7 +160,7 @@ class FilePackStore implements PackStore {
     readonly bytes: number;
     readonly objects: number;
   }[] {
-    return [...this.#index.packs.values()].map(({ name, bytes, entries }) => ({
+    return [...this.index.packs.values()].map(({ name, bytes, entries }) => ({
       name,
       path: this.#packFiles.path(name),
       bytes,
@@ -211,53 +168,22 @@ class FilePackStore implements PackStore {
     }));
   }
 
-  read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-    return this.#objects.read(kind, id);
-  }
-  openStream(kind: ObjectKind, id: Hash): StoredStream {
-    return this.#objects.open(kind, id);
-  }
-
   openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {
     return this.#opening.open(id, options);
   }
 
-  encodingOf(id: Hash): TensorEncoding | undefined {
-    return encodingIn(this.#index, id);
-  }
-  readCoded(id: Hash): Promise<CodedTensor> {
-    return readCodedFrom(this.#tensors, id);
-  }
-  readHighPlanes(id: Hash, planes: number): Promise<HighPlanes> {
-    return this.#reading.highPlanes(id, planes);
-  }
-  readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> {
-    return this.#reading.fixedPlanes(id, planes);
+  override begin(options: WriteOptions = {}): Promise<PackWriter> {
+    const writer = super.begin(options);
+    // Old copies of what is recoded now are superseded; the collection that follows drops them without copying.
+    if (options.recode === true) this.merging.postpone();
+    return writer;
   }
 
-  begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
-    this.#checkWritable();
-    // What is recoded now is superseded; the collection that follows drops it without copying.
-    if (recode) this.merging.postpone();
-    return Promise.resolve(
-      new StorePackWriter<PackFileWriter>({
-        index: this.#index,
-        recode,
-        tensors: this.#tensors,
-        reading: this.#reading,
-        pins: this.#leases.pin(),
-        graceMs: this.#options.graceMs ?? 0,
-        target: () => this.#newTarget(),
-        publish: (target) => this.#publish(target),
-      }),
-    );
+  protected newTarget(): PackFileWriter {
+    return new PackFileWriter(this.#files, this.#folder, this.#random, bufferPool);
   }
 
-  #newTarget(): PackFileWriter {
-    return new PackFileWriter(this.#files, this.#folder, this.#options.random, bufferPool);
-  }
-
-  #checkWritable(): void {
+  protected checkWritable(): void {
     if (this.#closed)
       throw new StemmaError("STORE_FAILED", `The object store in ${this.#folder} was closed. Open it again.`);
     if (this.#failure !== undefined)
@@ -272,10 +198,10 @@ class FilePackStore implements PackStore {
     this.#failure ??= error;
   }
 
-  #publish(target: PackFileWriter): Promise<PackIndex | undefined> {
-    this.#checkWritable();
-    return this.#publication.publish(target.entries, async (seal) => {
-      this.#checkWritable();
+  protected publish(target: PackFileWriter): Promise<PackIndex | undefined> {
+    this.checkWritable();
+    return this.publication.publish(target.entries, async (seal) => {
+      this.checkWritable();
       const pack = await target.finish(seal, (error) => this.#stop(error));
       await target.publish(pack);
       await this.#syncNames();
@@ -294,27 +220,10 @@ class FilePackStore implements PackStore {
     }
   }
 
-  lease(objects: Iterable<Hash>, durationMs: number): Lease {
-    return this.#leases.lease(objects, durationMs);
-  }
-  renew(leaseId: string, durationMs: number): Lease {
-    return this.#leases.renew(leaseId, durationMs);
-  }
-  release(leaseId: string): void {
-    this.#leases.release(leaseId);
-  }
-
-  commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
-    return this.#lock.shared(() => {
-      this.#checkWritable();
-      return commitPresent({ index: this.#index, leases: this.#leases }, needed, action);
-    });
-  }
-
-  planCollection(live: ReadonlySet<Hash>): CollectionPlan {
+  override planCollection(live: ReadonlySet<Hash>): CollectionPlan {
     this.#refuseProblems();
     this.merging.postpone();
-    return this.#index.plan(live, this.#leases.pinned());
+    return super.planCollection(live);
   }
 
   #refuseProblems(): void {
@@ -328,31 +237,18 @@ class FilePackStore implements PackStore {
       );
   }
 
-  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
-    return this.#collections.run(async () => {
-      this.#checkWritable();
-      this.#refuseProblems();
-      this.merging.resume();
-      return await collectPlanned(
-        {
-          index: this.#index,
-          leases: this.#leases,
-          lock: this.#lock,
-          rewriter: this.#rewriter,
-        },
-        plan,
-        live,
-      );
-    });
+  protected override beforeCollection(): void {
+    this.#refuseProblems();
+    this.merging.resume();
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#collections.idle();
+    await this.collections.idle();
     await this.#packFiles.close();
     if (this.#isCacheStale)
-      await writeCache(this.#files, this.#folder, this.#index, this.problems()).catch(() => undefined);
+      await writeCache(this.#files, this.#folder, this.index, this.problems()).catch(() => undefined);
   }
 }
 
