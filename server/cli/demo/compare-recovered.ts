@@ -9,14 +9,24 @@ export type SavedModel = Pick<
   "versionId" | "name" | "version" | "record" | "tensorBytes" | "claim"
 >;
 
-/** The oldest and the newest version of every line, in the order of the list. */
-export function pickVersions(models: readonly SavedModel[]): readonly SavedModel[] {
+/**
+ * The oldest and the newest version of every line, and some at random, in the order of the list.
+ * @param random returns a whole number from 0 to below its argument
+ */
+export function pickVersions(
+  models: readonly SavedModel[],
+  extra: number,
+  random: (below: number) => number,
+): readonly SavedModel[] {
   const ends = new Map<string, SavedModel[]>();
   for (const model of models) {
     const line = `${model.record.device}/${model.record.line}/${model.name}`;
     ends.set(line, [ends.get(line)?.[0] ?? model, model]);
   }
   const picked = new Set([...ends.values()].flat());
+  const others = models.filter((model) => !picked.has(model));
+  for (let count = 0; count < extra && others.length > 0; count++)
+    for (const model of others.splice(random(others.length), 1)) picked.add(model);
   return models.filter((model) => picked.has(model));
 }
 

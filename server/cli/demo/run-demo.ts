@@ -2,7 +2,7 @@
  * `npm start`: the script of a server and a small fleet, from the first training to exact recovery. Every step is a
  * command of the product, run as a person would run it.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { mkdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -42,6 +42,8 @@ const programs = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const checkout = resolve(programs, "..");
 /** Releases that end sooner are signed for longer: a demo may be run again after months. */
 const refreshBeforeMs = 30 * 86_400_000;
+/** Versions that are recovered besides the oldest and the newest of every line. */
+const randomlyRecovered = 4;
 /** The demo fails where a vehicle has not returned after this long. It takes seconds. */
 const returnTimeoutMs = 120_000;
 
@@ -457,6 +459,12 @@ interface Exactness {
   /** Models whose Merkle root is the recorded one; no vehicle has a file of them any more. */
   readonly root: number;
   readonly wrong: number;
+  /** The outcome of each recovery, by version. */
+  readonly proofs: ReadonlyMap<string, Proof>;
+}
+interface Proof {
+  readonly exact: boolean;
+  readonly comparedWith: "the device's own file" | "the recorded root";
 }
 
 async function recoverModels(demo: Demo): Promise<Exactness> {
@@ -465,7 +473,8 @@ async function recoverModels(demo: Demo): Promise<Exactness> {
   const folder = join(folders.home, "recovered");
   await mkdir(folder, { recursive: true });
   const counts = { own: 0, root: 0, wrong: 0 };
-  const picked = pickVersions(await modelsOf(demo));
+  const proofs = new Map<string, Proof>();
+  const picked = pickVersions(await modelsOf(demo), randomlyRecovered, (below) => randomInt(below));
   for (const [at, { name, version, versionId, record }] of picked.entries()) {
     const file = fromHere(join(folder, `${name}-${version}.safetensors`));
     const command = ["model", "recover", `${name}:${version}`, "--file", file, "--force"];
@@ -477,9 +486,13 @@ async function recoverModels(demo: Demo): Promise<Exactness> {
     else if (isOwn === undefined) counts.root++;
     else counts.wrong++;
     if (isOwn === false) script.say(`  ${name}:${version} IS NOT EXACT`);
+    const comparedWith = isOwn === undefined ? "the recorded root" : "the device's own file";
+    proofs.set(versionId, { exact: isOwn !== false, comparedWith });
   }
-  script.say(`  … and ${picked.length - 1} more: the oldest and the newest of every line`);
-  return counts;
+  script.say(
+    `  … and ${picked.length - 1} more: the oldest and the newest of every line, and ${randomlyRecovered} at random`,
+  );
+  return { ...counts, proofs };
 }
 
 /** One of the models whose parameters never left their vehicle, trained once more. */
@@ -521,8 +534,18 @@ async function summarise(
   ];
   options.output.print({
     data: {
-      rows: models.map((model) => ({ ...model, figures: sent.get(model.versionId) })),
-      recoveries: exact,
+      rows: models.map(({ versionId, name, version, record, claim, tensorBytes }) => ({
+        versionId,
+        name,
+        version,
+        device: record.device,
+        line: record.line,
+        approach: record.approach,
+        claim,
+        tensorBytes,
+        figures: sent.get(versionId),
+        proof: exact.proofs.get(versionId),
+      })),
     },
     names: models.map(({ name, version }) => `${name}:${version}`),
     text: `\n${options.output.wrap(lines)}`,

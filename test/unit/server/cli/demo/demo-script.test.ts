@@ -28,9 +28,10 @@ test("the oldest and the newest version of every line are recovered", () => {
     ({ versionId: `${device}${version}`, name: "m", version, record: { device, line: "l" } }) as SavedModel;
   const models = [model("a", 1), model("b", 1), model("a", 2), model("a", 3), model("c", 1)];
   assert.deepEqual(
-    pickVersions(models).map(({ versionId }) => versionId),
+    pickVersions(models, 0, () => 0).map(({ versionId }) => versionId),
     ["a1", "b1", "a3", "c1"],
   );
+  assert.equal(pickVersions(models, 4, () => 0).length, models.length);
 });
 
 test("the share that was sent is of what plain copies take", () => {
