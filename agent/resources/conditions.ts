@@ -3,7 +3,8 @@
  * rollouts that ask for some. What is not stated is not allowed.
  */
 import * as z from "zod";
-import { linkKind, type ConditionAnswer, type ConditionNeeds } from "../../shared/wire/device-conditions.js";
+import { linkKind } from "../../shared/journal/facts/rollout-limits.js";
+import type { ConditionAnswer, ConditionNeeds } from "../../shared/wire/device-conditions.js";
 import type { Clock, Files } from "../../shared/ports.js";
 
 const statement = z.object({

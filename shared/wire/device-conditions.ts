@@ -2,11 +2,7 @@
  * Defines what a rollout asks of a device before it sends anything, and what the device answers (command `conditions`).
  */
 import * as z from "zod";
-
-/** A kind of link, as the device's owner names it. */
-export const linkKind = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be 1 to 32 lower-case letters, digits or -");
+import { linkKind } from "../journal/facts/rollout-limits.js";
 
 export const conditionNeeds = z.object({
   /** True to need external power. */

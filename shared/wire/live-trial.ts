@@ -1,12 +1,8 @@
 /** A trial of a version on a device's live inputs: what a server asks, what a device answers (command `trial`). */
 import * as z from "zod";
+import { maxLiveInputs, maxLiveMinutes } from "../journal/facts/rollout-limits.js";
 import { isHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-
-/** Most live inputs on which a rollout can have both versions compared. */
-export const maxLiveInputs = 10_000;
-/** Longest time of a trial: thirty days of a running agent. */
-export const maxLiveMinutes = 30 * 24 * 60;
 
 const hash = z.custom<Hash>(isHash, "must be 64 hexadecimal digits");
 const count = z

@@ -2,7 +2,7 @@
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
-import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import { conditionAnswer, type ConditionNeeds } from "../../../shared/wire/device-conditions.js";
 import { gateAnswers, type GateAnswers } from "../../../shared/wire/gate-answers.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";

@@ -1,5 +1,6 @@
 /** Gates on what a version costs on a device and how far its outputs move, beside what the device runs. Pure. */
-import type { RolloutPolicy, RolloutTrial } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutTrial } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 

@@ -5,7 +5,8 @@
  */
 import { defined } from "../../../shared/defined.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
-import type { LiveTrialPolicy, LiveTrialResult } from "../../../shared/journal/facts/rollout-facts.js";
+import type { LiveTrialResult } from "../../../shared/journal/facts/rollout-facts.js";
+import type { LiveTrialPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { trialAnswer, type TrialAnswer, type TrialRequest } from "../../../shared/wire/live-trial.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";

@@ -1,23 +1,8 @@
-/** The policy of a rollout: its defaults and their checks. Pure. */
+/** The policy of a rollout as it is asked for, and what its waves mean. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
-import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-facts.js";
+import { defaultPolicy, type RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import { parseWindow } from "./windows.js";
-
-/** A rollout without options: one device, a tenth, the rest; whoever is worse stops it. */
-export const defaultPolicy: RolloutPolicy = {
-  waves: ["1", "10%", "rest"],
-  soakMinutes: 0,
-  timeoutMinutes: 24 * 60,
-  level: 0.05,
-  margin: 0,
-  maxFailed: 0,
-  minAnswered: 0.5,
-  own: "replace",
-  unmeasured: "fail",
-  onFailure: "pause",
-  atOnce: 50,
-};
 
 /** @throws ROLLOUT_INVALID */
 export function policyOf(changes: {

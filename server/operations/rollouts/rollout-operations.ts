@@ -1,7 +1,8 @@
 /** Operations on rollouts. What carries a running one forward is server/fleet/rollout/rollout-runner.ts. */
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { RolloutPhase, RolloutPolicy } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPhase } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type {

@@ -1,65 +1,7 @@
-/** Facts about rollouts, and what their policies and judgements are. Types only. */
+/** Facts about rollouts, and what their judgements are. Types only. */
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused, Timed } from "./fact-members.js";
-
-/** The policy by which a rollout goes on, and stops. */
-export interface RolloutPolicy {
-  /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
-  readonly waves: readonly string[];
-  /** Minutes to wait after a wave. */
-  readonly soakMinutes: number;
-  /** The minutes after which a wave does not wait for devices that did not answer. */
-  readonly timeoutMinutes: number;
-  /** Highest probability that a version which is nowhere worse is found to be worse. */
-  readonly level: number;
-  /** Mean difference of the losses up to which a version is not worse. */
-  readonly margin: number;
-  /** Highest share of a wave's devices on which the version may be worse or fail. */
-  readonly maxFailed: number;
-  /** Lowest share of a wave's devices that must have answered. */
-  readonly minAnswered: number;
-  /** The treatment of a device's own model that is the better one on the device's samples: whether it stays. */
-  readonly own: "replace" | "keep";
-  /** The treatment of a device that has no samples to compare by. */
-  readonly unmeasured: "fail" | "switch";
-  readonly onFailure: "pause" | "undo";
-  /** Devices that fetch and measure at the same time. */
-  readonly atOnce: number;
-  /** Held-out samples that a device measures by; absent: all. */
-  readonly samples?: number;
-  /** Gates; absent: none. How many times as long a sample may take as with what the device runs. */
-  readonly maxSlowdown?: number;
-  /** MiB of memory that an inference may need more. */
-  readonly maxMoreMemoryMb?: number;
-  /** The most that outputs may move: the share of samples with another class, or the mean difference of numbers. */
-  readonly maxChange?: number;
-  /** A trial on the live inputs of each device; absent: none. */
-  readonly live?: LiveTrialPolicy;
-  /** True if it starts only after another person than its creator has approved it. */
-  readonly approval?: boolean;
-  /** The minutes after its start when it ends, and no further device gets the version; absent: never. */
-  readonly deadlineMinutes?: number;
-  /** Times of the week in which devices are asked, in their own time ("mon-fri 22:00-05:00"); absent: always. */
-  readonly windows?: readonly string[];
-  /** A device fetches and measures only on external power, as it states itself. */
-  readonly onlyOnPower?: boolean;
-  /** The kinds of link, of which the device must have one; absent: any. */
-  readonly links?: readonly string[];
-  /** The priority among open rollouts of a line that mean the same device: the highest goes first; absent: 0. */
-  readonly priority?: number;
-  /** Bytes a second that all its devices are sent together at most; absent: no limit. */
-  readonly maxBytesPerSecond?: number;
-}
-
-/** The device's own software runs the version beside what the line runs before it may switch. */
-export interface LiveTrialPolicy {
-  /** Live inputs on which both are compared. */
-  readonly inputs: number;
-  /** Minutes in which it has to tell of so many, of the time in which the agent runs; then the device is unknown. */
-  readonly minutes: number;
-  /** Highest share of the inputs on which the version may fail. */
-  readonly maxFailed: number;
-}
+import type { RolloutPolicy } from "./rollout-policy.js";
 
 export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
 

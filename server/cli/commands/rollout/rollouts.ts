@@ -1,13 +1,11 @@
 /** `stemma rollout plan|create|start|status|watch|report|pause|resume|abort|undo`: a version for many devices. */
-import { InvalidArgumentError } from "commander";
-import { StemmaError } from "../../../../shared/errors.js";
 import { formatTime } from "../../../../shared/cli/output.js";
 import type { RolloutAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
 import type { OperationInput } from "../../../interface/api/server-operations.js";
-import { given, listed, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
-import { parseBytes, parseDuration } from "../../quantities.js";
+import { listed, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { describeMember, headOfRollout } from "../../../fleet/rollout/rollout-text.js";
 import { describePlan } from "./plan-text.js";
+import { optionsOfPolicy, policyOfChoices } from "./policy-options.js";
 import { commands as reportCommands } from "./report.js";
 import { commands as watchCommands } from "./watch.js";
 
@@ -24,149 +22,38 @@ Examples:
   stemma rollout create spring soh:4 --line soh --on all --soak 2h --start
 `;
 
-function parseMinutes(text: string): number {
-  return text === "0" ? 0 : parseDuration(text) / 60_000;
-}
-
-function parseMebibytes(text: string): number {
-  return text === "0" ? 0 : parseBytes(text) / 2 ** 20;
-}
-
-function parseNumber(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("It takes a number.");
-  return value;
-}
-
-const words = (text: string): readonly string[] => text.split(",").map((each) => each.trim());
-
-function collect(value: string, before: readonly string[] = []): readonly string[] {
-  return [...before, value];
-}
-
 const body = {
   name: "name of the rollout: letters, digits, - and _",
   model: "the version: name, name:version, name:tag or id",
 };
 
-const policyOptions = {
+const options = {
   line: { text: "<line> the line of the devices that gets it", required: true },
   on: {
     text: "<selection> which devices, such as all or 'label.region=eu and seen<7d'",
     required: true,
   },
-  waves: {
-    text: "<sizes> devices of each wave: numbers, shares, rest (default: 1,10%,rest)",
-    read: words,
-  },
-  soak: { text: "<duration> wait after each wave (default: 0)", read: parseMinutes },
-  waveTimeout: {
-    text: "<duration> after this a wave waits for no device (default: 24h)",
-    read: parseMinutes,
-  },
-  level: {
-    text: "<share> probability to call an equal version worse (default: 0.05)",
-    read: parseNumber,
-  },
-  margin: { text: "<loss> mean difference of losses that is allowed (default: 0)", read: parseNumber },
-  maxFailed: { text: "<share> of a wave that may be worse or fail (default: 0)", read: parseNumber },
-  minAnswered: { text: "<share> of a wave that must answer (default: 0.5)", read: parseNumber },
-  own: {
-    text: "<policy> what happens to models that devices trained (default: replace)",
-    choices: ["replace", "keep"],
-  },
-  unmeasured: {
-    text: "<policy> devices without samples to compare by (default: fail)",
-    choices: ["fail", "switch"],
-  },
-  onFailure: { text: "<policy> what the rollout does then (default: pause)", choices: ["pause", "undo"] },
-  atOnce: {
-    text: "<devices> that fetch and measure at the same time (default: 50)",
-    read: parseNumber,
-  },
-  samples: { text: "<n> held-out samples that a device measures by (default: all)", read: parseNumber },
-  maxSlowdown: {
-    text: "<times> that a sample may take as long as before (default: any)",
-    read: parseNumber,
-  },
-  maxMoreMemory: { text: "<size> that it may need, such as 16MiB (default: any)", read: parseMebibytes },
-  maxChange: {
-    text: "<share> of samples with another class, or of numbers (default: any)",
-    read: parseNumber,
-  },
-  live: {
-    text: "<inputs> have devices run it on so many live inputs first (default: none)",
-    read: parseNumber,
-  },
-  liveWithin: { text: "<duration> in which they tell of so many (default: 12h)", read: parseMinutes },
-  liveMaxFailed: {
-    text: "<share> of live inputs on which it may fail (default: 0)",
-    read: parseNumber,
-  },
-  window: { text: '<times> ask devices only then, "mon-fri 22:00-05:00" (repeatable)', read: collect },
-  maxRate: { text: "<size> bytes a second to all its devices together, such as 2MB", read: parseBytes },
-  priority: {
-    text: "<n> of open rollouts of a line the highest goes first (default: 0)",
-    read: parseNumber,
-  },
-  onlyOn: { text: "<condition> send nothing to devices otherwise", choices: ["power"] },
-  link: { text: "<kinds> send nothing over another link: kinds such as wifi,ethernet", read: words },
-  deadline: {
-    text: "<duration> after its start, when it ends (default: never)",
-    read: parseMinutes,
-  },
   supersedes: "<rollout> of the same line, which it ends when it starts",
-  approval: { text: "start only after another person has approved it", default: undefined },
+  ...optionsOfPolicy,
 } as const;
-type RolloutChoices = Choices<unknown, typeof body, typeof policyOptions>;
+type RolloutChoices = Choices<unknown, typeof body, typeof options>;
 
 function bodyOf({
   name,
   model,
   line,
   on,
-  soak,
-  waveTimeout,
-  maxMoreMemory,
-  deadline,
-  maxRate,
-  onlyOn,
-  link,
   supersedes,
-  live,
-  liveWithin,
-  liveMaxFailed,
-  window: windows,
-  ...others
+  ...policy
 }: RolloutChoices): Omit<OperationInput<"planRollout">, "fleet"> {
-  if (live === undefined && (liveWithin ?? liveMaxFailed) !== undefined)
-    throw new StemmaError(
-      "USAGE",
-      "--live-within and --live-max-failed belong to a trial on live inputs. Add --live with a number of inputs.",
-    );
-  const policy = {
-    ...others,
-    windows,
-    onlyOnPower: onlyOn === undefined ? undefined : true,
-    live:
-      live === undefined
-        ? undefined
-        : { inputs: live, minutes: liveWithin ?? 12 * 60, maxFailed: liveMaxFailed ?? 0 },
-    links: link,
-    maxBytesPerSecond: maxRate,
-    deadlineMinutes: deadline,
-    maxMoreMemoryMb: maxMoreMemory,
-    soakMinutes: soak,
-    timeoutMinutes: waveTimeout,
-  };
-  return { name, model, line, select: on, supersedes, policy: given(Object.entries(policy)) };
+  return { name, model, line, select: on, supersedes, policy: policyOfChoices(policy) };
 }
 
 const planning = plain("planRollout", {
   name: "plan",
   about: "show which devices a rollout would reach, in which waves; change nothing",
   takes: body,
-  options: policyOptions,
+  options,
   help: createHelp,
   run: (choices, { call }) => call("planRollout", bodyOf(choices)),
   print: (plan) => ({ names: plan.waves.flat(), text: describePlan(plan) }),
@@ -176,7 +63,7 @@ const create = plain("createRollout", {
   name: "create",
   about: "create a rollout",
   takes: body,
-  options: { ...policyOptions, start: "start it at once" },
+  options: { ...options, start: "start it at once" },
   help: createHelp,
   run: ({ start, ...choices }, { call }) => call("createRollout", { ...bodyOf(choices), start }),
   print: (made, { start }, context) => {

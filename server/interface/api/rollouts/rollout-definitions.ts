@@ -1,7 +1,6 @@
 /** Operations on rollouts: a version goes to a selection of devices, in waves, as long as it is not worse there. */
 import * as z from "zod";
-import { linkKind } from "../../../../shared/wire/device-conditions.js";
-import { maxLiveInputs, maxLiveMinutes } from "../../../../shared/wire/live-trial.js";
+import { askedOf, policyMembers, wholePolicy } from "../../../../shared/journal/facts/rollout-policy.js";
 import {
   count,
   fleetParams,
@@ -16,107 +15,6 @@ import {
 import { call, type ValueOf } from "../operation.js";
 
 const text = z.string();
-const share = z.number().min(0).max(1);
-const minutes = z.number().min(0).max(1_000_000);
-
-const policyMembers = {
-  waves: z
-    .array(shortText)
-    .min(1)
-    .max(64)
-    .describe("Devices of each wave: a number, a share of those selected such as 10%, or rest for the last"),
-  soakMinutes: minutes.describe("Minutes to wait after a wave"),
-  timeoutMinutes: minutes.describe("After so many minutes a wave waits for no device any more"),
-  level: z
-    .number()
-    .gt(0)
-    .lt(1)
-    .describe("Highest probability that a version which is nowhere worse is found to be worse"),
-  margin: z
-    .number()
-    .min(0)
-    .describe(
-      "Mean difference of the losses up to which the version is not worse; 0.01: one sample in a hundred",
-    ),
-  maxFailed: share.describe("Highest share of a wave's devices on which it may be worse or fail"),
-  minAnswered: share.describe("Lowest share of a wave's devices that must answer"),
-  own: z
-    .enum(["replace", "keep"])
-    .describe("keep: a device that trained its own model keeps it where that is better on its samples"),
-  unmeasured: z.enum(["fail", "switch"]).describe("What a device does that has no samples to compare by"),
-  onFailure: z.enum(["pause", "undo"]),
-  atOnce: z.number().int().min(1).max(10_000).describe("Devices that fetch and measure at the same time"),
-  samples: z.number().int().min(1).describe("Held-out samples that a device measures by; absent: all"),
-  maxSlowdown: z
-    .number()
-    .positive()
-    .describe("Gate: how many times as long a sample may take as with what the device runs; absent: any"),
-  maxMoreMemoryMb: z
-    .number()
-    .min(0)
-    .describe("Gate: MiB of memory that it may need more than what the device runs; absent: any"),
-  maxChange: z
-    .number()
-    .min(0)
-    .describe(
-      "Gate: share of samples that may get another class, or mean difference of the outputs' numbers; absent: any",
-    ),
-  live: z
-    .object({
-      inputs: z.number().int().min(1).max(maxLiveInputs).describe("Live inputs on which both are compared"),
-      minutes: z
-        .number()
-        .positive()
-        .max(maxLiveMinutes)
-        .describe("In which the software has to tell of so many, while the agent runs; else it is unknown"),
-      maxFailed: share.describe("Highest share of the inputs on which the version may fail"),
-    })
-    .describe("A trial on the live inputs of each device, which its own software runs; absent: none"),
-  approval: z.boolean().describe("It starts only after another person than its creator has approved it"),
-  deadlineMinutes: minutes.gt(0).describe("So many minutes after its start it ends; absent: never"),
-  windows: z
-    .array(shortText)
-    .max(64)
-    .describe(
-      'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label time-zone (Europe/Paris) or utc-offset (+02:00), else UTC',
-    ),
-  maxBytesPerSecond: z
-    .number()
-    .int()
-    .min(1024)
-    .describe("Bytes a second that all its devices are sent together at most; absent: no limit"),
-  onlyOnPower: z
-    .boolean()
-    .describe("A device fetches and measures only while it states that it has external power"),
-  links: z
-    .array(linkKind)
-    .min(1)
-    .max(16)
-    .describe("And only while it states one of these kinds of link; absent: on any"),
-  priority: z
-    .number()
-    .int()
-    .min(0)
-    .max(1000)
-    .describe("Where several open rollouts of a line mean a device, the highest goes first; absent: 0"),
-};
-
-/** Members that a policy need not have. */
-const optionalMembers = {
-  samples: policyMembers.samples.exactOptional(),
-  maxSlowdown: policyMembers.maxSlowdown.exactOptional(),
-  maxMoreMemoryMb: policyMembers.maxMoreMemoryMb.exactOptional(),
-  maxChange: policyMembers.maxChange.exactOptional(),
-  live: policyMembers.live.exactOptional(),
-  approval: policyMembers.approval.exactOptional(),
-  deadlineMinutes: policyMembers.deadlineMinutes.exactOptional(),
-  windows: policyMembers.windows.exactOptional(),
-  maxBytesPerSecond: policyMembers.maxBytesPerSecond.exactOptional(),
-  priority: policyMembers.priority.exactOptional(),
-  onlyOnPower: policyMembers.onlyOnPower.exactOptional(),
-  links: policyMembers.links.exactOptional(),
-};
-const policy = z.object({ ...policyMembers, ...optionalMembers });
 
 const counts = z.object({
   undecided: count.describe("In a wave, not judged yet"),
@@ -135,7 +33,7 @@ const rolloutMembers = {
   versionId: hash,
   model: text.describe("name:version"),
   select: text,
-  policy,
+  policy: wholePolicy,
   phase: z.enum(["created", "running", "paused", "aborted", "undone", "done"]),
   because: text.describe("Why it is in this phase"),
   phaseAtMs: timeMs,
@@ -208,7 +106,7 @@ const rolloutPlan = z
     model: text,
     versionId: hash,
     line: text,
-    policy,
+    policy: wholePolicy,
     waves: z.array(z.array(text)).describe("The devices of each wave, as the selection means them now"),
     notReached: count.describe("Devices that can take part and are in no wave"),
     excluded: z
@@ -309,11 +207,7 @@ const rolloutBody = {
   line: shortText.describe("The line of the devices that gets the version"),
   select: selectionText,
   supersedes: shortText.optional().describe("The rollout of the line that it ends when it starts"),
-  policy: z
-    .object({ ...policyMembers })
-    .partial()
-    .optional()
-    .describe("What is absent has its default"),
+  policy: z.object(askedOf(policyMembers)).partial().optional().describe("What is absent has its default"),
 };
 
 export const rolloutOperations = {

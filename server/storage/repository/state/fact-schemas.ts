@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { callerPaths, maxCallerText } from "../../../../shared/journal/caller.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
+import { storedPolicy } from "../../../../shared/journal/facts/rollout-policy.js";
 import { readShortHash } from "../../../../shared/journal/short-hash.js";
 import { isRequestId } from "../../../../shared/request-id.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
@@ -54,32 +55,6 @@ const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, .
 
 const settingValue = z.union([text, z.number()]);
 const share = z.number().min(0).max(1);
-const minutes = z.number().min(0).max(1e6);
-const rolloutPolicy = z.looseObject({
-  waves: z.array(text).min(1).max(64),
-  soakMinutes: minutes,
-  timeoutMinutes: minutes,
-  level: share,
-  margin: z.number().min(0),
-  maxFailed: share,
-  minAnswered: share,
-  own: z.enum(["replace", "keep"]),
-  unmeasured: z.enum(["fail", "switch"]),
-  onFailure: z.enum(["pause", "undo"]),
-  atOnce: count.min(1),
-  samples: count.min(1).optional(),
-  maxSlowdown: z.number().positive().optional(),
-  maxMoreMemoryMb: z.number().min(0).optional(),
-  maxChange: z.number().min(0).optional(),
-  live: z.looseObject({ inputs: count.min(1), minutes, maxFailed: share }).optional(),
-  approval: z.boolean().optional(),
-  deadlineMinutes: minutes.optional(),
-  windows: z.array(text).max(64).optional(),
-  maxBytesPerSecond: count.min(1).optional(),
-  priority: count.optional(),
-  onlyOnPower: z.boolean().optional(),
-  links: z.array(text).max(16).optional(),
-});
 /** The compared losses of a version and of what a device ran. */
 const comparedLosses = z
   .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
@@ -222,7 +197,7 @@ export const factSchemas = {
     line: text,
     versionId: hash,
     select: text,
-    policy: rolloutPolicy,
+    policy: storedPolicy,
     supersedes: text.optional(),
     ...by,
   },

@@ -9,8 +9,8 @@ import {
   judge,
   measureOnDevice,
 } from "../../../../../server/fleet/rollout/judge-device.js";
-import { defaultPolicy } from "../../../../../server/fleet/rollout/policy.js";
-import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-facts.js";
+import { defaultPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
+import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
 import { StemmaError, type ErrorCode } from "../../../../../shared/errors.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 

@@ -12,9 +12,10 @@ import {
 } from "../../../../../server/fleet/rollout/end-trials.js";
 import { deviceThreshold, evidenceOnDevice } from "../../../../../server/fleet/rollout/evidence.js";
 import { askTrial, judgeLive, progressOf } from "../../../../../server/fleet/rollout/live-trial.js";
-import { defaultPolicy, policyOf } from "../../../../../server/fleet/rollout/policy.js";
+import { defaultPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
+import { policyOf } from "../../../../../server/fleet/rollout/policy.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
-import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import { trialAnswer, type TrialAnswer } from "../../../../../shared/wire/live-trial.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";

@@ -10,7 +10,7 @@ import { Places } from "../../../../../server/fleet/rollout/places.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
-import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";
 import { Rollout, versionId } from "./rollout-under-test.js";

@@ -7,11 +7,8 @@ import {
 } from "../../../../../server/storage/repository/state/rollout-state.js";
 import { nextStep, type Step } from "../../../../../server/fleet/rollout/next-step.js";
 import { policyOf } from "../../../../../server/fleet/rollout/policy.js";
-import type {
-  RolloutPhase,
-  RolloutPolicy,
-  RolloutVerdict,
-} from "../../../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPhase, RolloutVerdict } from "../../../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 
 export const versionId = sha256("new");

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import "../../../../../helpers/property-seed.js";
 import { factCodec } from "../../../../../../server/storage/repository/state/fact-codec.js";
 import type { Fact } from "../../../../../../shared/journal/fact.js";
-import type { RolloutPolicy } from "../../../../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../../../../shared/tensor/tensor.js";
 
 const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
