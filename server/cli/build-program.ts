@@ -76,7 +76,7 @@ export async function buildProgram(argv: readonly string[], showsAll = false): P
       ...(showsAll ? {} : { formatHelp: formatFirstHelp }),
     })
     .showHelpAfterError("(add --help to see how the command is used)");
-  await addNamedCommands(program, argv);
+  await addNamedCommands(program, argv, buildProgram);
   decorate(program);
   return program;
 }

@@ -3,6 +3,7 @@
  * several times as long as Node itself takes to start. The help of the program needs none of them.
  */
 import type { Command } from "commander";
+import type { BuildProgram } from "./context.js";
 import type { Listed } from "./plain-command.js";
 
 /** A module of commands below a word of `stemma`, and their names, so that it is loaded for these alone. */
@@ -16,8 +17,12 @@ interface ProgramCommand {
   readonly about: string;
   /** The arguments, as the help shows them. */
   readonly takes?: string;
-  /** Loads the module of a command that has none below it. */
-  readonly define?: () => Promise<{ readonly define: (command: Command) => void | Promise<void> }>;
+  /** Loads the module of a command that defines itself; some complete the words of other commands. */
+  readonly define?: () => Promise<{
+    readonly define: (command: Command, buildProgram: BuildProgram) => void | Promise<void>;
+  }>;
+  /** True if a command that defines itself has others below it. */
+  readonly hasCommands?: true;
   /** The commands below it, where these are in one module, with the end of the help of each. */
   readonly load?: () => Promise<{ readonly commands: readonly Listed[]; readonly help?: string }>;
   /** The same where they are in several, in the order of the help. */
@@ -156,14 +161,15 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
   },
   completion: {
     about: "scripts by which bash, zsh and fish complete commands and options",
-    load: () => import("./commands/machine/completion.js"),
+    define: () => import("./commands/machine/completion.js"),
+    hasCommands: true,
   },
 };
 
 /** True if a command below `stemma` only has others below it. Pure. */
 export function isGroup(command: Command): boolean {
   const known = programCommands[command.name()];
-  return known !== undefined && known.define === undefined;
+  return known !== undefined && (known.define === undefined || known.hasCommands === true);
 }
 
 /** The modules that have the command of this name; all, where none has it (the help, or a misspelt name). */
@@ -176,21 +182,23 @@ function modulesOf(modules: readonly CommandModule[], name: string | undefined):
  * Adds all commands below `program` with their names and descriptions, and loads the one that the arguments name,
  * with those of its module.
  */
-export async function addNamedCommands(program: Command, argv: readonly string[]): Promise<void> {
+export async function addNamedCommands(
+  program: Command,
+  argv: readonly string[],
+  buildProgram: BuildProgram,
+): Promise<void> {
   if (argv[0] === "--version" || argv[0] === "-V") return;
   const [named, subname] = argv[0] === "help" ? argv.slice(1) : argv;
   for (const [name, known] of Object.entries(programCommands)) {
     const command = program.command(name).description(known.about);
-    if (name === named) await load(command, known, subname);
+    if (name === named && known.define !== undefined)
+      await (await known.define()).define(command, buildProgram);
+    else if (name === named) await load(command, known, subname);
     else if (known.takes !== undefined) command.arguments(known.takes);
   }
 }
 
 async function load(command: Command, known: ProgramCommand, subname: string | undefined): Promise<void> {
-  if (known.define !== undefined) {
-    await (await known.define()).define(command);
-    return;
-  }
   const { addPlainCommands } = await import("./plain-command.js");
   const whole = await known.load?.();
   if (whole?.help !== undefined) command.addHelpText("afterAll", whole.help);

@@ -28,6 +28,9 @@ export interface GlobalOptions {
   readonly verbose: boolean;
 }
 
+/** Makes the program with the names of all commands, of which the one that the words name is loaded. */
+export type BuildProgram = (words: readonly string[]) => Promise<Command>;
+
 /** Options that every command takes, at any position on the command line. */
 export function addGlobalOptions(command: Command): Command {
   return command

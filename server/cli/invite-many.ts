@@ -9,7 +9,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { loadInvitation } from "../../shared/trust/certificates/invitation.js";
 import { isName } from "../../shared/wire/topics.js";
-import { invited, type EnrolChoices } from "./commands/device/enroll.js";
+import { invited, type EnrolChoices } from "./commands/device/enrol-choices.js";
 import type { CommandContext } from "./context.js";
 
 const name = z.string().refine(isName, "must be letters, digits, - and _");

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { awaitedValue, suggestions } from "../../../shared/cli/completion.js";
 import { agentProgram } from "../commands/machine/agent.js";
-import { buildProgram } from "../build-program.js";
+import type { BuildProgram } from "../context.js";
 import { nameKindOf, type FleetNames } from "./fleet-names.js";
 import { quoteWord, splitWords } from "./split-words.js";
 
@@ -13,8 +13,14 @@ export const ownWords = ["help", "use", "exit", "quit"] as const;
 /** Candidates for the last word of a line, and that word as readline replaces it. */
 export type Completion = [candidates: string[], typed: string];
 
+/** The names and commands that a line can be completed with. */
+export interface CompletionSource {
+  readonly names: FleetNames;
+  readonly buildProgram: BuildProgram;
+}
+
 /** @param line up to the cursor */
-export async function completeLine(line: string, names: FleetNames): Promise<Completion> {
+export async function completeLine(line: string, source: CompletionSource): Promise<Completion> {
   const typed = /\S*$/.exec(line)?.[0] ?? "";
   // A word with quotes is the user's own matter.
   if (/['"\\]/.test(typed)) return [[], typed];
@@ -26,14 +32,17 @@ export async function completeLine(line: string, names: FleetNames): Promise<Com
   }
   if (before[0] === "stemma" || before[0] === "help") before = before.slice(1);
   const words = [...before, typed];
-  const found = (await candidatesOf(words, names)).filter((word) => word.startsWith(typed));
+  const found = (await candidatesOf(words, source)).filter((word) => word.startsWith(typed));
   const [only] = found;
   // Readline adds nothing after the only candidate: the next word can begin, but for a folder, whose files follow.
   if (found.length === 1 && only !== undefined) return [[only.endsWith("/") ? only : `${only} `], typed];
   return [found, typed];
 }
 
-async function candidatesOf(words: readonly string[], names: FleetNames): Promise<readonly string[]> {
+async function candidatesOf(
+  words: readonly string[],
+  { names, buildProgram }: CompletionSource,
+): Promise<readonly string[]> {
   const typed = words.at(-1) ?? "";
   if (words[0] === "agent" && words.length > 1) return agentCandidates(words.slice(1));
   const program = await buildProgram(words);

@@ -1,14 +1,13 @@
 /** Reads lines from a terminal, with completion, history and line editing (node:readline). */
 import { createInterface } from "node:readline";
-import { completeLine } from "./complete-line.js";
-import type { FleetNames } from "./fleet-names.js";
+import { completeLine, type CompletionSource } from "./complete-line.js";
 import { maxHistory } from "./history.js";
 
 export interface PromptRequest {
   readonly prompt: string;
   /** Newest first. */
   readonly history: readonly string[];
-  readonly names: FleetNames;
+  readonly completes: CompletionSource;
   /** The text that is on the line already: typed while a command ran. */
   readonly typed: string;
   readonly input?: NodeJS.ReadableStream;
@@ -25,7 +24,7 @@ export interface PromptAnswer {
 
 /** The terminal is readline's only until the answer, so that the command that is run has it to itself. */
 export function readPrompt(request: PromptRequest): Promise<PromptAnswer> {
-  const { prompt, history, names, typed, input = process.stdin, output = process.stdout } = request;
+  const { prompt, history, completes, typed, input = process.stdin, output = process.stdout } = request;
   const lines: string[] = [];
   const reader = createInterface({
     input,
@@ -36,7 +35,7 @@ export function readPrompt(request: PromptRequest): Promise<PromptAnswer> {
     historySize: maxHistory,
     removeHistoryDuplicates: true,
     completer: (line: string, callback: (error: Error | null, found: [string[], string]) => void) => {
-      completeLine(line, names).then(
+      completeLine(line, completes).then(
         (found) => {
           // A line that was sent meanwhile is not completed: this would become the beginning of the next one.
           callback(null, lines.length > 0 ? [[], line] : found);

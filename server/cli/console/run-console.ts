@@ -2,6 +2,7 @@
 import { createInterface } from "node:readline";
 import { exitStatus } from "../../../shared/errors.js";
 import type { Output } from "../../../shared/cli/output.js";
+import type { BuildProgram } from "../context.js";
 import type { ConsoleOptions } from "./console-options.js";
 import { fleetNames } from "./fleet-names.js";
 import { addToHistory, historyPath, readHistory } from "./history.js";
@@ -11,14 +12,23 @@ import { runLine } from "./run-line.js";
 /**
  * Runs the prompt until the user leaves. Names of the fleet are asked of the server that `options` name at that moment.
  */
-export async function runPrompt(options: ConsoleOptions, output: Output): Promise<void> {
+export async function runPrompt(
+  options: ConsoleOptions,
+  output: Output,
+  buildProgram: BuildProgram,
+): Promise<void> {
   output.info("Commands of stemma, without that word. Tab completes, help lists, exit leaves.");
   const history = await readHistory();
   let isSaved = true;
   let typed = "";
   for (;;) {
     const names = fleetNames(options.read(), () => performance.now());
-    const answer = await readPrompt({ prompt: `${options.describe()}> `, history, names, typed });
+    const answer = await readPrompt({
+      prompt: `${options.describe()}> `,
+      history,
+      completes: { names, buildProgram },
+      typed,
+    });
     if (answer.isEnd) return;
     typed = answer.typed;
     for (const line of answer.lines) {

@@ -6,7 +6,7 @@ import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, plain, repeated } from "../../plain-command.js";
-import { authorityText, invited } from "./enroll.js";
+import { authorityText, invited } from "./enrol-choices.js";
 import { parseLabels } from "./values.js";
 
 const create = plain("createBatch", {

@@ -4,58 +4,20 @@
  */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { formatTime } from "../../../../shared/cli/output.js";
-import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { CommandContext } from "../../context.js";
-import { plain, repeated, type Choices } from "../../plain-command.js";
-import { evenIfClaimedText } from "./devices.js";
-
-export const authorityText =
-  "it has to have a certificate of this authority of yours (stemma authority list), and gets none of the server";
-
-/** Options of an invitation of one device or of a batch. */
-export const lineOptions = {
-  line: repeated("<line> a line of models on this device (repeatable)"),
-  profile: { text: "<profile> device class (firmware-profiles/*.json)", default: "generic" },
-  initial: repeated("<line=model> model that the line starts from (repeatable)"),
-} as const;
-
-const options = {
-  ...lineOptions,
-  valid: { text: "<time> how long the invitation can be used: 12h, 7d", default: "7d" },
-  file: "<path> write the file here (default DEVICE.invitation.json, with --token DEVICE.enrolment.json)",
-  manifest: "<file> invite the devices of this file, CSV or JSON lines",
-  to: "<folder> the folder for their invitations",
-  token: "keys and a token made here, as one secret file, where the server takes tokens",
-  readdress:
-    "<file> write this enrolment file of the device again (or to --file), with the server's present addresses; keys stay",
-  releases: {
-    text: "<policy> whether it installs only released versions and its own (default: required once releases are published)",
-    choices: ["required", "accepted", "off"],
-  },
-  authority: `<name> ${authorityText}`,
-  allowReduced: "initial models may be reduced (lossy) ones",
-  evenIfClaimed: evenIfClaimedText,
-  dryRun: "check, write nothing",
-} as const;
-export type EnrolChoices = Choices<unknown, unknown, typeof options>;
-
-/** The choices that invitations of one device and of a batch have in common. */
-export type InvitedChoices = Pick<
-  EnrolChoices,
-  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "releases" | "valid" | "authority"
->;
+import { plain } from "../../plain-command.js";
+import { enrolled, enrolOptions, invited, type EnrolChoices } from "./enrol-choices.js";
 
 const enrol = plain(null, {
   name: "enroll",
   about: "invite a device, which makes its own keys and gets a certificate",
   takes: { device: "[device] name: letters, digits, - and _" },
-  options,
+  options: enrolOptions,
   help: `
 The invitation goes to the device in a way that you trust: who has it first can enrol as that device.
 On the device:
@@ -95,47 +57,6 @@ async function enrolCommand(
     return readdressEnrolment({ device: name, from: readdress, to: file, dryRun }, context);
   }
   return token ? enrolWithToken(name, choices, context) : inviteOne(name, choices, context);
-}
-
-/** Members of an enrolment that the options name. @throws USAGE */
-function enrolled({
-  profile,
-  allowReduced,
-  evenIfClaimed,
-  initial,
-  releases,
-}: Omit<InvitedChoices, "valid" | "authority">): {
-  readonly profile: string;
-  readonly allowReduced: boolean;
-  readonly evenIfClaimed: boolean;
-  readonly releases?: "required" | "accepted" | "off";
-  readonly initial: Readonly<Record<string, string>>;
-} {
-  const models = Object.entries(parseAssignments(initial)).map(
-    ([line, model]) => [line, String(model)] as const,
-  );
-  return {
-    profile,
-    allowReduced,
-    evenIfClaimed,
-    ...defined({ releases }),
-    initial: Object.fromEntries(models),
-  };
-}
-
-/** Members of an invitation that the options name. @throws USAGE */
-export function invited(
-  choices: InvitedChoices,
-): ReturnType<typeof enrolled> & { readonly validMs: number; readonly authority?: string } {
-  const { valid, authority } = choices;
-  const [, count, unit] = /^(\d{1,5})([hd])$/.exec(valid) ?? [];
-  if (count === undefined)
-    throw new StemmaError("USAGE", `--valid ${valid} is not a time. Write hours or days: 12h, 7d.`);
-  return {
-    ...enrolled(choices),
-    validMs: Number(count) * (unit === "h" ? 3_600_000 : 86_400_000),
-    ...defined({ authority }),
-  };
 }
 
 /** @throws USAGE */

@@ -1,6 +1,7 @@
 /** `stemma completion bash|zsh|fish`: a script by which a shell completes commands and options. */
 import type { Command } from "commander";
 import { suggestionLines, suggestions } from "../../../../shared/cli/completion.js";
+import type { BuildProgram } from "../../context.js";
 
 const help = `
   bash   echo 'eval "$(stemma completion bash)"' >> ~/.bashrc
@@ -56,7 +57,7 @@ complete -c stemma -f -a '(__stemma_complete)'
 `,
 } as const;
 
-function addCompletionCommands(completion: Command): void {
+export function define(completion: Command, buildProgram: BuildProgram): void {
   completion.addHelpText("after", help);
   for (const shell of ["bash", "zsh", "fish"] as const)
     completion
@@ -70,9 +71,6 @@ function addCompletionCommands(completion: Command): void {
     .argument("[words...]", "the words after `stemma`, of which the last is being typed; after --")
     .description("print what can come next, as the scripts ask it")
     .action(async (words: readonly string[]) => {
-      const { buildProgram } = await import("../../build-program.js");
       process.stdout.write(suggestionLines(suggestions(await buildProgram(words), words)));
     });
 }
-
-export const commands = [addCompletionCommands];

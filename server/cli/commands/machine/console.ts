@@ -1,6 +1,6 @@
 /** `stemma console`: an interactive prompt over the same commands, or commands from standard input. */
 import type { Command } from "commander";
-import { globalOptionsOf } from "../../context.js";
+import { globalOptionsOf, type BuildProgram } from "../../context.js";
 import { Output } from "../../../../shared/cli/output.js";
 
 const help = `
@@ -14,7 +14,7 @@ command, and a command's own win. On a terminal the last 1000 lines are kept in 
 the user's configuration folder; a line that begins with a space is not.
 `;
 
-export function define(command: Command): void {
+export function define(command: Command, buildProgram: BuildProgram): void {
   command
     .option("--keep-going", "with commands from standard input: go on after one that failed", false)
     .addHelpText("after", help)
@@ -23,7 +23,7 @@ export function define(command: Command): void {
       const { ConsoleOptions } = await import("../../console/console-options.js");
       const { runPrompt, runScript } = await import("../../console/run-console.js");
       const options = new ConsoleOptions(command);
-      if (process.stdin.isTTY && process.stdout.isTTY) await runPrompt(options, output);
+      if (process.stdin.isTTY && process.stdout.isTTY) await runPrompt(options, output, buildProgram);
       else process.exitCode = await runScript(process.stdin, { options, output, keepGoing });
     });
 }

@@ -8,6 +8,7 @@ import { PassThrough } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { FleetNames } from "../../../../server/cli/console/fleet-names.js";
+import { buildProgram } from "../../../../server/cli/build-program.js";
 import { readPrompt, type PromptAnswer } from "../../../../server/cli/console/prompt.js";
 
 const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
@@ -62,7 +63,14 @@ describe("the console", () => {
   const type = (typed: string, history: readonly string[] = []): Promise<PromptAnswer> => {
     const names: FleetNames = () => Promise.resolve(["van-1"]);
     const input = new PassThrough();
-    const answer = readPrompt({ prompt: "> ", history, names, typed: "", input, output: new PassThrough() });
+    const answer = readPrompt({
+      prompt: "> ",
+      history,
+      completes: { names, buildProgram },
+      typed: "",
+      input,
+      output: new PassThrough(),
+    });
     input.write(typed);
     return answer;
   };
@@ -86,7 +94,14 @@ describe("the console", () => {
     const input = new PassThrough();
     const output = new PassThrough();
     const names: FleetNames = () => Promise.resolve(["van-1"]);
-    const answer = readPrompt({ prompt: "> ", history: [], names, typed: "", input, output });
+    const answer = readPrompt({
+      prompt: "> ",
+      history: [],
+      completes: { names, buildProgram },
+      typed: "",
+      input,
+      output,
+    });
     input.write("device show v\t");
     for await (const chunk of output) if (String(chunk).includes("an-1 ")) break;
     input.write("\r");

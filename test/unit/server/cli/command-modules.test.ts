@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Command } from "commander";
+import { buildProgram } from "../../../../server/cli/build-program.js";
 import { addNamedCommands, isGroup } from "../../../../server/cli/command-modules.js";
 
 async function programOf(...argv: readonly string[]): Promise<Command> {
   const program = new Command("stemma");
-  await addNamedCommands(program, argv);
+  await addNamedCommands(program, argv, buildProgram);
   return program;
 }
 

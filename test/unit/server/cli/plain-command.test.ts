@@ -5,6 +5,7 @@ import { Command } from "commander";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { operationTable } from "../../../../server/interface/api/operation-table.js";
 import { withoutOptional } from "../../../../server/interface/api/fields.js";
+import { buildProgram } from "../../../../server/cli/build-program.js";
 import { addNamedCommands } from "../../../../server/cli/command-modules.js";
 import { addPlainCommands, plain, repeated, type Listed } from "../../../../server/cli/plain-command.js";
 
@@ -118,10 +119,10 @@ describe("a declared command", () => {
 /** Every command that is declared with an operation, by its words. */
 async function* declared(): AsyncGenerator<readonly [string, Command]> {
   const names = new Command();
-  await addNamedCommands(names, []);
+  await addNamedCommands(names, [], buildProgram);
   for (const { name } of names.commands.map((command) => ({ name: command.name() }))) {
     const program = new Command();
-    await addNamedCommands(program, [name]);
+    await addNamedCommands(program, [name], buildProgram);
     const below = [program.commands.find((command) => command.name() === name)];
     for (let command = below.shift(); command !== undefined; command = below.shift()) {
       below.push(...command.commands);

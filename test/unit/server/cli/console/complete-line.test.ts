@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { buildProgram } from "../../../../../server/cli/build-program.js";
 import { completeLine } from "../../../../../server/cli/console/complete-line.js";
 import type { FleetNames } from "../../../../../server/cli/console/fleet-names.js";
 
@@ -11,7 +12,7 @@ const fleet: FleetNames = (kind) =>
   Promise.resolve(
     { devices: ["van-1", "van-12"], models: ["pack-soh", "two words"], rollouts: ["summer"] }[kind],
   );
-const complete = (line: string): Promise<unknown> => completeLine(line, fleet);
+const complete = (line: string): Promise<unknown> => completeLine(line, { names: fleet, buildProgram });
 
 test("commands, options, their values and the console's own words", async () => {
   assert.deepEqual(await complete("jou"), [["journal "], "jou"]);
