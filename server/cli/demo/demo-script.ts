@@ -2,7 +2,7 @@
  * The demo as a script: each step is a command that a person could type, run in a process of its own and shown with the
  * first lines of what it prints, in 78 columns.
  */
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import { wrapLine } from "../../../shared/cli/text-width.js";
 import type { Output } from "../../../shared/cli/output.js";
@@ -12,6 +12,12 @@ import type { ChildProcesses, EndedProcess, StartedProcess } from "./child-proce
 const columns = 78;
 /** Lines of a command's output that are shown. */
 const shownLines = 4;
+
+/** Returns a path as a person would type it in this folder. */
+export function fromHere(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short === "" || short.startsWith("..") ? path : short;
+}
 
 /** A word as a shell needs it. */
 function quoted(word: string): string {

@@ -13,6 +13,8 @@ export interface SentModel {
   readonly device: string;
   readonly wireBytes: number;
   readonly tensorBytes: number;
+  /** The time from the announcement to the receipt. */
+  readonly tookMs: number;
   /** The vehicle sent how it made the model, and not its parameters. */
   readonly isClaim: boolean;
 }
@@ -111,12 +113,12 @@ export class FleetRounds {
       case "claimed": {
         const isClaim = event.event === "claimed";
         const name = isClaim ? event.name : `${event.name}:${event.version}`;
-        const { device, line, wireBytes, tensorBytes, versionId } = event;
+        const { device, line, wireBytes, tensorBytes, tookMs, versionId } = event;
         this.#recorded.add(versionId);
         if (isClaim) this.#unproved.add(versionId);
         else this.#unproved.delete(versionId);
         this.#names.set(versionId, name);
-        this.sent.set(versionId, { device, wireBytes, tensorBytes, isClaim });
+        this.sent.set(versionId, { device, wireBytes, tensorBytes, tookMs, isClaim });
         const what = isClaim ? `sends how it made a ${name}` : `saved ${name}`;
         say(`  ${device} ${line}: ${what}, ${formatBytes(wireBytes)} sent of ${formatBytes(tensorBytes)}`);
         return;

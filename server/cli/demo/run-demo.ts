@@ -2,13 +2,13 @@
  * `npm start`: the script of a server and a small fleet, from the first training to exact recovery. Every step is a
  * command of the product, run as a person would run it.
  */
-import { randomBytes, randomInt } from "node:crypto";
-import { mkdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { randomInt } from "node:crypto";
+import { mkdir, readFile, readlink, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../../shared/errors.js";
-import { formatBytes, formatDuration, type Output } from "../../../shared/cli/output.js";
+import type { Output } from "../../../shared/cli/output.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { connectOperations } from "../../interface/http/client.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
@@ -24,8 +24,10 @@ import {
   type DemoPlan,
   type DemoVehicle,
 } from "./demo-plan.js";
-import { DemoScript } from "./demo-script.js";
-import { FleetRounds, type SentModel } from "./fleet-rounds.js";
+import { DemoScript, fromHere } from "./demo-script.js";
+import { FleetRounds } from "./fleet-rounds.js";
+import { releaseOnce, signReleases } from "./sign-releases.js";
+import { summarise, type Exactness, type Proof } from "./summary.js";
 
 export interface DemoOptions {
   readonly home: string;
@@ -40,8 +42,6 @@ export interface DemoReport {
 
 const programs = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const checkout = resolve(programs, "..");
-/** Releases that end sooner are signed for longer: a demo may be run again after months. */
-const refreshBeforeMs = 30 * 86_400_000;
 /** Versions that are recovered besides the oldest and the newest of every line. */
 const randomlyRecovered = 4;
 /** The demo fails where a vehicle has not returned after this long. It takes seconds. */
@@ -56,8 +56,6 @@ interface Demo {
   readonly options: DemoOptions;
 }
 type Device = CallOutput<"device">;
-/** The roles that sign releases, as `release show` prints them. */
-type Roles = readonly { readonly role: string; readonly expires: string }[];
 
 /** @throws CHECK_FAILED, TIMED_OUT, INTERRUPTED; HOME_LOCKED where another demo runs on the home */
 export async function runDemo(options: DemoOptions): Promise<DemoReport> {
@@ -117,21 +115,18 @@ async function runScript(demo: Demo, startedAtMs: number): Promise<DemoReport> {
   const work = async (): Promise<DemoReport> => {
     await undoOpenRollouts(demo);
     for (const base of plan.bases) await trainBase(demo, base);
-    await signBases(demo);
+    await signReleases(
+      demo,
+      plan.bases.map(({ name }) => `${name}:1`),
+    );
     const rounds = await runFleet(demo);
     await Promise.race([updateFleet(demo), rounds.failed]);
     const exact = await recoverModels(demo);
     await proveOne(demo);
-    await summarise(demo, rounds, { exact, tookMs: Date.now() - startedAtMs });
+    await summarise(demo, await modelsOf(demo), { rounds, exact, tookMs: Date.now() - startedAtMs });
     return { allExact: exact.wrong === 0 };
   };
   return Promise.race([work(), serverFailed(server, folders)]);
-}
-
-/** Returns a path as a person would type it in this folder. */
-function fromHere(path: string): string {
-  const short = relative(process.cwd(), path);
-  return short === "" || short.startsWith("..") ? path : short;
 }
 
 async function startServer({ script, folders }: Demo): Promise<StartedProcess> {
@@ -184,67 +179,6 @@ async function trainBase(demo: Demo, base: DemoBase): Promise<void> {
   const set = words(parameters, "--set");
   const options = ["--recipe", recipe, "--data", dataName, "--name", name, "--seed", seed, ...set];
   await script.run(["model", "train", ...options]);
-}
-
-/** Files of the fleet's owner, whose key the server does not have. */
-const ownersFiles = ({ owner }: DemoFolders): { readonly key: string; readonly phrase: string } => ({
-  key: join(owner, "owner.key"),
-  phrase: join(owner, "passphrase"),
-});
-
-/** Returns where a change of releases goes; an interrupted demo may have left it. */
-async function changeFile({ folders }: Demo, name: string): Promise<string> {
-  const path = join(folders.owner, `${name.replace(":", "-")}.release`);
-  await rm(path, { force: true });
-  return fromHere(path);
-}
-
-/**
- * Signs the base models before the vehicles are enrolled: they pin the owner's root then, and demand what it signed.
- */
-async function signBases(demo: Demo): Promise<void> {
-  const { script, folders, plan } = demo;
-  script.heading("The owner signs what vehicles may install, with a key that no server has");
-  const { key, phrase } = ownersFiles(folders);
-  // Nothing is found where no releases have begun.
-  const roles = await script.ask<Roles>("release", "show");
-  const hasKey = (await stat(key).catch(() => undefined)) !== undefined;
-  if (roles !== undefined && !hasKey)
-    throw new StemmaError(
-      "CHECK_FAILED",
-      `${key}, which signed the releases of this demo, is gone. Remove the demo's folder with \`npm start -- --clean\` and run it again.`,
-    );
-  if (!hasKey) {
-    await writeFile(phrase, `${randomBytes(24).toString("base64url")}\n`, { mode: 0o600 });
-    await script.run(["release", "key", "create", fromHere(key), "--passphrase-file", fromHere(phrase)]);
-  }
-  if (roles === undefined) {
-    const change = await changeFile(demo, "first");
-    await script.run(["release", "init", change, "--key", fromHere(key)], { lines: 1 });
-    await signAndPublish(demo, change);
-  } else if (roles.some(({ expires }) => Date.parse(expires) - Date.now() < refreshBeforeMs)) {
-    const change = await changeFile(demo, "refresh");
-    await script.run(["release", "refresh", "--file", change], { lines: 1 });
-    await signAndPublish(demo, change);
-  }
-  for (const { name } of plan.bases) await release(demo, `${name}:1`);
-}
-
-async function signAndPublish({ script, folders }: Demo, change: string): Promise<void> {
-  const { key, phrase } = ownersFiles(folders);
-  const by = ["--key", fromHere(key), "--passphrase-file", fromHere(phrase)];
-  await script.run(["release", "sign", change, ...by], { lines: 1 });
-  await script.run(["release", "publish", change], { lines: 2 });
-}
-
-/** Releases a version, where that was not done before. */
-async function release(demo: Demo, model: string): Promise<void> {
-  const { script } = demo;
-  const known = await script.ask<readonly { readonly name: string }[]>("release", "list");
-  if (known?.some(({ name }) => name === model) === true) return;
-  const change = await changeFile(demo, model);
-  await script.run(["release", "create", model, "--file", change], { lines: 1 });
-  await signAndPublish(demo, change);
 }
 
 /** Enrols the vehicles, starts their agents, and follows them until every line has done its rounds. */
@@ -436,7 +370,7 @@ async function rollOut(demo: Demo, model: string, line: string, devices: readonl
       devices.map(async (device) => basename(await readlink(join(homeOf(folders, device), "current", line)))),
     );
   const before = await runs();
-  await release(demo, model);
+  await releaseOnce(demo, model);
   const rollout = model.replace(":", "-");
   const policy = ["--waves", devices.map(() => "1").join(","), "--margin", "0.02", "--start"];
   const to = ["--line", line, "--on", `line=${line}`];
@@ -451,20 +385,6 @@ async function rollOut(demo: Demo, model: string, line: string, devices: readonl
     (await runs()).every((version, at) => version === before[at]),
   );
   script.say("  every vehicle runs again what it ran before");
-}
-
-interface Exactness {
-  /** Models whose bytes are those of the vehicle's file. */
-  readonly own: number;
-  /** Models whose Merkle root is the recorded one; no vehicle has a file of them any more. */
-  readonly root: number;
-  readonly wrong: number;
-  /** The outcome of each recovery, by version. */
-  readonly proofs: ReadonlyMap<string, Proof>;
-}
-interface Proof {
-  readonly exact: boolean;
-  readonly comparedWith: "the device's own file" | "the recorded root";
 }
 
 async function recoverModels(demo: Demo): Promise<Exactness> {
@@ -503,72 +423,6 @@ async function proveOne(demo: Demo): Promise<void> {
   if (model === undefined) return;
   demo.script.heading("A model made once more from its record alone");
   await demo.script.run(["replay", "run", `${model.name}:${model.version}`]);
-}
-
-async function summarise(
-  demo: Demo,
-  { sent, cut }: FleetRounds,
-  { exact, tookMs }: { readonly exact: Exactness; readonly tookMs: number },
-): Promise<void> {
-  const { script, folders, options } = demo;
-  script.heading("What there is now");
-  await script.run(["model", "list"], { isTable: true });
-  const models = await modelsOf(demo);
-  const all = [...sent.values()];
-  const claims = all.filter(({ isClaim }) => isClaim);
-  const recoveries = exact.own + exact.root + exact.wrong;
-  const right = exact.own + exact.root;
-  const lines = [
-    ...(all.length === 0 ? [] : [`${shareText(all)}.`]),
-    ...(claims.length === 0
-      ? []
-      : [
-          `${shareText(claims)} of ${claims[0]?.device ?? ""}, which sends how it made a model: the server makes it again.`,
-        ]),
-    `${right} of ${recoveries} recoveries are exact, bit for bit: ${exact.own} compared with the vehicle's own file, ${exact.root} with the recorded root.`,
-    ...(cut === undefined
-      ? []
-      : [
-          `kill -9 during a transfer: ${formatBytes(cut.resumedBytes)} of ${formatBytes(cut.totalBytes)} had arrived and were not sent again.`,
-        ]),
-  ];
-  options.output.print({
-    data: {
-      rows: models.map(({ versionId, name, version, record, claim, tensorBytes }) => ({
-        versionId,
-        name,
-        version,
-        device: record.device,
-        line: record.line,
-        approach: record.approach,
-        claim,
-        tensorBytes,
-        figures: sent.get(versionId),
-        proof: exact.proofs.get(versionId),
-      })),
-    },
-    names: models.map(({ name, version }) => `${name}:${version}`),
-    text: `\n${options.output.wrap(lines)}`,
-  });
-  const home = `STEMMA_HOME=${fromHere(folders.server)} STEMMA_FLEET=${demoFleet}`;
-  const newest = models.at(-1);
-  options.output.info("");
-  script.say(`Done in ${formatDuration(tookMs)}. To look further, here or with npm start -- --stay:`);
-  script.say(`  export ${home}`);
-  for (const line of [
-    `./stemma model log ${newest?.name ?? ""}`,
-    "./stemma rollout status",
-    `./stemma model recover --at ${new Date().toISOString().replace(/\.\d+Z/, "Z")} --folder then`,
-    "./stemma model import FILE.safetensors --name my-model",
-  ])
-    script.say(`  ${line}`);
-}
-
-/** "1.2 MB sent instead of 4.5 MB of plain copies: 27 %". */
-export function shareText(sent: readonly Pick<SentModel, "wireBytes" | "tensorBytes">[]): string {
-  const wire = sent.reduce((sum, { wireBytes }) => sum + wireBytes, 0);
-  const plain = sent.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0);
-  return `${formatBytes(wire)} sent instead of ${formatBytes(plain)} of plain copies: ${Math.round((100 * wire) / Math.max(1, plain))} %`;
 }
 
 async function untilStopped({ options: { signal, output }, folders }: Demo): Promise<void> {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pickVersions, type SavedModel } from "../../../../../server/cli/demo/compare-recovered.js";
 import { commandLines, firstLines } from "../../../../../server/cli/demo/demo-script.js";
-import { shareText } from "../../../../../server/cli/demo/run-demo.js";
+import { metricsOf, shareText } from "../../../../../server/cli/demo/summary.js";
 
 test("a command is broken between words, an option with its value, and quoted as a shell needs it", () => {
   assert.deepEqual(commandLines(["stemma", "rollout", "undo", "a", "--because", "it's over"]), [
@@ -40,4 +40,23 @@ test("the share that was sent is of what plain copies take", () => {
     { wireBytes: 50, tensorBytes: 0 },
   ];
   assert.equal(shareText(sent), "150 B sent instead of 1.00 kB of plain copies: 15 %");
+});
+
+test("a model's metric is told beside that of its line's first one", () => {
+  const model = (device: string, version: number): SavedModel =>
+    ({ versionId: `${device}${version}`, name: "m", version, record: { device, line: "l" } }) as SavedModel;
+  const stated = (before: number, after: number) => ({
+    "metric.name": "error",
+    "metric.unit": "%",
+    "metric.before": before,
+    "metric.after": after,
+  });
+  const metadata = new Map([
+    ["a1", stated(3.14, 2.5)],
+    ["a2", stated(2.5, 1.9)],
+  ]);
+  assert.deepEqual(
+    metricsOf([model("a", 1), model("b", 1), model("a", 2)], metadata).map(({ metric }) => metric),
+    ["error 3.1 % → 2.5 %", "-", "error 3.1 % → 1.9 %"],
+  );
 });
