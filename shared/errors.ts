@@ -190,6 +190,7 @@ const agentCodes = {
   SELECTION_INVALID: usage,
   ROLLOUT_UNKNOWN: notFound,
   ROLLOUT_INVALID: usage,
+  ROLLOUT_REACHES_NOBODY: failed,
   SEARCH_SPACE_INVALID: usage,
   SEARCH_OTHER: usage,
   SEARCH_DAMAGED: failed,

@@ -173,12 +173,14 @@ export class Invariants {
       if (!joined.has(device)) joined.set(device, this.world.time.nowMs);
   }
 
-  /** The devices that a rollout counts as switched when it is done have run its version since they joined it. */
+  /** A done rollout has reached some device, and those that it counts as switched have run its version since. */
   #checkRollout(name: string): void {
     const { world } = this;
     const repository = world.server.running?.repository;
     if (repository === undefined) return;
     const { members, versionId } = repository.rollout(name);
+    if (members.size === 0)
+      this.#violated("done rollouts", `the rollout ${name} is done and has reached nobody`);
     for (const { device, judged } of members.values()) {
       const joinedMs = this.#joinedMs.get(name)?.get(device);
       const isSwitched =

@@ -21,6 +21,7 @@ const allowedCodes: ReadonlySet<ErrorCode> = new Set([
   "MODEL_IN_USE",
   "NOT_ALLOWED",
   "ROLLOUT_INVALID",
+  "ROLLOUT_REACHES_NOBODY",
   "ENROLMENT_INVALID",
   "COLLECTION_REFUSED",
   "REFERENCE_MISSING",

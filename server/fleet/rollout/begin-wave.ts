@@ -12,6 +12,7 @@ import { chooseDevices } from "./choose-devices.js";
 import { standingsOf } from "./family.js";
 import { nextWave } from "./next-step.js";
 import { planTransfers } from "./plan-transfers.js";
+import type { Unreached } from "./unreached.js";
 
 export interface WaveParts {
   readonly clock: Clock;
@@ -20,19 +21,20 @@ export interface WaveParts {
   fleetOf(fleet: string): Promise<Pick<LiveFleet, "predict" | "sendBytesPerSecond">>;
 }
 
-/** @returns whether the rollout has reached all devices */
+/** @returns the selected devices that cannot join, where none can; undefined: the wave has begun */
 export async function beginWave(
   parts: WaveParts,
   repository: FleetRepository,
   rollout: RolloutState,
-): Promise<boolean> {
+): Promise<readonly Unreached[] | undefined> {
   const { clock, operations, log } = parts;
   const { fleet } = repository;
   const { name, select } = rollout;
   const selected = await operations.devices({ fleet, select });
   const standings = standingsOf(repository, rollout);
-  const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), standings);
+  const { candidates, excluded } = chooseDevices(rollout, selected, repository.rollouts(), standings);
   const devices = nextWave(rollout, candidates);
+  if (devices.length === 0) return excluded.filter(({ device }) => !rollout.members.has(device));
   const wave = rollout.wave + 1;
   const planned = await plannedTransfers(parts, repository, rollout, devices);
   for (let at = 0; at < devices.length; at += maxWaveFactDevices)
@@ -44,8 +46,8 @@ export async function beginWave(
       devices: devices.slice(at, at + maxWaveFactDevices),
       ...defined({ planned: planned?.slice(at, at + maxWaveFactDevices) }),
     });
-  if (devices.length > 0) log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
-  return devices.length === 0;
+  log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
+  return undefined;
 }
 
 /** Plans transfers for the report; a rollout goes on without it. */

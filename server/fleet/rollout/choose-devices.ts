@@ -3,11 +3,12 @@ import type { DeviceSummary } from "../../storage/repository/answers/device-answ
 import { isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
 import type { Standing } from "./family.js";
 import { rolloutOrder } from "./policy.js";
+import type { Unreached } from "./unreached.js";
 
 export interface ChosenDevices {
   /** The devices in the order in which they join. */
   readonly candidates: readonly string[];
-  readonly excluded: readonly { readonly device: string; readonly because: string }[];
+  readonly excluded: readonly Unreached[];
   /** Candidates that run a version which others trained from this one: they return to it. */
   readonly goingBack: readonly string[];
   /** Candidates that an open rollout of lower priority has, too. */
@@ -35,7 +36,7 @@ export function chooseDevices(
     (other) =>
       other.name !== rollout.name && other.name !== rollout.supersedes && other.line === rollout.line,
   );
-  const excluded: { device: string; because: string }[] = [];
+  const excluded: Unreached[] = [];
   const candidates: string[] = [];
   const goingBack: string[] = [];
   const takes: { device: string; rollout: string }[] = [];

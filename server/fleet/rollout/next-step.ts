@@ -6,6 +6,7 @@ import {
 } from "../../storage/repository/state/rollout-state.js";
 import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
+import { unreachedLines, whyNobody, type Unreached } from "./unreached.js";
 
 export type Step =
   /** The step in which these devices fetch the version and measure it, unless they do so already. */
@@ -53,6 +54,20 @@ export function nextWave(
   const waiting = candidates.filter((device) => !members.has(device));
   const size = policy.waves[wave];
   return size === undefined ? [] : waiting.slice(0, waveSize(size, waiting.length + members.size));
+}
+
+/**
+ * The step where no device can join the next wave. A rollout that has reached nobody is not done.
+ * @param unreached the selected devices that cannot join
+ */
+export function stepWithoutDevices(
+  { policy, members }: Pick<RolloutState, "policy" | "members">,
+  unreached: readonly Unreached[],
+): { readonly phase: "done" | "paused"; readonly because: string } | undefined {
+  if (policy.wait === true) return undefined;
+  if (members.size === 0) return { phase: "paused", because: whyNobody(unreached) };
+  const others = unreached.length === 0 ? "" : `; not reached: ${unreachedLines(unreached).join("; ")}`;
+  return { phase: "done", because: `no device is left that can take part${others}` };
 }
 
 /** Returns why the rollout must not go on, by what was measured since it last went on. */

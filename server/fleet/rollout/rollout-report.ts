@@ -9,7 +9,7 @@ import { medianError } from "./transfer-times.js";
 export function reportOf(
   { name, versionId, members, phase }: Pick<RolloutState, "name" | "versionId" | "members" | "phase">,
   deliveriesOf: (device: string) => readonly Delivery[],
-): RolloutReportAnswer {
+): Omit<RolloutReportAnswer, "excluded"> {
   const devices = [...members.values()].map(({ device, wave, joinedAtMs, planned, judged }) => {
     const delivery = deliveryOf(deliveriesOf(device), versionId, joinedAtMs);
     return defined({

@@ -15,7 +15,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { lateMembers, type RolloutState } from "../../storage/repository/state/rollout-state.js";
 import { beginWave } from "./begin-wave.js";
 import { TrialEnder } from "./end-trials.js";
-import { nextStep, type Step } from "./next-step.js";
+import { nextStep, stepWithoutDevices, type Step } from "./next-step.js";
 import { DeviceQuestions } from "./question-devices.js";
 import { noteSwitchRefused } from "./switch-refused.js";
 import { returnsOf, undo } from "./undo.js";
@@ -198,9 +198,7 @@ export class RolloutRunner {
         await this.#questions.askSome(repository, rollout, step.devices);
         return true;
       case "choose":
-        if (!(await beginWave(this.parts, repository, rollout))) return false;
-        await this.#setPhase(repository, name, "done", "no device is left");
-        return true;
+        return this.#beginWave(repository, rollout);
       case "end":
         await this.#setPhase(repository, name, "done", "every wave has ended");
         return true;
@@ -215,6 +213,15 @@ export class RolloutRunner {
         } else await this.#setPhase(repository, name, "paused", step.because);
         return true;
     }
+  }
+
+  /** @returns whether the rollout waits now */
+  async #beginWave(repository: FleetRepository, rollout: RolloutState): Promise<boolean> {
+    const unreached = await beginWave(this.parts, repository, rollout);
+    if (unreached === undefined) return false;
+    const ended = stepWithoutDevices(rollout, unreached);
+    if (ended !== undefined) await this.#setPhase(repository, rollout.name, ended.phase, ended.because);
+    return true;
   }
 
   async #setPhase(

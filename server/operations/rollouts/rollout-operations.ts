@@ -6,6 +6,7 @@ import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type {
+  CreatedRolloutAnswer,
   RolloutAnswer,
   RolloutDetailAnswer,
   RolloutPlanAnswer,
@@ -16,7 +17,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { comparisonsOf, isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "../models/version-or-release.js";
-import { chooseDevices } from "../../fleet/rollout/choose-devices.js";
+import { chooseDevices, type ChosenDevices } from "../../fleet/rollout/choose-devices.js";
 import { deferredNow, gatesNow, needsOf } from "../../fleet/rollout/ask-devices.js";
 import { evidenceOnFleet } from "../../fleet/rollout/evidence.js";
 import { standingsOf } from "../../fleet/rollout/family.js";
@@ -26,6 +27,7 @@ import { policyOf } from "../../fleet/rollout/policy.js";
 import { reportOf } from "../../fleet/rollout/rollout-report.js";
 import { spanOf } from "../../fleet/rollout/transfer-times.js";
 import { returnsOf, undo } from "../../fleet/rollout/undo.js";
+import { reachesNobody } from "../../fleet/rollout/unreached.js";
 import { whyClosed } from "../../fleet/rollout/windows.js";
 
 type RolloutOperations = Pick<
@@ -50,10 +52,15 @@ export function rolloutOperations(
       const repository = await fleets.get(fleet);
       return [...repository.rollouts()].reverse().map((rollout) => describeRollout(repository, rollout));
     },
-    rollout: (input) => showRollout(context, input),
-    rolloutReport: async ({ fleet, rollout }) => {
-      const repository = await fleets.get(fleet);
-      return reportOf(repository.rollout(rollout), (device) => repository.deliveries(device));
+    rollout: async (input) => ({
+      ...(await showRollout(context, input)),
+      ...(input.excluded === true ? { excluded: (await choosableOf(context, devices, input)).excluded } : {}),
+    }),
+    rolloutReport: async (input) => {
+      const repository = await fleets.get(input.fleet);
+      const report = reportOf(repository.rollout(input.rollout), (device) => repository.deliveries(device));
+      const { excluded } = await choosableOf(context, devices, input);
+      return { ...report, excluded };
     },
     planRollout: (input) => planRollout(context, devices, input),
     createRollout: async (input) => createRollout(context, await planRollout(context, devices, input), input),
@@ -69,7 +76,7 @@ export function rolloutOperations(
       });
       return summaryOf(context, fleet, rollout);
     },
-    setRollout: (input) => setRollout(context, input),
+    setRollout: (input) => setRollout(context, devices, input),
     undoRollout: (input) => undoRollout(context, input),
   };
 }
@@ -153,6 +160,30 @@ async function planRollout(
   };
 }
 
+/** The selected devices that can take part in a rollout now, and those that cannot and are not in it. */
+async function choosableOf(
+  { fleets }: OperationsContext,
+  devices: ServerOperations["devices"],
+  { fleet, rollout: name }: OperationInput<"rollout">,
+): Promise<Pick<ChosenDevices, "candidates" | "excluded">> {
+  const repository = await fleets.get(fleet);
+  const rollout = repository.rollout(name);
+  const selected = await devices({ fleet, select: rollout.select });
+  const standings = standingsOf(repository, rollout);
+  const { candidates, excluded } = chooseDevices(rollout, selected, repository.rollouts(), standings);
+  return { candidates, excluded: excluded.filter(({ device }) => !rollout.members.has(device)) };
+}
+
+/** @throws ROLLOUT_REACHES_NOBODY */
+async function refuseUnreached(
+  context: OperationsContext,
+  devices: ServerOperations["devices"],
+  input: OperationInput<"rollout">,
+): Promise<void> {
+  const { candidates, excluded } = await choosableOf(context, devices, input);
+  if (candidates.length === 0) throw reachesNobody(input.rollout, excluded);
+}
+
 /** The devices of each wave, as if every wave before it had passed. */
 function plannedWaves(
   policy: RolloutPolicy,
@@ -199,15 +230,16 @@ async function showRollout(
   };
 }
 
-/** @throws NOT_ALLOWED where it starts at once and needs an approval */
+/** @throws ROLLOUT_REACHES_NOBODY, NOT_ALLOWED where it starts at once and needs an approval */
 async function createRollout(
   context: OperationsContext,
-  { versionId, policy }: Pick<RolloutPlanAnswer, "versionId" | "policy">,
+  { versionId, policy, waves, excluded }: RolloutPlanAnswer,
   input: OperationInput<"createRollout">,
-): Promise<RolloutAnswer> {
+): Promise<CreatedRolloutAnswer> {
   const { fleet, name, line, select, start = false } = input;
   const repository = await context.fleets.get(fleet);
   if (start && policy.approval === true) throw notApproved(name);
+  if (policy.wait !== true && waves.flat().length === 0) throw reachesNobody(name, excluded);
   const atMs = nowOf(context);
   await repository.append({
     type: "rollout",
@@ -222,19 +254,21 @@ async function createRollout(
   });
   if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
   context.live?.rollouts.wake();
-  return summaryOf(context, fleet, name);
+  return { ...(await summaryOf(context, fleet, name)), excluded };
 }
 
-/** @throws NOT_ALLOWED where it starts and needs an approval */
+/** @throws ROLLOUT_REACHES_NOBODY, NOT_ALLOWED where it starts and needs an approval */
 async function setRollout(
   context: OperationsContext,
+  devices: ServerOperations["devices"],
   { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
 ): Promise<RolloutAnswer> {
   const repository = await context.fleets.get(fleet);
-  const { phase: before, approvedBy } = repository.rollout(rollout);
+  const { phase: before, approvedBy, policy } = repository.rollout(rollout);
   // A rollout may have been created before server.json asked for approvals.
   const isStart = before === "created" && phase === "running";
   if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
+  if (isStart && policy.wait !== true) await refuseUnreached(context, devices, { fleet, rollout });
   await setPhase(repository, { rollout, phase, because }, nowOf(context));
   context.live?.rollouts.wake();
   return summaryOf(context, fleet, rollout);
@@ -404,6 +438,8 @@ function hasSwitched(
   return repository.assignment(device, line) === versionId && repository.isAssignmentAnswered(device, line);
 }
 
+const waitsForDevices = "no device could join yet: it waits for devices that come later";
+
 function describeRollout(repository: FleetRepository, rollout: RolloutState): RolloutAnswer {
   const { name, line, versionId, select, policy, phase, because, phaseAtMs, createdAtMs, by, wave } = rollout;
   const { approvedBy, supersedes } = rollout;
@@ -422,7 +458,7 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
     select,
     policy,
     phase,
-    because,
+    because: phase === "running" && policy.wait === true && members.length === 0 ? waitsForDevices : because,
     phaseAtMs,
     createdAtMs,
     ...defined({ createdBy: by, approvedBy, supersedes }),

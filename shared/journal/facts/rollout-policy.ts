@@ -213,6 +213,12 @@ export const policyMembers = {
       .describe("A trial on the live inputs of each device, which its own software runs; absent: none"),
     stored: z.looseObject(storedOf(liveTrialMembers)),
   },
+  wait: {
+    asked: z
+      .boolean()
+      .describe("A wave that no device can join waits for devices that come later; absent: it ends"),
+    option: { name: "wait", text: "for devices that come later, where none can take part now" },
+  },
   approval: {
     asked: z.boolean().describe("It starts only after another person than its creator has approved it"),
     option: { name: "approval", text: "start only after another person has approved it" },

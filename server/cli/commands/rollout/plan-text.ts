@@ -1,5 +1,6 @@
 /** The plan of a rollout as text for the terminal. Pure. */
 import { formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { unreachedLines } from "../../../fleet/rollout/unreached.js";
 import type { RolloutPlanAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
 
 /** Devices of a wave that are named in a plan. */
@@ -50,8 +51,7 @@ export function describePlan({
       const devices = takes.filter(({ rollout }) => rollout === loser).map(({ device }) => device);
       return `goes before the rollout ${loser}: ${someOf(devices)}`;
     }),
-    ...excluded.slice(0, 20).map(({ device, because }) => `not: ${device} ${because}`),
-    ...(excluded.length > 20 ? [`not: ${excluded.length - 20} more`] : []),
+    ...unreachedLines(excluded).map((each) => `not: ${each}`),
   ].join("\n");
 }
 

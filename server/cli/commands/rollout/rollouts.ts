@@ -4,6 +4,7 @@ import type { RolloutAnswer } from "../../../interface/api/rollouts/rollout-defi
 import type { OperationInput } from "../../../interface/api/server-operations.js";
 import { listed, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { describeMember, headOfRollout } from "../../../fleet/rollout/rollout-text.js";
+import { unreachedLines } from "../../../fleet/rollout/unreached.js";
 import { describePlan } from "./plan-text.js";
 import { optionsOfPolicy, policyOfChoices } from "./policy-options.js";
 import { commands as reportCommands } from "./report.js";
@@ -71,7 +72,8 @@ const create = plain("createRollout", {
       made.policy.approval === true
         ? "another person approves it: stemma rollout approve"
         : "start it: stemma rollout start";
-    return describe(made, context, start ? [] : [`${next} ${made.name}`]);
+    const unreached = unreachedLines(made.excluded).map((each) => `  not: ${each}`);
+    return describe(made, context, [...unreached, ...(start ? [] : [`${next} ${made.name}`])]);
   },
 });
 
@@ -88,15 +90,17 @@ const status = plain(null, {
   },
   run: async ({ name, verdict }, { call, output }): Promise<Printed> => {
     if (name === undefined) return describeAll(await call("rollouts"));
-    const found = await call("rollout", { rollout: name });
+    const found = await call("rollout", { rollout: name, excluded: true });
     const members = found.members.filter(
       (member) => verdict === undefined || (member.verdict ?? "none") === verdict,
     );
+    const unreached =
+      verdict === undefined ? unreachedLines(found.excluded ?? []).map((each) => `  not: ${each}`) : [];
     const rows = members.map((member) => `  ${describeMember(member)}`);
     return {
       data: { ...found, members },
       names: members.map(({ device }) => device),
-      text: output.wrap([...headOfRollout(found), ...rows]),
+      text: output.wrap([...headOfRollout(found), ...rows, ...unreached]),
     };
   },
 });

@@ -47,8 +47,14 @@ const rolloutMembers = {
     .number()
     .describe("By all comparisons together, that it is worse: natural logarithm; at log(2 / level) it stops"),
 };
+const excluded = z
+  .array(z.object({ device: text, because: text }))
+  .describe("Selected devices that cannot take part now, and are not in it");
 const rolloutSummary = z.object(rolloutMembers).meta({ id: "RolloutSummary" });
 export type RolloutAnswer = ValueOf<typeof rolloutSummary>;
+
+const rolloutCreated = z.object({ ...rolloutMembers, excluded }).meta({ id: "CreatedRollout" });
+export type CreatedRolloutAnswer = ValueOf<typeof rolloutCreated>;
 
 const comparedLosses = z.object({
   samples: count,
@@ -96,6 +102,7 @@ const rolloutDetail = z
   .object({
     ...rolloutMembers,
     members: z.array(rolloutDevice).describe("In the order in which they joined"),
+    excluded: excluded.exactOptional().describe("Where it was asked for"),
   })
   .meta({ id: "RolloutDetail" });
 export type RolloutDetailAnswer = ValueOf<typeof rolloutDetail>;
@@ -109,9 +116,7 @@ const rolloutPlan = z
     policy: wholePolicy,
     waves: z.array(z.array(text)).describe("The devices of each wave, as the selection means them now"),
     notReached: count.describe("Devices that can take part and are in no wave"),
-    excluded: z
-      .array(z.object({ device: text, because: text }))
-      .describe("Selected devices that cannot take part"),
+    excluded,
     goingBack: count.describe("Devices of the waves that run a version which others trained from this one"),
     gates: z
       .array(
@@ -194,6 +199,7 @@ const rolloutReport = z
       .nullable()
       .describe("Median of |planned - actual| / actual; null: nothing to compare"),
     timeError: z.number().nullable(),
+    excluded,
   })
   .meta({ id: "RolloutTransfers" });
 export type RolloutReportAnswer = ValueOf<typeof rolloutReport>;
@@ -223,6 +229,7 @@ export const rolloutOperations = {
     method: "GET",
     path: `${rolloutsPath}/:rollout`,
     params: rolloutParams,
+    query: { excluded: z.boolean().optional().describe("Also who cannot take part, and why") },
     output: rolloutDetail,
   }),
   rolloutReport: call({
@@ -242,12 +249,12 @@ export const rolloutOperations = {
     output: rolloutPlan,
   }),
   createRollout: call({
-    summary: "Create a rollout; it starts when it is started",
+    summary: "Create a rollout; it starts when it is started. One that reaches no device now is refused",
     method: "POST",
     path: rolloutsPath,
     params: fleetParams,
     body: { ...rolloutBody, start: z.boolean().optional().describe("Start it at once") },
-    output: rolloutSummary,
+    output: rolloutCreated,
   }),
   approveRollout: call({
     summary: "Approve a rollout that another person created and that waits for it",

@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Standing } from "../../../../../server/fleet/rollout/family.js";
 import { chooseDevices } from "../../../../../server/fleet/rollout/choose-devices.js";
-import { nextWave } from "../../../../../server/fleet/rollout/next-step.js";
+import { nextWave, stepWithoutDevices } from "../../../../../server/fleet/rollout/next-step.js";
 import { policyOf, rolloutOrder, waveSize } from "../../../../../server/fleet/rollout/policy.js";
+import { unreachedLines } from "../../../../../server/fleet/rollout/unreached.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { Rollout } from "./rollout-under-test.js";
@@ -102,5 +103,48 @@ describe("the waves of a rollout", () => {
       assert.deepEqual(policyOf({ waves }).waves, waves);
     assert.throws(() => policyOf({ windows: ["08:00-09:00", "x"] }), { code: "ROLLOUT_INVALID" });
     assert.deepEqual(policyOf({ windows: ["08:00-09:00"] }).windows, ["08:00-09:00"]);
+  });
+});
+
+describe("a wave that no device can join", () => {
+  const unreached = [
+    { device: "van-1", because: "has no line a" },
+    { device: "van-2", because: "is revoked" },
+    { device: "van-3", because: "has no line a" },
+  ];
+
+  it("ends a rollout that has reached some, and says whom it did not reach", () => {
+    const rollout = new Rollout({ waves: ["1", "rest"] });
+    rollout.wave("van-9");
+    assert.deepEqual(stepWithoutDevices(rollout.state, unreached), {
+      phase: "done",
+      because:
+        "no device is left that can take part; not reached: van-1, van-3: has no line a; van-2: is revoked",
+    });
+    assert.equal(stepWithoutDevices(rollout.state, [])?.because, "no device is left that can take part");
+  });
+
+  it("never makes a rollout done that has reached nobody", () => {
+    const { state } = new Rollout();
+    assert.deepEqual(stepWithoutDevices(state, unreached), {
+      phase: "paused",
+      because: "no selected device can take part: van-1, van-3: has no line a; van-2: is revoked",
+    });
+    assert.deepEqual(stepWithoutDevices(state, []), {
+      phase: "paused",
+      because: "its selection means no device",
+    });
+  });
+
+  it("waits where the rollout is for devices that come later", () => {
+    const rollout = new Rollout({ wait: true });
+    assert.equal(stepWithoutDevices(rollout.state, unreached), undefined);
+    rollout.wave("van-9");
+    assert.equal(stepWithoutDevices(rollout.state, unreached), undefined);
+  });
+
+  it("names three devices of a reason, and counts the others", () => {
+    const many = Array.from({ length: 5 }, (_, at) => ({ device: `van-${at}`, because: "is revoked" }));
+    assert.deepEqual(unreachedLines(many), ["van-0, van-1, van-2 and 2 more: is revoked"]);
   });
 });

@@ -31,6 +31,7 @@ const examples: Readonly<Record<string, readonly [text: string | true, member: o
   maxMoreMemory: ["16MiB", { maxMoreMemoryMb: 16 }],
   maxChange: ["0.05", { maxChange: 0.05 }],
   live: ["100", { live: { inputs: 100, minutes: 720, maxFailed: 0 } }],
+  wait: [true, { wait: true }],
   approval: [true, { approval: true }],
   deadline: ["48h", { deadlineMinutes: 2880 }],
   window: ["mon-fri 22:00-05:00", { windows: ["mon-fri 22:00-05:00"] }],
