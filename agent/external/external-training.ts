@@ -2,6 +2,7 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
+import { plainEnvironment } from "../programs/run-program.js";
 import { join } from "node:path";
 import * as z from "zod";
 import { defined } from "../../shared/defined.js";
@@ -144,8 +145,7 @@ function environmentOf(
   { input, output, scratch }: JobFolders,
 ): Record<string, string> {
   return {
-    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    LANG: "C.UTF-8",
+    ...plainEnvironment,
     OMP_NUM_THREADS: String(threads),
     ...environment,
     HOME: scratch,

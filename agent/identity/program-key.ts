@@ -9,7 +9,7 @@ import type { Clock, Files } from "../../shared/ports.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { runProgram, type ProgramEnd } from "../programs/run-program.js";
+import { plainEnvironment, runProgram, type ProgramEnd } from "../programs/run-program.js";
 import { checkCommand, checkSettingsFile } from "../programs/trusted-command.js";
 import type { DeviceKeySettings } from "../settings/device-key.js";
 
@@ -93,8 +93,7 @@ function whyNot({ reason, code, signal, errors }: ProgramEnd, timeoutSeconds: nu
 /** All that the program gets from its surroundings; nothing of the agent's own environment. */
 function environmentOf(home: string): Record<string, string> {
   return {
-    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    LANG: "C.UTF-8",
+    ...plainEnvironment,
     HOME: home,
     TMPDIR: "/tmp",
   };

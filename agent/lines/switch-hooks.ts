@@ -8,7 +8,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { runProgram, type ProgramEnd } from "../programs/run-program.js";
+import { plainEnvironment, runProgram, type ProgramEnd } from "../programs/run-program.js";
 import { checkCommand } from "../programs/trusted-command.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Hook, HookMoment } from "../settings/hooks.js";
@@ -134,8 +134,7 @@ function environmentOf(
   { line, to, from, isReturn }: LineSwitch,
 ): Record<string, string> {
   return {
-    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    LANG: "C.UTF-8",
+    ...plainEnvironment,
     HOME: folder,
     TMPDIR: folder,
     STEMMA_HOOK: moment === "beforeSwitch" ? "before-switch" : isReturn ? "after-return" : "after-switch",

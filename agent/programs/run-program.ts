@@ -25,6 +25,12 @@ export interface ProgramPorts {
   onStarted(pid: number): Promise<void>;
 }
 
+/** The environment of every program, beside what it is for: nothing of the agent's own. */
+export const plainEnvironment = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  LANG: "C.UTF-8",
+} as const;
+
 /** Milliseconds between SIGTERM and SIGKILL. */
 const graceMs = 2000;
 /** Milliseconds for reading what it wrote last. A process that left the group may keep the pipes open for ever. */

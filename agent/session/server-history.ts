@@ -5,7 +5,7 @@
  * it. Without that proof only a restore that this device has not accepted yet explains the difference: the fact
  * `restored`, proven to be in the journal. (docs/protocol.md, "Backups and history")
  */
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import {
   emptyRoot,
   logLeaf,
@@ -16,6 +16,7 @@ import {
 } from "../../shared/journal/merkle-log.js";
 import { readProvenFact } from "../../shared/journal/proven-fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { receiptInvalid } from "../../shared/trust/signatures.js";
 import { approvedLog, parseRestoreApproval } from "../../shared/trust/releases/restore-approval.js";
 import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
@@ -197,12 +198,7 @@ export type ReceiptHistory = "continued" | "older" | "unanswered" | "contradicts
  */
 export function judgeReceipt(seen: LogRoot = noHead, receipt: Receipt): ReceiptHistory {
   const { head, start, fact, position, versionId } = receipt;
-  const reject = (why: string): StemmaError =>
-    new StemmaError(
-      "RECEIPT_INVALID",
-      `A receipt "${receipt.kind}" for ${versionId} ${why}. It is ignored, and the model stays in the outbox.`,
-      { versionId, why },
-    );
+  const reject = (why: string): StemmaError => receiptInvalid(receipt, why);
   if (head === undefined || start === undefined || fact === undefined) throw reject("comes without proofs");
   const content = readProvenFact(fact.entry);
   if (

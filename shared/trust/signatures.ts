@@ -214,17 +214,24 @@ export interface ReceiptReader {
   readonly generation: number;
   readonly session?: number;
 }
+/** @param why as the end of "A receipt …" */
+export function receiptInvalid(
+  { kind, versionId }: Pick<Receipt, "kind" | "versionId">,
+  why: string,
+): StemmaError {
+  return new StemmaError(
+    "RECEIPT_INVALID",
+    `A receipt "${kind}" for ${versionId} ${why}. It is ignored, and the model stays in the outbox.`,
+    { versionId, why },
+  );
+}
+
 /**
  * Checks that the pinned server made this receipt for this generation of this device.
  * @throws RECEIPT_INVALID
  */
 export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
-  const reject = (why: string): StemmaError =>
-    new StemmaError(
-      "RECEIPT_INVALID",
-      `A receipt "${receipt.kind}" for ${receipt.versionId} ${why}. It is ignored, and the model stays in the outbox.`,
-      { versionId: receipt.versionId, why },
-    );
+  const reject = (why: string): StemmaError => receiptInvalid(receipt, why);
   if (receipt.publicKey !== reader.serverPublicKey)
     throw reject("is signed by another key than the server's pinned one");
   if (receipt.fleet !== reader.fleet || receipt.device !== reader.device)

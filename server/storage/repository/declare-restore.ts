@@ -6,7 +6,7 @@
 import { StemmaError } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { FleetRepository } from "./fleet-repository.js";
-import type { Home } from "./home.js";
+import { requireFleet, type Home } from "./home.js";
 import { openRepository } from "./open-repository.js";
 import { restoredFact } from "./restored-fact.js";
 
@@ -45,12 +45,7 @@ export async function declareRestore(
 ): Promise<DeclaredRestore> {
   if ((position === undefined) === (copiedAtMs === undefined))
     throw new StemmaError("USAGE", "Give either --position or --copied-at, not both.");
-  if (!(await home.fleets()).includes(fleet))
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The home ${home.path} has no fleet ${JSON.stringify(fleet)}. Name another with --fleet.`,
-      { fleet },
-    );
+  await requireFleet(home, fleet);
   const repository = await openRepository(home, fleet);
   try {
     const { length } = repository.journal.head();

@@ -73,6 +73,16 @@ export interface Home {
   close(): Promise<void>;
 }
 
+/** @throws NOT_FOUND for a fleet that the home does not have */
+export async function requireFleet(home: Pick<Home, "path" | "fleets">, fleet: string): Promise<void> {
+  if ((await home.fleets()).includes(fleet)) return;
+  throw new StemmaError(
+    "NOT_FOUND",
+    `The home ${home.path} has no fleet ${JSON.stringify(fleet)}. Name another with --fleet.`,
+    { fleet },
+  );
+}
+
 export const homeFormat = 1;
 const kind = "stemma-home";
 const socketName = "server.sock";

@@ -10,7 +10,7 @@
  *     journal-set-aside-<time>/   the journal as it was found
  */
 import { join } from "node:path";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import { messageOf } from "../../../shared/error-text.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -25,7 +25,7 @@ import { openPacksReadOnly, type PackStore } from "../../../shared/objects/pack-
 import type { Files } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "./fleet-repository.js";
-import type { Home } from "./home.js";
+import { requireFleet, type Home } from "./home.js";
 import { headSigner } from "./journal-key.js";
 import { openRepositoryIn } from "./open-repository.js";
 import { restoredFact } from "./restored-fact.js";
@@ -65,14 +65,7 @@ export async function salvageJournal(
   fleet: string,
   { dryRun = false, caller }: { readonly dryRun?: boolean; readonly caller?: Caller } = {},
 ): Promise<SalvageReport> {
-  if (!(await home.fleets()).includes(fleet))
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The home ${home.path} has no fleet ${JSON.stringify(fleet)}. Name another with --fleet.`,
-      {
-        fleet,
-      },
-    );
+  await requireFleet(home, fleet);
   return await salvageFolder(home, { fleet, folder: home.fleetFolder(fleet) }, { dryRun, caller });
 }
 

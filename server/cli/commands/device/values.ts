@@ -84,10 +84,8 @@ docs/selections.md describes selections.
   }),
 });
 
-/** Labels by key; null: to be removed. @throws USAGE where there are none */
+/** Labels by key; null: to be removed. */
 export function parseLabels(words: readonly string[]): Record<string, string | null> {
-  if (words.length === 0)
-    throw new StemmaError("USAGE", "No label is named. Name one: region=eu, or region- to remove it.");
   return parseKeyValues(words, "Write region=eu, or region- to remove the label region.");
 }
 
