@@ -101,14 +101,22 @@ describe("what a device runs", () => {
   const next = sha256("next");
   const standing = (
     change: object,
-    { joinedAtMs = 5, isStored = true }: { readonly joinedAtMs?: number; readonly isStored?: boolean } = {},
+    {
+      joinedAtMs = 5,
+      isStored = true,
+      isMember = true,
+    }: { readonly joinedAtMs?: number; readonly isStored?: boolean; readonly isMember?: boolean } = {},
   ) =>
     comparedWith(
       {
         device: () => ({ ...device, ...change }),
         get: (versionId: string) => (isStored ? { versionId } : undefined),
       } as unknown as Parameters<typeof comparedWith>[0],
-      { line: "a", versionId: next, members: new Map([["car", { joinedAtMs }]]) } as unknown as RolloutState,
+      {
+        line: "a",
+        versionId: next,
+        members: new Map(isMember ? [["car", { joinedAtMs }]] : []),
+      } as unknown as RolloutState,
       "car",
     );
   const verdict = (found: ReturnType<typeof comparedWith>) =>
@@ -137,6 +145,8 @@ describe("what a device runs", () => {
     assert.deepEqual(verdict(standing(assigned(next, 6))), ["passed", null]);
     assert.deepEqual(verdict(standing(assigned(before, 6))), ["left", before]);
     assert.deepEqual(verdict(standing(assigned(sha256("x"), 5))), ["runs"]);
+    // Whoever never joined was given it by somebody else.
+    assert.deepEqual(verdict(standing(assigned(next, 1), { isMember: false })), ["passed", null]);
   });
 });
 

@@ -98,7 +98,18 @@ describe("the verdict on live inputs", () => {
     assert.ok(evidence >= deviceThreshold(0.05, 2) && evidence < deviceThreshold(0.05, 30));
     assert.equal(verdictOf(losses(0.45)), "worse");
     assert.equal(verdictOf(losses(0.45), {}, { comparisons: 29 }), "passed");
-    assert.equal(verdictOf(losses(0.1), { own: "keep" }, { isOwn: true }), "kept");
+  });
+
+  it("keeps a device's own model that is better on them, if the rollout says so", () => {
+    const losses = (meanDifference: number) => ({
+      losses: { inputs: 100, meanDifference, standardDeviation: 1 },
+    });
+    const keep = { own: "keep" } as const;
+    assert.equal(verdictOf(losses(0.1), keep, { isOwn: true }), "kept");
+    assert.equal(verdictOf(losses(0.1), keep, { isOwn: false }), "passed", "somebody else trained it");
+    assert.equal(verdictOf(losses(0.1), {}, { isOwn: true }), "passed", "the rollout does not say so");
+    assert.equal(verdictOf(losses(0), keep, { isOwn: true }), "passed", "it is no better");
+    assert.equal(verdictOf(losses(0.6), keep, { isOwn: true }), "worse");
   });
 
   it("is not passed by outputs without labels, unless the rollout limits their change", () => {

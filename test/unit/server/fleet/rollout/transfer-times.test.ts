@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { leastOf } from "../../../../../server/fleet/rollout/plan-transfers.js";
 import {
   medianError,
   plannedTransfers,
@@ -51,6 +52,13 @@ describe("the planned time of a transfer", () => {
       ],
     );
     assert.equal(rateOf([delivery(0, 10), delivery(10, 0)]), undefined);
+  });
+
+  it("keeps the lowest of the limits that there are", () => {
+    assert.equal(leastOf(null, 300, null, 200), 200);
+    assert.equal(leastOf(0, null), 0);
+    assert.equal(leastOf(null, null), null);
+    assert.equal(leastOf(), null);
   });
 
   it("of several is at least that of the longest and of all together, and at most one more than these", () => {
