@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { join } from "node:path";
-import { frameHeaderBytes, segmentHeaderBytes } from "../../../../shared/journal/frame.js";
+import {
+  encodeSegmentHeader,
+  frameHeaderBytes,
+  segmentHeaderBytes,
+} from "../../../../shared/journal/frame.js";
 import { newestHead, type KeptHead } from "../../../../shared/journal/head.js";
 import { openJournal } from "../../../../shared/journal/open-journal.js";
 import { readDamagedJournal, type SalvagedEntries } from "../../../../shared/journal/salvage.js";
@@ -15,15 +19,19 @@ const payloads = [0, 1, 2, 3].map((n) => `{"n":${n}}`);
 const frameBytes = frameHeaderBytes + 7;
 
 /** A journal of four facts: its segments by path, and its head. */
-async function written(segmentBytes = 1e6): Promise<{ segments: Map<string, Uint8Array>; head: KeptHead }> {
+async function written(
+  segmentBytes = 1e6,
+  facts = payloads.length,
+): Promise<{ segments: Map<string, Uint8Array>; head: KeptHead }> {
   const files = memoryFiles();
   const journal = await openJournal<TestFact>(files, folder, { segmentBytes });
-  for (let n = 0; n < payloads.length; n++) await journal.append([{ n }]);
+  for (let n = 0; n < facts; n++) await journal.append([{ n }]);
+  const empty = { ...journal.head(), publicKey: "", signature: "" };
   await journal.close();
   const segments = new Map<string, Uint8Array>();
   for (const name of (await files.list(folder)).filter((each) => each.endsWith(".log")).sort())
     segments.set(join(folder, name), await files.read(join(folder, name)));
-  return { segments, head: newestHead(await files.read(join(folder, "head")))! };
+  return { segments, head: newestHead(await files.read(join(folder, "head"))) ?? empty };
 }
 
 async function salvaged(
@@ -69,6 +77,8 @@ describe("a damaged journal", () => {
       verified: [],
       agreesWithHead: undefined,
     });
+    const { head: none } = await written(1e6, 0);
+    assert.deepEqual(short(await salvaged(new Map(), none)), { ...whole, verified: [] });
   });
 
   it("is put right where one bit of an entry is another, whichever", async () => {
@@ -136,11 +146,26 @@ describe("a damaged segment", () => {
       segments.get(paths[1]!)!.map((byte, at) => (at < 16 ? 0xa5 : byte)),
     );
     assert.deepEqual(short(await salvaged(garbled, head)), whole);
+    const isGap = async (damaged: ReadonlyMap<string, Uint8Array>, why: string) => {
+      const { verified, later, gaps } = short(await salvaged(damaged, head));
+      assert.equal(gaps, 1, why);
+      assert.ok(verified.length > 0 && later.length > 0 && verified.length < payloads.length, why);
+    };
     const missing = new Map(segments);
     missing.delete(paths[1]!);
-    const { verified, later, gaps } = short(await salvaged(missing, head));
-    assert.equal(gaps, 1);
-    assert.ok(verified.length > 0 && later.length > 0 && verified.length + later.length < payloads.length);
+    await isGap(missing, "one is missing");
+    missing.set(
+      paths[2]!,
+      segments.get(paths[2]!)!.map((byte, at) => (at < 16 ? 0xa5 : byte)),
+    );
+    await isGap(missing, "the header of the one after it is damaged, too");
+    const foreign = new Map(segments);
+    const header = encodeSegmentHeader({
+      first: Number(/(\d+)\.log$/u.exec(paths[1]!)![1]),
+      chain: head.root,
+    });
+    foreign.set(paths[1]!, Buffer.concat([header, segments.get(paths[1]!)!.subarray(segmentHeaderBytes)]));
+    await isGap(foreign, "one is of another history");
   });
 
   it("has nothing more to give where nothing of it can be read, unless a newer program could", async () => {
