@@ -31,3 +31,20 @@ it("says at once that a command did not go out, instead of waiting for an answer
     code: "SERVER_UNREACHABLE",
   });
 });
+
+it("fails what waits for a device that is gone, and for no other; at the server's end, all", async () => {
+  const { relay, sent } = relayTo(true);
+  const gone = { code: "SERVER_UNREACHABLE" };
+  const first = relay.send("v1", { name: "report", body: {} }, 1000);
+  const second = relay.send("v2", { name: "report", body: {} }, 1000);
+  await new Promise(setImmediate);
+  relay.end("v1");
+  await assert.rejects(first, gone);
+  relay.onResult("v2", sent[1] ?? "", { type: "commandResult", code: "", json: "7" });
+  assert.deepEqual(await second, { code: "", result: 7 });
+  const both = ["v1", "v2"].map((device) => relay.send(device, { name: "report", body: {} }, 1000));
+  await new Promise(setImmediate);
+  const failed = both.map((each) => assert.rejects(each, gone));
+  relay.end();
+  await Promise.all(failed);
+});

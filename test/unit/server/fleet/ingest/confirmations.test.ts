@@ -183,4 +183,28 @@ describe("confirmations", () => {
     assert.equal(large.maxRunning(), 1);
     assert.equal(large.reported.length, 8);
   });
+
+  it("end with what is under way, and begin nothing more", async () => {
+    let finish = (): void => undefined;
+    const started = confirmationsUnderTest("stored", {
+      maxConcurrent: 1,
+      confirm: () =>
+        new Promise((resolve) => {
+          finish = resolve;
+        }),
+    });
+    started.add(1);
+    started.add(2);
+    let isClosed = false;
+    const closing = started.confirmations.close().then(() => {
+      isClosed = true;
+    });
+    started.add(3);
+    await new Promise(setImmediate);
+    assert.equal(isClosed, false);
+    finish();
+    await closing;
+    assert.deepEqual(started.reported, ["stored 1", "released 1"]);
+    await started.confirmations.idle();
+  });
 });
