@@ -1,0 +1,222 @@
+/**
+ * Which announced version is received next, and what a device is told of one that has to wait. Each upload here waits
+ * in its first step, until the test lets it find that its base is unknown, or fail.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Accepted } from "../../../../../server/fleet/ingest/uploads/announcement.js";
+import { defaultIngestLimits, type IngestLimits } from "../../../../../server/fleet/ingest/limits.js";
+import {
+  UploadScheduler,
+  type UploadSchedulerParts,
+} from "../../../../../server/fleet/ingest/uploads/upload-scheduler.js";
+import { silentLog } from "../../../../../shared/adapters/node-ports.js";
+import { StemmaError } from "../../../../../shared/errors.js";
+import { sha256 } from "../../../../../shared/tensor/hash.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { manualClock } from "../../../../helpers/manual-clock.js";
+
+const id = (name: string): Hash => sha256(name);
+/** A version, named like "car 1", that was trained from one that nobody knows. */
+const accepted = (name: string, base = "unknown"): Accepted =>
+  ({
+    versionId: id(name),
+    recordBytes: new Uint8Array(10),
+    objects: new Map(),
+    generation: 1,
+    isClaim: false,
+    declared: { tensorBytes: 0, usesTensorBytes: 0, streamed: new Map() },
+    record: {
+      device: name.split(" ")[0],
+      line: name,
+      bases: [id(base)],
+      objects: { tree: id(`${name} tree`) },
+    },
+  }) as unknown as Accepted;
+
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+};
+
+function schedulerUnderTest(limits: Partial<IngestLimits> = {}) {
+  const clock = manualClock();
+  /** Uploads that wait in their first step, by name in the order in which they began. */
+  const waiting = new Map<string, (error: Error) => void>();
+  const began: string[] = [];
+  const known = new Set<Hash>();
+  const told: unknown[] = [];
+  const events: string[] = [];
+  const recorded: string[] = [];
+  const repository = {
+    fleet: "f",
+    hasSent: () => false,
+    hasHad: (_: string, version: Hash) => version !== id("unknown"),
+    assignment: () => undefined,
+    claim: () => undefined,
+    get: (version: Hash) =>
+      known.has(version) || began.some((name) => version === id(`before ${name}`))
+        ? { versionId: version, state: "stored", record: { objects: { tree: version } } }
+        : undefined,
+    objects: {
+      has: () => true,
+      read: (_: string, tree: Hash) =>
+        new Promise((_resolve, reject) => {
+          waiting.set(began.find((name) => tree === id(`before ${name}`)) ?? "?", reject);
+        }),
+      lease: () => ({ id: "lease" }),
+      release: () => undefined,
+    },
+  };
+  const scheduler = new UploadScheduler({
+    repository,
+    clock,
+    log: silentLog(),
+    limits: { ...defaultIngestLimits, ...limits },
+    events: { emit: ({ event }: { readonly event: string }) => events.push(event) },
+    sender: {
+      send: (device: string, { type }: { readonly type: string }) => told.push(`${device} ${type}`),
+      refuse: (
+        device: string,
+        { code, retryAfterMs }: { readonly code: string; readonly retryAfterMs?: number },
+      ) => told.push(`${device} ${code} ${retryAfterMs ?? "for good"}`),
+    },
+    predecessorOf: ({ line }: { readonly line: string }) => {
+      began.push(line);
+      return id(`before ${line}`);
+    },
+    onAlreadyRecorded: (_: string, { versionId }: { readonly versionId: Hash }) => recorded.push(versionId),
+    onFailed: () => undefined,
+  } as unknown as UploadSchedulerParts);
+  const announce = async (name: string, base?: string) => {
+    await scheduler.announced(name.split(" ")[0]!, accepted(name, base));
+    await turns();
+  };
+  /** Lets an upload find that its base is unknown, or fail. */
+  const end = async (name: string, error: Error = new StemmaError("OBJECT_MISSING", "no")) => {
+    waiting.get(name)!(error);
+    await turns();
+  };
+  return { scheduler, clock, announce, end, began, known, told, events, recorded };
+}
+
+describe("uploads beside each other", () => {
+  it("are as many as a device and the fleet may have, in the order in which they came", async () => {
+    const { scheduler, announce, end, began } = schedulerUnderTest({
+      receptionsPerDevice: 1,
+      receptionsTotal: 2,
+    });
+    for (const name of ["a 1", "a 2", "b 1", "c 1", "d 1", "d 2"]) await announce(name);
+    assert.deepEqual(began, ["a 1", "b 1"]);
+    assert.equal(scheduler.active, 2);
+    await end("b 1");
+    assert.deepEqual(began, ["a 1", "b 1", "c 1"], "the next device that waits");
+    await end("a 1");
+    assert.deepEqual(began.slice(3), ["a 2"], "its own next one");
+    await end("c 1");
+    await end("a 2");
+    assert.deepEqual(began.slice(4), ["d 1"], "one of a device");
+    await end("d 1");
+    assert.deepEqual(began.slice(5), ["d 2"]);
+    await end("d 2");
+    assert.equal(scheduler.active, 0);
+  });
+
+  it("begin once, however often they are announced, and not where the version was recorded meanwhile", async () => {
+    const { announce, end, began, known, recorded } = schedulerUnderTest({ receptionsPerDevice: 1 });
+    for (const name of ["a 1", "a 2", "a 3", "a 2", "a 1"]) await announce(name);
+    assert.deepEqual(began, ["a 1"]);
+    known.add(id("a 2"));
+    await end("a 1");
+    assert.deepEqual(began, ["a 1", "a 3"]);
+    assert.deepEqual(recorded, [id("a 2")]);
+  });
+
+  it("end with the connection of their device, and so do those that wait", async () => {
+    const { scheduler, announce, end, began } = schedulerUnderTest({
+      receptionsPerDevice: 1,
+      receptionsTotal: 1,
+    });
+    for (const name of ["a 1", "a 2", "b 1", "c 1"]) await announce(name);
+    scheduler.interrupt("a");
+    scheduler.interrupt("b");
+    await end("a 1");
+    assert.deepEqual(began, ["a 1", "c 1"]);
+    assert.equal(scheduler.parked, 0, "it is resumed when it is announced again");
+  });
+});
+
+describe("a version whose base is unknown", () => {
+  it("waits for it, and the device is told so and asked for it", async () => {
+    const { scheduler, announce, end, began, told, events, known } = schedulerUnderTest();
+    await announce("a 1");
+    await end("a 1");
+    assert.deepEqual(told, ["a parked", "a want"]);
+    assert.deepEqual(events, ["parked"]);
+    assert.equal(scheduler.parked, 1);
+    known.add(id("unknown"));
+    scheduler.baseIsKnown(id("unknown"));
+    await turns();
+    assert.deepEqual([scheduler.parked, began], [0, ["a 1", "a 1"]]);
+  });
+
+  it("is refused for now where too many wait", async () => {
+    const { scheduler, announce, end, told } = schedulerUnderTest({ parkedPerDevice: 1 });
+    for (const name of ["a 1", "a 2"]) {
+      await announce(name);
+      await end(name);
+    }
+    assert.deepEqual(told, ["a parked", "a want", "a QUOTA_EXCEEDED 30000"]);
+    assert.equal(scheduler.parked, 1);
+  });
+
+  it("is received without it where its device says that it has none, and where no other device says so", async () => {
+    const { scheduler, announce, end, began } = schedulerUnderTest();
+    for (const name of ["a 1", "b 1"]) {
+      await announce(name);
+      await end(name);
+    }
+    scheduler.refusedByDevice("b", id("unknown"), "BASE_MISSING");
+    await turns();
+    assert.deepEqual([scheduler.parked, began], [1, ["a 1", "b 1", "b 1"]]);
+    scheduler.refusedByDevice("b", id("a 1"), "BASE_MISSING");
+    await turns();
+    assert.deepEqual([scheduler.parked, began.length], [1, 3], "another device's");
+    scheduler.refusedByDevice("a", id("a 1"), "BASE_MISSING");
+    await turns();
+    assert.deepEqual([scheduler.parked, began.at(-1)], [0, "a 1"]);
+  });
+
+  it("is named as the reason why the base is needed, wherever it waits", async () => {
+    const { scheduler, announce, end } = schedulerUnderTest({ receptionsPerDevice: 1 });
+    await announce("a 1", "unknown");
+    await end("a 1");
+    for (const [name, base] of [
+      ["a 2", "x"],
+      ["a 3", "y"],
+      ["b 1", "z"],
+    ] as const)
+      await announce(name, base);
+    assert.deepEqual([...scheduler.basesUnderWay().keys()].sort(), ["unknown", "x", "y", "z"].map(id).sort());
+  });
+
+  it("is refused for now when its time is over", async () => {
+    const { scheduler, clock, announce, end, told } = schedulerUnderTest({ parkedMs: 1000 });
+    await announce("a 1");
+    await end("a 1");
+    clock.advance(999);
+    scheduler.expire();
+    assert.equal(scheduler.parked, 1);
+    clock.advance(1);
+    scheduler.expire();
+    assert.deepEqual([scheduler.parked, told.at(-1)], [0, "a BASE_MISSING 1000"]);
+  });
+});
+
+it("what fails here is told to the device, which tries again later", async () => {
+  const { scheduler, announce, end, told, events } = schedulerUnderTest();
+  await announce("a 1");
+  await end("a 1", new TypeError("no"));
+  assert.deepEqual([told, events], [["a INTERNAL 60000"], ["refused"]]);
+  assert.equal(scheduler.active, 0);
+  await scheduler.close();
+});
