@@ -122,13 +122,17 @@ describe("uploads beside each other", () => {
   });
 
   it("begin once, however often they are announced, and not where the version was recorded meanwhile", async () => {
-    const { announce, end, began, known, recorded } = schedulerUnderTest({ receptionsPerDevice: 1 });
+    const { scheduler, announce, end, began, known, recorded } = schedulerUnderTest({
+      receptionsPerDevice: 1,
+    });
     for (const name of ["a 1", "a 2", "a 3", "a 2", "a 1"]) await announce(name);
     assert.deepEqual(began, ["a 1"]);
     known.add(id("a 2"));
     await end("a 1");
     assert.deepEqual(began, ["a 1", "a 3"]);
     assert.deepEqual(recorded, [id("a 2")]);
+    await end("a 3");
+    assert.deepEqual([began.length, scheduler.active, scheduler.parked], [2, 0, 2]);
   });
 
   it("end with the connection of their device, and so do those that wait", async () => {

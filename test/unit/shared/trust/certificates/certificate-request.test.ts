@@ -26,12 +26,17 @@ const pem = (pair: { readonly privateKey: { export(options: object): string | Bu
 const curveKey = (namedCurve: string): string => pem(generateKeyPairSync("ec", { namedCurve }));
 
 /** A request like Stemma's with another extension, or none. */
-async function requestWith(id: string | undefined, bytes: Uint8Array, key = generateConnectionKey()) {
+async function requestWith(
+  id: string | undefined,
+  bytes: Uint8Array,
+  key = generateConnectionKey(),
+  algorithm: Parameters<typeof importPair>[1] = signingAlgorithm,
+) {
   const x509 = await loadX509();
   const { rawData } = await x509.Pkcs10CertificateRequestGenerator.create({
     name: "CN=van-7",
-    keys: await importPair(key),
-    signingAlgorithm,
+    keys: await importPair(key, algorithm),
+    signingAlgorithm: algorithm,
     extensions: id === undefined ? [] : [new x509.Extension(id, false, bytes)],
   });
   return Buffer.from(rawData).toString("base64");
@@ -62,6 +67,10 @@ describe("a request for a certificate", () => {
     }
     const weak = pem(generateKeyPairSync("rsa", { modulusLength: 1024 }));
     await assert.rejects(() => makeRequest(subject, device, weak), refusedAs(/1024/));
+    // Whoever makes one all the same is not believed.
+    const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+    const forged = await requestWith(undefined, new Uint8Array(), weak, algorithm);
+    await assert.rejects(() => readRequest(forged, subject, { ofOwner: true }), refusedAs(/1024/));
   });
 
   it("counts for no other device, fleet or enrolment", async () => {
@@ -91,8 +100,12 @@ describe("a request for a certificate", () => {
 
   it("is refused where it cannot be read, or was changed", async () => {
     const request = Buffer.from(await makeRequest(subject, device, generateConnectionKey()), "base64");
-    for (const bytes of [Buffer.of(), Buffer.alloc(5000), Buffer.from("x"), request.subarray(0, 100)])
-      await assert.rejects(() => readRequest(bytes.toString("base64"), subject), refusedAs(/is not valid/));
+    const refused = (bytes: Buffer, why: RegExp) =>
+      assert.rejects(() => readRequest(bytes.toString("base64"), subject), refusedAs(why));
+    await refused(Buffer.of(), /empty or too long/);
+    await refused(Buffer.alloc(5000), /empty or too long/);
+    await refused(Buffer.from("x"), /cannot be read/);
+    await refused(request.subarray(0, 100), /cannot be read/);
     // The last byte is of the signature with the connection key.
     request[request.length - 1]! ^= 1;
     await assert.rejects(() => readRequest(request.toString("base64"), subject), refusedAs(/./));
