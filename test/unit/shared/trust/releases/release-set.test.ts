@@ -20,6 +20,7 @@ describe("a set in parts", () => {
     const set = setOf(3 * releasePartBytes);
     const [first, ...others] = partsOf(set).toReversed() as [ReleasePart, ...ReleasePart[]];
     assert.ok(others.length > 2);
+    assert.equal(first.type, "releasePart");
     const collector = new SetCollector();
     assert.equal(collector.take(first), undefined);
     assert.equal(collector.take(first), undefined, "the same part twice");
@@ -49,6 +50,9 @@ describe("a set in parts", () => {
     const changed = { ...two, data: two.data.map((byte) => byte ^ 1) };
     assert.throws(() => collector.take(changed), invalid);
     assert.equal(collector.take(two), undefined);
+    // A whole set under the name of another one.
+    const [whole] = partsOf(setOf(1)) as [ReleasePart];
+    assert.throws(() => collector.take({ ...whole, set: one.set }), invalid);
     const data = Buffer.from("{}");
     assert.throws(
       () => collector.take({ type: "releasePart", set: sha256(data), part: 0, parts: 1, data }),
