@@ -14,7 +14,8 @@ import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
-import { manualClock } from "../../../../helpers/manual-clock.js";
+import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.js";
+import { manualClock, seededRandom } from "../../../../helpers/manual-clock.js";
 
 const id = (name: string): Hash => sha256(name);
 /** A version, named like "car 1", that was trained from one that nobody knows. */
@@ -70,11 +71,17 @@ function schedulerUnderTest(limits: Partial<IngestLimits> = {}) {
   const scheduler = new UploadScheduler({
     repository,
     clock,
+    random: seededRandom("upload-scheduler.test"),
+    budget: new WindowBudget(1 << 20),
     log: silentLog(),
     limits: { ...defaultIngestLimits, ...limits },
     events: { emit: ({ event }: { readonly event: string }) => events.push(event) },
     sender: {
-      send: (device: string, { type }: { readonly type: string }) => told.push(`${device} ${type}`),
+      send: (device: string, { type, reason }: { readonly type: string; readonly reason?: string }) => {
+        if (type !== "blockRequest")
+          told.push(`${device} ${type}${reason === undefined ? "" : ` ${reason}`}`);
+        return Promise.resolve(true);
+      },
       refuse: (
         device: string,
         { code, retryAfterMs }: { readonly code: string; readonly retryAfterMs?: number },
@@ -154,13 +161,16 @@ describe("a version whose base is unknown", () => {
     const { scheduler, announce, end, began, told, events, known } = schedulerUnderTest();
     await announce("a 1");
     await end("a 1");
-    assert.deepEqual(told, ["a parked", "a want"]);
+    assert.deepEqual(told, ["a parked", "a want base"]);
     assert.deepEqual(events, ["parked"]);
     assert.equal(scheduler.parked, 1);
     known.add(id("unknown"));
     scheduler.baseIsKnown(id("unknown"));
     await turns();
     assert.deepEqual([scheduler.parked, began], [0, ["a 1", "a 1"]]);
+    known.delete(id("unknown"));
+    await end("a 1");
+    assert.equal(told.at(-1), "a want base", "it is received with its base");
   });
 
   it("is refused for now where too many wait", async () => {
@@ -169,12 +179,12 @@ describe("a version whose base is unknown", () => {
       await announce(name);
       await end(name);
     }
-    assert.deepEqual(told, ["a parked", "a want", "a QUOTA_EXCEEDED 30000"]);
+    assert.deepEqual(told, ["a parked", "a want base", "a QUOTA_EXCEEDED 30000"]);
     assert.equal(scheduler.parked, 1);
   });
 
   it("is received without it where its device says that it has none, and where no other device says so", async () => {
-    const { scheduler, announce, end, began } = schedulerUnderTest();
+    const { scheduler, announce, end, began, told } = schedulerUnderTest();
     for (const name of ["a 1", "b 1"]) {
       await announce(name);
       await end(name);
@@ -182,12 +192,72 @@ describe("a version whose base is unknown", () => {
     scheduler.refusedByDevice("b", id("unknown"), "BASE_MISSING");
     await turns();
     assert.deepEqual([scheduler.parked, began], [1, ["a 1", "b 1", "b 1"]]);
+    await end("b 1");
+    assert.equal(told.at(-1), "b want objects");
     scheduler.refusedByDevice("b", id("a 1"), "BASE_MISSING");
     await turns();
     assert.deepEqual([scheduler.parked, began.length], [1, 3], "another device's");
     scheduler.refusedByDevice("a", id("a 1"), "BASE_MISSING");
     await turns();
     assert.deepEqual([scheduler.parked, began.at(-1)], [0, "a 1"]);
+  });
+
+  it("is received without it where it is announced again, unless the base is under way", async () => {
+    const { scheduler, announce, end, told } = schedulerUnderTest();
+    await announce("a 1", "a 0");
+    await end("a 1");
+    await announce("a 0");
+    // The base is received now, then waits for its own base.
+    await announce("a 1", "a 0");
+    await end("a 1");
+    assert.equal(scheduler.parked, 1);
+    await end("a 0");
+    assert.equal(scheduler.parked, 2);
+    await announce("a 1", "a 0");
+    await end("a 1");
+    assert.equal(scheduler.parked, 2);
+    assert.ok(told.every((each) => each === "a parked" || each === "a want base"));
+    // Nobody sends the base of the base.
+    await announce("a 0");
+    await end("a 0");
+    assert.equal(told.at(-1), "a want objects");
+    assert.deepEqual([scheduler.parked, scheduler.active], [1, 1]);
+    scheduler.refusedByDevice("b", id("a 0"), "MODEL_NOT_FOUND");
+    scheduler.refusedByDevice("a", id("a 1"), "MODEL_NOT_FOUND");
+    await turns();
+    assert.equal(scheduler.active, 1, "another device's, or another version");
+    scheduler.refusedByDevice("a", id("a 0"), "MODEL_NOT_FOUND");
+    await turns();
+    assert.equal(scheduler.active, 0, "its device does not have it any more");
+  });
+
+  it("is received without it once it was refused for that, also after a connection", async () => {
+    const { scheduler, clock, announce, end, told } = schedulerUnderTest({ parkedMs: 1000 });
+    await announce("a 1");
+    await end("a 1");
+    clock.advance(1000);
+    scheduler.expire();
+    scheduler.interrupt("a");
+    await announce("a 1");
+    await end("a 1");
+    assert.equal(told.at(-1), "a want objects");
+    await scheduler.close();
+    assert.equal(scheduler.active, 0);
+  });
+
+  it("is forgotten with the connection of its device alone", async () => {
+    const { scheduler, announce, end, told } = schedulerUnderTest();
+    for (const name of ["a 1", "b 1"]) {
+      await announce(name);
+      await end(name);
+    }
+    scheduler.interrupt("a");
+    assert.equal(scheduler.parked, 1);
+    // So it is no second announcement of one that waits.
+    await announce("a 1");
+    await end("a 1");
+    assert.equal(told.at(-1), "a want base");
+    assert.equal(scheduler.parked, 2);
   });
 
   it("is named as the reason why the base is needed, wherever it waits", async () => {
@@ -214,6 +284,29 @@ describe("a version whose base is unknown", () => {
     scheduler.expire();
     assert.deepEqual([scheduler.parked, told.at(-1)], [0, "a BASE_MISSING 1000"]);
   });
+});
+
+it("what is over a device's queue is refused for now", async () => {
+  const { announce, told } = schedulerUnderTest({ receptionsPerDevice: 1, waitingPerDevice: 1 });
+  for (const name of ["a 1", "a 2", "a 3", "b 1"]) await announce(name);
+  assert.deepEqual(told, ["a QUOTA_EXCEEDED 10000"]);
+});
+
+it("a scheduler that closes begins nothing more, and ends with what is under way", async () => {
+  const { scheduler, announce, end, began } = schedulerUnderTest({
+    receptionsPerDevice: 1,
+    receptionsTotal: 1,
+  });
+  for (const name of ["a 1", "a 2", "b 1"]) await announce(name);
+  let isClosed = false;
+  const closing = scheduler.close().then(() => {
+    isClosed = true;
+  });
+  await announce("c 1");
+  assert.equal(isClosed, false);
+  await end("a 1");
+  await closing;
+  assert.deepEqual([began, scheduler.active, scheduler.parked], [["a 1"], 0, 0]);
 });
 
 it("what fails here is told to the device, which tries again later", async () => {
