@@ -5,6 +5,7 @@ import {
   heldOptimizer,
   heldVersions,
   provenBy,
+  tensorsOf,
   type KnownToDevice,
 } from "../../../../../server/fleet/ingest/downloads/held-versions.js";
 import { StemmaError } from "../../../../../shared/errors.js";
@@ -12,9 +13,12 @@ import type { Leaf } from "../../../../../shared/model/model.js";
 import { encodeTree } from "../../../../../shared/model/tree-object.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { maxReferences } from "../../../../../shared/wire/limits.js";
 
 const id = (name: string): Hash => sha256(name);
 const leaf = (name: string): Leaf => ({ path: name, dtype: "F32", shape: [1], tensor: id(name) });
+
+const leavesOf = (name: string): readonly Leaf[] => [leaf(`${name} shared`), leaf(`${name} tensor`)];
 
 interface Stored {
   readonly bases?: readonly string[];
@@ -22,11 +26,13 @@ interface Stored {
   /** The model's tensor that is not stored. */
   readonly isIncomplete?: boolean;
   readonly optimizer?: boolean;
+  /** Reading its optimizer's tree fails with this. */
+  readonly unreadable?: Error;
   /** Reading its tree fails with this. */
   readonly fails?: Error;
 }
 
-/** Versions by name, each with one tensor `NAME tensor`; those that the device sent, and those that it was given. */
+/** Versions by name, each with the tensors `NAME shared` and `NAME tensor`; those that the device sent, and those that it was given. */
 function repositoryOf(
   versions: Readonly<Record<string, Stored>>,
   { sent = [], given = [] }: { readonly sent?: readonly string[]; readonly given?: readonly string[] } = {},
@@ -36,9 +42,9 @@ function repositoryOf(
     [...byId.values()].flatMap(({ name, isIncomplete }) => (isIncomplete ? [id(`${name} tensor`)] : [])),
   );
   const trees = new Map(
-    [...byId.values()].flatMap(({ name, fails }) => [
-      [id(`${name} tree`), fails ?? encodeTree("opaque", [leaf(`${name} tensor`)])] as const,
-      [id(`${name} optimizer`), encodeTree("opaque", [leaf(`${name} moment`)])] as const,
+    [...byId.values()].flatMap(({ name, fails, unreadable }) => [
+      [id(`${name} tree`), fails ?? encodeTree("opaque", leavesOf(name))] as const,
+      [id(`${name} optimizer`), unreadable ?? encodeTree("opaque", [leaf(`${name} moment`)])] as const,
     ]),
   );
   const has = (among: readonly string[]) => (_device: string, version: Hash) =>
@@ -83,6 +89,8 @@ describe("what a device provably had", () => {
       [id("base"), id("older")],
     );
     assert.equal(own.optimizer?.versionId, id("base"));
+    for (const name of ["base", "base tree", "base shared", "base optimizer"])
+      assert.ok(own.objects.has(id(name)), name);
     const given = await provenBy(repositoryOf(versions, { given: ["base", "older"] }), announced("base"));
     assert.deepEqual(names(given.objects, all), ["base tensor", "older tensor"]);
     assert.equal(given.optimizer, undefined);
@@ -103,6 +111,31 @@ describe("what a device provably had", () => {
     const proven = await provenBy(repositoryOf(versions, { sent: ["older"] }), announced(), id("older"));
     assert.deepEqual(names(proven.objects, all), ["older tensor"]);
     assert.deepEqual(proven.versions, []);
+  });
+
+  it("is its model also where the state of its training cannot be read", async () => {
+    const broken = (unreadable: Error) =>
+      provenBy(repositoryOf({ base: { optimizer: true, unreadable } }, { sent: ["base"] }), {
+        ...announced(),
+        successorOf: id("base"),
+      });
+    const { objects } = await broken(new StemmaError("OBJECT_HASH_MISMATCH", "no"));
+    assert.deepEqual(names(objects, ["base", "base tensor", "base optimizer", "base moment"]), [
+      "base",
+      "base tensor",
+      "base optimizer",
+    ]);
+    await assert.rejects(() => broken(new TypeError("no")), TypeError);
+  });
+
+  it("is looked for in a bounded number of versions", async () => {
+    const many = Array.from({ length: maxReferences + 5 }, (_, n) => `v${n}`);
+    const repository = repositoryOf(Object.fromEntries(many.map((name) => [name, {}])), { sent: many });
+    const { versions: found } = await provenBy(repository, announced(...many, ...many));
+    assert.deepEqual(
+      found.map(({ versionId }) => versionId),
+      many.slice(0, maxReferences).map(id),
+    );
   });
 
   it("is not what cannot be read, which it sends again; a fault of this program is told", async () => {
@@ -143,6 +176,10 @@ describe("what a transfer may be coded against", () => {
       plain: {},
       retired: { optimizer: true, state: "retired" },
     });
+    assert.deepEqual(
+      tensorsOf(await heldVersions(repository, [id("plain"), id("trained")])),
+      new Set(["plain", "trained"].flatMap(leavesOf).map(({ tensor }) => tensor)),
+    );
     assert.deepEqual((await heldOptimizer(repository, id("trained")))?.leaves, [leaf("trained moment")]);
     for (const name of ["plain", "retired", "unknown"])
       assert.equal(await heldOptimizer(repository, id(name)), undefined, name);

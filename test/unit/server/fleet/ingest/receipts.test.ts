@@ -23,7 +23,8 @@ const version = (state: VersionSummary["state"]): VersionSummary =>
     record,
   }) as unknown as VersionSummary;
 
-function receiptsUnderTest({ isWelcomed = true, isReadable = true } = {}) {
+function receiptsUnderTest({ isWelcomed = true, isReadable = true, endsMeanwhile = false } = {}) {
+  let looks = 0;
   const sent: Receipt[] = [];
   const events: string[] = [];
   const errors: string[] = [];
@@ -63,7 +64,7 @@ function receiptsUnderTest({ isWelcomed = true, isReadable = true } = {}) {
         return { head, start: { length: from, hashes: [] }, fact: undefined } as never;
       },
     },
-    sessionOf: () => session,
+    sessionOf: () => (endsMeanwhile && ++looks > 2 ? undefined : session),
   });
   return { receipts, sent, events, errors, proofsFrom, kinds: () => sent.map(({ kind }) => kind) };
 }
@@ -105,6 +106,9 @@ describe("the receipts of a version", () => {
     const early = receiptsUnderTest({ isWelcomed: false });
     await early.receipts.repeat("car", version("stored"));
     assert.deepEqual([early.sent, early.errors], [[], []]);
+    const ended = receiptsUnderTest({ endsMeanwhile: true });
+    await ended.receipts.repeat("car", version("released"));
+    assert.deepEqual(ended.kinds(), ["recorded"], "the connection ended in between");
     const unreadable = receiptsUnderTest({ isReadable: false });
     await unreadable.receipts.repeat("car", version("stored"));
     assert.deepEqual([unreadable.sent, unreadable.errors], [[], ["receipt-not-sent"]]);
