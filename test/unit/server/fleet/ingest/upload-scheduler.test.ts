@@ -19,7 +19,7 @@ import { manualClock, seededRandom } from "../../../../helpers/manual-clock.js";
 
 const id = (name: string): Hash => sha256(name);
 /** A version, named like "car 1", that was trained from one that nobody knows. */
-const accepted = (name: string, base = "unknown"): Accepted =>
+const accepted = (name: string, bases: readonly string[]): Accepted =>
   ({
     versionId: id(name),
     recordBytes: new Uint8Array(10),
@@ -30,7 +30,7 @@ const accepted = (name: string, base = "unknown"): Accepted =>
     record: {
       device: name.split(" ")[0],
       line: name,
-      bases: [id(base)],
+      bases: bases.map(id),
       objects: { tree: id(`${name} tree`) },
     },
   }) as unknown as Accepted;
@@ -94,8 +94,8 @@ function schedulerUnderTest(limits: Partial<IngestLimits> = {}) {
     onAlreadyRecorded: (_: string, { versionId }: { readonly versionId: Hash }) => recorded.push(versionId),
     onFailed: () => undefined,
   } as unknown as UploadSchedulerParts);
-  const announce = async (name: string, base?: string) => {
-    await scheduler.announced(name.split(" ")[0]!, accepted(name, base));
+  const announce = async (name: string, ...bases: string[]) => {
+    await scheduler.announced(name.split(" ")[0]!, accepted(name, bases.length > 0 ? bases : ["unknown"]));
     await turns();
   };
   /** Lets an upload find that its base is unknown, or fail. */
@@ -243,6 +243,26 @@ describe("a version whose base is unknown", () => {
     assert.equal(told.at(-1), "a want objects");
     await scheduler.close();
     assert.equal(scheduler.active, 0);
+  });
+
+  it("waits as long as one of its bases is under way, and is received without them after that", async () => {
+    const { scheduler, announce, end, told } = schedulerUnderTest();
+    await announce("a 1", "a 0", "unknown");
+    await end("a 1");
+    await announce("a 0");
+    await announce("a 1", "a 0", "unknown");
+    await end("a 1");
+    assert.equal(told.at(-1), "a want base");
+    scheduler.refusedByDevice("a", id("a 1"), "BASE_MISSING");
+    await turns();
+    await end("a 1");
+    assert.equal(told.at(-1), "a want objects");
+    // That is remembered for the next connection.
+    scheduler.interrupt("a");
+    await turns();
+    await announce("a 1", "a 0", "unknown");
+    await end("a 1");
+    assert.equal(told.at(-1), "a want objects");
   });
 
   it("is forgotten with the connection of its device alone", async () => {
