@@ -91,7 +91,12 @@ describe("confirmations", () => {
     const { confirmations, reported, add } = confirmationsUnderTest("stored", { maxConcurrent: 1 });
     add(1);
     confirmations.add(hash(1));
+    add(2);
+    confirmations.add(hash(2));
+    assert.equal(confirmations.waiting, 2, "each once");
     await confirmations.idle();
+    assert.equal(confirmations.waiting, 0);
+    assert.deepEqual(reported.splice(2), ["stored 2", "released 2"]);
     assert.deepEqual(reported, ["stored 1", "released 1"]);
     confirmations.add(hash(1));
     await confirmations.idle();
@@ -118,6 +123,10 @@ describe("confirmations", () => {
     });
     add(1);
     add(7);
+    await confirmations.idle();
+    assert.deepEqual(reported, ["stored 1", "stored 7"]);
+    // It holds what is before this position, so nothing of these.
+    backUpTo(1);
     await confirmations.idle();
     assert.deepEqual(reported, ["stored 1", "stored 7"]);
     backUpTo(5);
