@@ -32,7 +32,10 @@ interface Stored {
   readonly fails?: Error;
 }
 
-/** Versions by name, each with the tensors `NAME shared` and `NAME tensor`; those that the device sent, and those that it was given. */
+/**
+ * Versions by name, each with the tensors `NAME shared` and `NAME tensor`.
+ * @param history which of them the device sent, and which it was given
+ */
 function repositoryOf(
   versions: Readonly<Record<string, Stored>>,
   { sent = [], given = [] }: { readonly sent?: readonly string[]; readonly given?: readonly string[] } = {},

@@ -49,7 +49,7 @@ function receiptsUnderTest({ isWelcomed = true, isReadable = true, endsMeanwhile
         return Promise.resolve(true);
       },
     },
-    events: { emit: ({ event }: { readonly event: string }) => events.push(event) } as never,
+    events: { emit: ({ event }: { readonly event: string }) => events.push(event) },
     log: { error: (event) => errors.push(event) },
     proofs: {
       receipt: (from: number) => {
@@ -61,7 +61,7 @@ function receiptsUnderTest({ isWelcomed = true, isReadable = true, endsMeanwhile
           publicKey: "",
           signature: "",
         };
-        return { head, start: { length: from, hashes: [] }, fact: undefined } as never;
+        return { head, start: { length: from, hashes: [] }, fact: undefined };
       },
     },
     sessionOf: () => (endsMeanwhile && ++looks > 2 ? undefined : session),
