@@ -51,20 +51,6 @@ test("a budget that no plan can keep is refused with the snapshot's name", () =>
   assert.throws(() => planStorage(toyOfFigure5(), { costs: [3] }), { code: "USAGE" });
 });
 
-test("of several budgets that no plan can keep the one that is farthest away is named; rounding is none", () => {
-  // Stored for speed they cost 3 and 4.5.
-  for (const [costs, named] of [
-    [[2.9, 3], "s2"],
-    [[1, 4.4], "s1"],
-    [[1, 1], "s2"],
-  ] as const)
-    assert.throws(() => planStorage(toyOfFigure5(), { costs }), {
-      code: "BUDGET_UNREACHABLE",
-      message: new RegExp(`^The snapshot ${named} `, "u"),
-    });
-  planStorage(toyOfFigure5(), { costs: [3 * (1 - 1e-11), 4.5 * (1 - 1e-11)] });
-});
-
 test("every algorithm that a plan names is one of those that a saved plan may have", () => {
   const { candidates } = planStorage(toyOfFigure5(), { costs: [3, 6] });
   assert.deepEqual(
