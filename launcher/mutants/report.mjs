@@ -46,16 +46,17 @@ export function summaryOf({ name, made, results, unusable, furtherTests }) {
   };
 }
 
+const sumOf = (summaries, key) => summaries.reduce((total, summary) => total + summary[key], 0);
+
 /** What a run did not do, in sentences. */
 export function leftOutOf(summaries) {
-  const sum = (key) => summaries.reduce((total, summary) => total + summary[key], 0);
-  const invalid = sum("invalid");
+  const invalid = sumOf(summaries, "invalid");
   const unusable = new Map(
     summaries.flatMap((each) => each.unusable).map((each) => [each.test, each.because]),
   );
   return [
-    `${sum("mutants") - sum("tried")} mutants that the sample did not choose (--count, --seed).`,
-    `Tests that reach a file only through others, beyond the ${fewestTests} nearest (${sum("furtherTests")} in all); integration, fault and fleet tests.`,
+    `${sumOf(summaries, "mutants") - sumOf(summaries, "tried")} mutants that the sample did not choose (--count, --seed).`,
+    `Tests that reach a file only through others, beyond the ${fewestTests} nearest (${sumOf(summaries, "furtherTests")} in all); integration, fault and fleet tests.`,
     "Texts of errors, types, and files of a room's folder that carry decisions out (launcher/mutants/rooms.mjs).",
     ...(invalid === 0 ? [] : [`${invalid} mutants that give no program, or the same one.`]),
     ...[...unusable].map(([test, because]) => `${test}, which ${unusableBecause[because]}.`),
@@ -65,6 +66,11 @@ export function leftOutOf(summaries) {
 /** Tests that fail without a mutant, so that what survived may only have been judged by others. */
 export function failingTests(summaries) {
   return summaries.flatMap(({ unusable }) => unusable).filter(({ because }) => because === "failed");
+}
+
+/** The last line of the text: .ci/full reads it as the result of the whole run. */
+function totalOf(summaries) {
+  return `${sumOf(summaries, "killed")} killed, ${sumOf(summaries, "survived")} survived`;
 }
 
 export function textOf(summaries, seed) {
@@ -82,6 +88,6 @@ export function textOf(summaries, seed) {
       }
     }
   }
-  lines.push("Left out:", ...leftOutOf(summaries).map((each) => `  ${each}`));
+  lines.push("Left out:", ...leftOutOf(summaries).map((each) => `  ${each}`), totalOf(summaries));
   return `${lines.join("\n")}\n`;
 }

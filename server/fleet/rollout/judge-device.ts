@@ -54,9 +54,8 @@ const lasting = new Set([
   "ROOT_MISMATCH",
 ]);
 
-/** Errors after which the same question may be answered later. */
+/** Errors after which the same question may be answered later; so it may after MODEL_NOT_FOUND (`afterError`). */
 const passing = new Set([
-  "MODEL_NOT_FOUND",
   "TRAINING_REFUSED",
   "TRIAL_REFUSED",
   "SERVER_UNREACHABLE",

@@ -201,6 +201,14 @@ it("refuses lengths that cannot be", () => {
   const five = { length: 5, root: tree.root() };
   const refused = [-1, 1.5, NaN, 6, 2 ** 60].map((length) => ({ length, root: five.root }));
   for (const from of refused) assert.ok(!verifyConsistency({ from, to: five, proof: [] }));
+  for (const to of refused) if (to.length !== 6) assert.ok(!verifyConsistency({ from: five, to, proof: [] }));
+  // The only leaf of a log of one is at place 0, and has an empty proof.
+  const [leaf] = leavesOf(1) as [Uint8Array];
+  const one = { leaf, position: 0, length: 1, proof: [], root: toHash(leaf) };
+  assert.ok(verifyInclusion(one));
+  for (const position of [-1, 0.5, 1, 2, NaN, 2 ** 60]) assert.ok(!verifyInclusion({ ...one, position }));
+  for (const length of [0, -1, 0.5, 1.5, NaN, Infinity, 2 ** 60])
+    assert.ok(!verifyInclusion({ ...one, length }));
   for (const { length } of refused) {
     assert.throws(() => tree.consistencyProof(length), RangeError);
     assert.throws(() => tree.inclusionProof(length), RangeError);

@@ -7,9 +7,13 @@ import { it } from "node:test";
 import { join } from "node:path";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { segmentOfFormat } from "../../../helpers/segment-format.js";
+import { decodeSegmentHeader, encodeSegmentHeader } from "../../../../shared/journal/frame.js";
+import { headMessage } from "../../../../shared/journal/head-message.js";
+import { encodeHeadSlot, newestHead } from "../../../../shared/journal/head.js";
 import { openJournal } from "../../../../shared/journal/open-journal.js";
 import { readDamagedJournal } from "../../../../shared/journal/salvage.js";
 import type { Files } from "../../../../shared/ports.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
 import {
   code,
   numbersIn,
@@ -133,6 +137,42 @@ it("refuses a tail shorter than the head declares, a missing segment, an exchang
   const bytes = await newer.read(firstSegment);
   await overwrite(newer, firstSegment, segmentOfFormat(2, bytes));
   await assert.rejects(() => open(newer), code("JOURNAL_FORMAT_UNKNOWN"));
+});
+
+it("refuses a head whose root or chain alone is another", async () => {
+  for (const member of ["root", "chain"] as const) {
+    const files = await written({ head: "none" });
+    const head = newestHead(await (await written()).read(join(folder, "head")))!;
+    const forged = { ...head, [member]: sha256("another") };
+    const signature = testSigner("k").sign(headMessage(forged));
+    await overwrite(files, join(folder, "head"), encodeHeadSlot({ ...forged, signature }));
+    await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"), member);
+  }
+});
+
+it("refuses a segment that begins at the right place and follows from another history", async () => {
+  const options = { segmentBytes: 100, head: "none" } as const;
+  const files = await written(options);
+  const names = (await files.list(folder)).filter((name) => name.endsWith(".log")).sort();
+  const last = join(folder, names.at(-1)!);
+  const bytes = (await files.read(last)).slice();
+  const { first } = decodeSegmentHeader(bytes, last);
+  bytes.set(encodeSegmentHeader({ first, chain: sha256("another") }), 0);
+  await overwrite(files, last, bytes);
+  await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"));
+  // Nor one whose header names another place than its file and the entries before it.
+  const { chain } = decodeSegmentHeader(await (await written(options)).read(last), last);
+  bytes.set(encodeSegmentHeader({ first: first + 1, chain }), 0);
+  await overwrite(files, last, bytes);
+  await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"));
+});
+
+it("leaves nothing behind where nothing was torn", async () => {
+  const files = await written();
+  const journal = await open(files);
+  assert.equal(journal.opening.tornBytes, 0);
+  await journal.close();
+  assert.deepEqual((await files.list(folder)).sort(), ["0000000000000000.log", "head"]);
 });
 
 it("salvages a segment whose format field is damaged, and refuses one of a newer format", async () => {

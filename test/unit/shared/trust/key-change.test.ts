@@ -1,7 +1,14 @@
 // Changes of a server's key lead from a key that is trusted to the present one, and nobody else's do.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { followKeyChanges, isKeyChangeSigned, signKeyChange } from "../../../../shared/trust/key-change.js";
+import { pinnedKeys } from "../../../../shared/trust/enrolment.js";
+import {
+  followKeyChanges,
+  isKeyChangeSigned,
+  keyChangesSchema,
+  maxKeyChanges,
+  signKeyChange,
+} from "../../../../shared/trust/key-change.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import { seededRandom } from "../../../helpers/manual-clock.js";
 
@@ -49,4 +56,22 @@ test("every member is signed, by both keys", () => {
     { ...first, signature: first.proof },
   ])
     assert.ok(!isKeyChangeSigned(changed));
+});
+
+test("changes are read as they were signed, at any time since 1970, and at most 64", () => {
+  const changes = [signKeyChange(a, b, { atMs: 0 }), signKeyChange(b, c, { atMs: Date.UTC(2030, 0, 1) })];
+  assert.deepEqual(keyChangesSchema.parse(changes), changes);
+  const many = (count: number) => Array.from({ length: count }, () => first);
+  assert.ok(keyChangesSchema.safeParse(many(maxKeyChanges)).success);
+  assert.ok(!keyChangesSchema.safeParse(many(maxKeyChanges + 1)).success);
+  for (const changed of [{ atMs: -1 }, { atMs: 0.5 }, { to: "x" }, { signature: "" }, { more: 1 }])
+    assert.ok(!keyChangesSchema.safeParse([{ ...first, ...changed }]).success, JSON.stringify(changed));
+});
+
+test("a device keeps the newest key and each former one once; without former ones no list of them", () => {
+  assert.deepEqual(pinnedKeys(followKeyChanges(a.publicKey, [])), { serverPublicKey: a.publicKey });
+  assert.deepEqual(pinnedKeys(followKeyChanges(b.publicKey, [first, second]), [a.publicKey, b.publicKey]), {
+    serverPublicKey: c.publicKey,
+    formerServerKeys: [a.publicKey, b.publicKey],
+  });
 });

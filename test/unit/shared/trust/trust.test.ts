@@ -201,6 +201,16 @@ test("a signature of one kind is not valid for another", async () => {
       verifyOffer(key.publicKey, { ...subject, generation }, signOffer(key, subject));
     });
   throwsCode("SIGNATURE_INVALID", () => signOffer(key, { ...subject, line: "a\0b" }));
+  // A staged offer has one form, and without a generation it is one of generation 0.
+  const staged = { ...subject, generation: undefined, staged: true };
+  assert.equal(signOffer(key, staged), signOffer(key, { ...staged, generation: 0 }));
+  for (const other of [
+    { ...staged, staged: false },
+    { ...staged, generation: 1 },
+  ])
+    throwsCode("SIGNATURE_INVALID", () => {
+      verifyOffer(key.publicKey, other, signOffer(key, staged));
+    });
   const head = signHead(key, { length: 1, chain: hash("01"), root: hash("02") });
   verifyHead(key.publicKey, head);
   throwsCode("HEAD_SIGNATURE_INVALID", () => {

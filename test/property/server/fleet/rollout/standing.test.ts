@@ -96,6 +96,24 @@ describe("how a device stands to a rollout's version", () => {
     const given = { versionId: id(1), atMs: 5 };
     assert.equal(of(0, 1, given, 4), "newer");
     assert.equal(of(0, 1, given, 6), "goes back");
+    assert.equal(of(0, 1, given, 5), "goes back", "it was not given after that");
+    assert.equal(of(0, 1, { versionId: id(0), atMs: 5 }, 4), "goes back", "another one was given since");
+  });
+
+  it("counts what a device trained itself also where the server only has its claim, and no version is left out", () => {
+    const claimed = [
+      { device: "", bases: [] },
+      { device: "a", bases: [0] },
+      { device: "a", bases: [1] },
+      { device: "b", bases: [0] },
+    ];
+    const known = repositoryOf(claimed);
+    const claimsOnly = { ...known, get: () => undefined, claim: known.get } as unknown as typeof known;
+    const standing = standingsOf(claimsOnly, { line: "l", versionId: id(0) });
+    assert.equal(standing(runner(2)), "has");
+    assert.equal(standing(runner(3)), "goes back", "what another device claims is not its own");
+    // A version of which nothing is known is not its own either.
+    assert.equal(standing(runner(9)), "other");
   });
 });
 

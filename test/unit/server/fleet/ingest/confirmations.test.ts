@@ -91,7 +91,12 @@ describe("confirmations", () => {
     const { confirmations, reported, add } = confirmationsUnderTest("stored", { maxConcurrent: 1 });
     add(1);
     confirmations.add(hash(1));
+    add(2);
+    confirmations.add(hash(2));
+    assert.equal(confirmations.waiting, 2, "each once");
     await confirmations.idle();
+    assert.equal(confirmations.waiting, 0);
+    assert.deepEqual(reported.splice(2), ["stored 2", "released 2"]);
     assert.deepEqual(reported, ["stored 1", "released 1"]);
     confirmations.add(hash(1));
     await confirmations.idle();
@@ -118,6 +123,10 @@ describe("confirmations", () => {
     });
     add(1);
     add(7);
+    await confirmations.idle();
+    assert.deepEqual(reported, ["stored 1", "stored 7"]);
+    // It holds what is before this position, so nothing of these.
+    backUpTo(1);
     await confirmations.idle();
     assert.deepEqual(reported, ["stored 1", "stored 7"]);
     backUpTo(5);
@@ -182,5 +191,29 @@ describe("confirmations", () => {
     await large.confirmations.idle();
     assert.equal(large.maxRunning(), 1);
     assert.equal(large.reported.length, 8);
+  });
+
+  it("end with what is under way, and begin nothing more", async () => {
+    let finish = (): void => undefined;
+    const started = confirmationsUnderTest("stored", {
+      maxConcurrent: 1,
+      confirm: () =>
+        new Promise((resolve) => {
+          finish = resolve;
+        }),
+    });
+    started.add(1);
+    started.add(2);
+    let isClosed = false;
+    const closing = started.confirmations.close().then(() => {
+      isClosed = true;
+    });
+    started.add(3);
+    await new Promise(setImmediate);
+    assert.equal(isClosed, false);
+    finish();
+    await closing;
+    assert.deepEqual(started.reported, ["stored 1", "released 1"]);
+    await started.confirmations.idle();
   });
 });

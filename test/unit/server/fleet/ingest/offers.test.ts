@@ -21,6 +21,7 @@ interface FleetOptions {
 class Fleet {
   readonly versions = new Map<Hash, readonly Hash[]>();
   readonly claims = new Map<Hash, readonly Hash[]>();
+  readonly retired = new Set<Hash>();
   readonly offered: string[] = [];
   /** Versions whose signed input pipeline is not there any more. */
   readonly withoutPipeline: Hash[] = [];
@@ -34,7 +35,13 @@ class Fleet {
     const summary = (bases: readonly Hash[] | undefined, versionId: Hash) =>
       bases === undefined
         ? undefined
-        : { versionId, name: "m", version: 1, state: "stored", record: { bases, objects: {} } };
+        : {
+            versionId,
+            name: "m",
+            version: 1,
+            state: this.retired.has(versionId) ? "retired" : "stored",
+            record: { bases, objects: {} },
+          };
     const repository = {
       fleet: "f",
       objects: { read: () => Promise.resolve(new Uint8Array(1)), stat: () => undefined },
@@ -114,6 +121,16 @@ describe("what is assigned", () => {
       { line: "gone", versionId: newer },
     ];
     assert.deepEqual(await fleet.born({ a: base }), [`a ${newer}`]);
+  });
+  it("is not offered where it was retired, assigned or staged", async () => {
+    const fleet = new Fleet({ assigned: { a: base, b: version("other") } });
+    fleet.versions.set(newer, [base]);
+    fleet.staged = [
+      { line: "a", versionId: newer },
+      { line: "b", versionId: base },
+    ];
+    for (const id of [base, newer]) fleet.retired.add(id);
+    assert.deepEqual(await fleet.born(), [`b ${version("other")}`]);
   });
   it("waits for the version that a line runs, where that is not known here yet", async () => {
     const fleet = new Fleet({ assigned: { a: base } });

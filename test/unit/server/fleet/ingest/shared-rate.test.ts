@@ -72,6 +72,21 @@ describe("a rate that flows share", () => {
   });
 });
 
+it("a flow that ends lets go of what it waits for, and takes nothing from the others", async () => {
+  const clock = manualClock();
+  const rate = new SharedRate(() => 1_000, clock);
+  const done: string[] = [];
+  for (const flow of ["first", "ending", "other", "ending", "last"])
+    void rate.take(flow, 1_000).then(() => done.push(flow));
+  await nextEventLoopTurn();
+  assert.deepEqual(done, ["first"]);
+  rate.end("ending");
+  await nextEventLoopTurn();
+  assert.deepEqual(done, ["first", "ending", "ending"]);
+  await pass(clock, 3_000);
+  assert.deepEqual(done.slice(3), ["other", "last"]);
+});
+
 it("what is sent keeps to the limits of device, rollout and fleet together", async () => {
   const clock = manualClock();
   const versionId = sha256("version");

@@ -101,14 +101,22 @@ describe("what a device runs", () => {
   const next = sha256("next");
   const standing = (
     change: object,
-    { joinedAtMs = 5, isStored = true }: { readonly joinedAtMs?: number; readonly isStored?: boolean } = {},
+    {
+      joinedAtMs = 5,
+      isStored = true,
+      isMember = true,
+    }: { readonly joinedAtMs?: number; readonly isStored?: boolean; readonly isMember?: boolean } = {},
   ) =>
     comparedWith(
       {
         device: () => ({ ...device, ...change }),
         get: (versionId: string) => (isStored ? { versionId } : undefined),
       } as unknown as Parameters<typeof comparedWith>[0],
-      { line: "a", versionId: next, members: new Map([["car", { joinedAtMs }]]) } as unknown as RolloutState,
+      {
+        line: "a",
+        versionId: next,
+        members: new Map(isMember ? [["car", { joinedAtMs }]] : []),
+      } as unknown as RolloutState,
       "car",
     );
   const verdict = (found: ReturnType<typeof comparedWith>) =>
@@ -137,6 +145,8 @@ describe("what a device runs", () => {
     assert.deepEqual(verdict(standing(assigned(next, 6))), ["passed", null]);
     assert.deepEqual(verdict(standing(assigned(before, 6))), ["left", before]);
     assert.deepEqual(verdict(standing(assigned(sha256("x"), 5))), ["runs"]);
+    // Whoever never joined was given it by somebody else.
+    assert.deepEqual(verdict(standing(assigned(next, 1), { isMember: false })), ["passed", null]);
   });
 });
 
@@ -191,7 +201,12 @@ describe("what a device measured", () => {
     versionId,
     inference: { milliseconds, peakBytes: 1 },
   });
-  const measured = async (evaluation: object, policy: Partial<RolloutPolicy> = {}, trainedBy = "server") => {
+  const measured = async (
+    evaluation: object,
+    policy: Partial<RolloutPolicy> = {},
+    trainedBy = "server",
+    known: object | null = device,
+  ) => {
     const asked: { readonly limit?: number }[] = [];
     const answer = { paired, versions: [cost(next, 3), cost(before, 2)], change: null, ...evaluation };
     const found = await measureOnDevice(
@@ -203,7 +218,7 @@ describe("what a device measured", () => {
       } as unknown as Parameters<typeof measureOnDevice>[0],
       {
         fleet: "f",
-        device: () => device,
+        device: () => known ?? undefined,
         get: (versionId: string) => ({ versionId, record: { kind: "tfjs", device: trainedBy } }),
       } as unknown as Parameters<typeof measureOnDevice>[1],
       {
@@ -218,6 +233,14 @@ describe("what a device measured", () => {
   };
   const verdict = ({ found }: Awaited<ReturnType<typeof measured>>) =>
     "verdict" in found ? [found.verdict, found.isMeasured] : Object.keys(found);
+
+  it("is not asked for where the device left", async () => {
+    const { found, asked } = await measured({}, {}, "server", { ...device, state: "revoked" });
+    assert.deepEqual("verdict" in found && [found.verdict, found.because], ["left", "is revoked"]);
+    assert.deepEqual(asked, []);
+    const gone = await measured({}, {}, "server", null);
+    assert.deepEqual("verdict" in gone.found && gone.found.because, "is unknown");
+  });
 
   it("is compared sample by sample; what it trained itself is its own", async () => {
     const { found, asked } = await measured({}, { samples: 7 });

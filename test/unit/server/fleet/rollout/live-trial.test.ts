@@ -11,7 +11,12 @@ import {
   type TrialEnderParts,
 } from "../../../../../server/fleet/rollout/end-trials.js";
 import { deviceThreshold, evidenceOnDevice } from "../../../../../server/fleet/rollout/evidence.js";
-import { askTrial, judgeLive, progressOf } from "../../../../../server/fleet/rollout/live-trial.js";
+import {
+  askTrial,
+  isOnTrial,
+  judgeLive,
+  progressOf,
+} from "../../../../../server/fleet/rollout/live-trial.js";
 import { defaultPolicy } from "../../../../../shared/journal/facts/rollout-policy.js";
 import { policyOf } from "../../../../../server/fleet/rollout/policy.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
@@ -98,7 +103,18 @@ describe("the verdict on live inputs", () => {
     assert.ok(evidence >= deviceThreshold(0.05, 2) && evidence < deviceThreshold(0.05, 30));
     assert.equal(verdictOf(losses(0.45)), "worse");
     assert.equal(verdictOf(losses(0.45), {}, { comparisons: 29 }), "passed");
-    assert.equal(verdictOf(losses(0.1), { own: "keep" }, { isOwn: true }), "kept");
+  });
+
+  it("keeps a device's own model that is better on them, if the rollout says so", () => {
+    const losses = (meanDifference: number) => ({
+      losses: { inputs: 100, meanDifference, standardDeviation: 1 },
+    });
+    const keep = { own: "keep" } as const;
+    assert.equal(verdictOf(losses(0.1), keep, { isOwn: true }), "kept");
+    assert.equal(verdictOf(losses(0.1), keep, { isOwn: false }), "passed", "somebody else trained it");
+    assert.equal(verdictOf(losses(0.1), {}, { isOwn: true }), "passed", "the rollout does not say so");
+    assert.equal(verdictOf(losses(0), keep, { isOwn: true }), "passed", "it is no better");
+    assert.equal(verdictOf(losses(0.6), keep, { isOwn: true }), "worse");
   });
 
   it("is not passed by outputs without labels, unless the rollout limits their change", () => {
@@ -110,6 +126,24 @@ describe("the verdict on live inputs", () => {
     // Nor by a few labelled ones among them.
     const few = { losses: { inputs: 3, meanDifference: -1, standardDeviation: 0 }, change: 0.05 };
     assert.equal(verdictOf(few), "failed");
+  });
+
+  it("spends of the level exactly what the comparisons before it left", () => {
+    const losses = { inputs: 100, meanDifference: 0.45, standardDeviation: 1 };
+    const compared = { samples: 100, meanDifference: 0.45, standardError: 0.1 };
+    const last = [...Array(100).keys()]
+      .filter((spent) => evidenceOnDevice(compared, 0) >= deviceThreshold(0.05, spent + 1))
+      .pop()!;
+    assert.equal(verdictOf({ losses }, {}, { comparisons: last }), "worse");
+    assert.equal(verdictOf({ losses }, {}, { comparisons: last + 1 }), "passed");
+  });
+
+  it("is taken for good neither over a gate nor where a gate has no answer, whatever the losses", () => {
+    const unmeasured = { unmeasured: "switch" } as const;
+    assert.equal(verdictOf({ slowdown: 3 }, { maxSlowdown: 2, ...unmeasured }), "failed");
+    assert.equal(verdictOf({ change: 0.5 }, { maxChange: 0.1, ...unmeasured }), "failed");
+    assert.equal(verdictOf({}, { maxChange: 0.1 }), "failed", "its change was not told");
+    assert.equal(verdictOf({}, { maxChange: 0.1, ...unmeasured }), "passed");
   });
 
   it("fails where inputs take too long, as the device's software measured it", () => {
@@ -132,8 +166,44 @@ describe("a device that is asked for its trial", () => {
     policy: { ...defaultPolicy, live },
     members: new Map(),
   } as unknown as RolloutState;
-  const ask = (code: string, result: unknown) =>
-    askTrial({ command: () => Promise.resolve({ code, result }) }, repository, rollout, "car");
+  const asked: string[] = [];
+  const ask = (code: string, result: unknown, from = repository) =>
+    askTrial(
+      {
+        command: (_, { name }) => {
+          asked.push(name);
+          return Promise.resolve({ code, result });
+        },
+      },
+      from,
+      rollout,
+      "car",
+    );
+
+  it("is not asked where it left, or runs the version already", async () => {
+    const where = (change: object) =>
+      ({ ...repository, device: () => ({ ...known, ...change }) }) as unknown as typeof repository;
+    const left = await ask("", answerOf(), where({ state: "revoked" }));
+    assert.deepEqual("verdict" in left && left.verdict, "left");
+    const has = await ask("", answerOf(), where({ active: { a: { versionId: next } } }));
+    assert.deepEqual("verdict" in has && [has.verdict, has.before], ["passed", null]);
+    assert.deepEqual(asked, []);
+    assert.ok("told" in (await ask("", answerOf())));
+    assert.deepEqual(asked, ["trial"]);
+  });
+
+  it("is on trial once it has measured beside what it runs now, if the rollout has one", () => {
+    const isOn = (measured: object | undefined, policy: object = { live }) =>
+      isOnTrial(
+        repository,
+        { policy, line: "a", members: new Map([["car", { measured }]]) } as unknown as RolloutState,
+        "car",
+      );
+    assert.equal(isOn({ before }), true);
+    assert.equal(isOn({ before: next }), false, "it runs another one since");
+    assert.equal(isOn(undefined), false);
+    assert.equal(isOn({ before }, {}), false);
+  });
 
   it("is asked again where it answers with something else, or cannot answer yet", async () => {
     const garbage: readonly unknown[] = [

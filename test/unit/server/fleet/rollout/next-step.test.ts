@@ -123,6 +123,38 @@ describe("a rollout's next step", () => {
     assert.deepEqual(rollout.next(), { do: "judge", devices: ["b"] });
   });
 
+  it("is not to fail for samples that a person accepted at the very moment of that", () => {
+    const rollout = new Rollout({ waves: ["rest"] });
+    const devices = Array.from({ length: 12 }, (_, i) => `d${i}`);
+    rollout.wave(...devices, "late");
+    const compared = { samples: 100, meanDifference: 0.03, standardError: 0.02 };
+    for (const device of devices)
+      rollout.apply({ type: "judged", device, verdict: "passed", before: null, because: "x", compared });
+    const step = rollout.next();
+    assert.ok(step.do === "fail" && /by the samples of 12 devices together/u.test(step.because));
+    rollout.phase("paused");
+    rollout.phase("running");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["late"] });
+  });
+
+  it("is to go on without enough answers only where a person said so once all was told, or after the time", () => {
+    const unknown = (resumedAt: number, isTold: boolean) => {
+      const rollout = new Rollout({ waves: ["2", "rest"], timeoutMinutes: 10 });
+      rollout.wave("a", "b");
+      rollout.judged("unknown", ...(isTold ? ["a", "b"] : ["a"]));
+      rollout.minutes = resumedAt;
+      rollout.phase("paused");
+      rollout.phase("running");
+      rollout.minutes = 20;
+      return rollout.next().do;
+    };
+    assert.equal(unknown(2, true), "choose", "nobody is left to answer");
+    assert.equal(unknown(2, false), "fail", "one was, and did not");
+    assert.equal(unknown(11, false), "choose", "its time was over");
+    // Not where it was resumed before the wave began.
+    assert.equal(unknown(1, true), "fail");
+  });
+
   it("is its first wave at once, however long it waits after one", () => {
     assert.deepEqual(new Rollout({ soakMinutes: 10, timeoutMinutes: 10 }).next(), { do: "choose" });
   });

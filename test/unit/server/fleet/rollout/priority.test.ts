@@ -62,6 +62,18 @@ describe("rollouts of a line with a priority", () => {
     assert.equal(because(withOther(1, 2)), "is in the rollout r of this line, which goes first");
   });
 
+  it("one that ended keeps no device from an equal one that ran beside it, nor is anything taken from it", () => {
+    const { rollout, state, choose } = withOther(5, 5);
+    const given = car({ versionId: rollout.state.versionId, rollout: "r" });
+    assert.equal(choose(state(), given).excluded[0]?.because, "is in the rollout r of this line");
+    rollout.judged("passed", "car");
+    rollout.minutes = 2;
+    rollout.phase("done");
+    assert.ok(state().createdAtMs < rollout.state.phaseAtMs);
+    const { candidates, excluded, takes } = choose(state(), given);
+    assert.deepEqual([candidates, excluded, takes], [["car"], [], []]);
+  });
+
   it("the lower one does not replace what the higher one gave, as long as they ran together", () => {
     const { rollout, state, choose } = withOther(5);
     rollout.apply({ type: "wave", rollout: "other", wave: 1, devices: ["car"] });
@@ -83,8 +95,9 @@ describe("rollouts of a line with a priority", () => {
     rollout.minutes = 2;
     rollout.apply({ type: "rollout-phase", rollout: "other", phase: "done", because: "" });
     assert.deepEqual(excluded(), first);
-    // One that is made after its end is asked for.
-    assert.deepEqual(choose({ ...rollout.state, createdAtMs: 3 * minute }, given).excluded, []);
+    // One that is made after its end, or at that very moment, is asked for.
+    for (const createdAtMs of [2 * minute, 3 * minute])
+      assert.deepEqual(choose({ ...rollout.state, createdAtMs }, given).excluded, []);
     rollout.apply({ type: "rollout-phase", rollout: "other", phase: "undone", because: "" });
     assert.deepEqual(excluded(), []);
     assert.equal(state().phase, "undone");

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { leastOf, planTransfers } from "../../../../../server/fleet/rollout/plan-transfers.js";
 import {
   medianError,
   plannedTransfers,
@@ -51,6 +52,57 @@ describe("the planned time of a transfer", () => {
       ],
     );
     assert.equal(rateOf([delivery(0, 10), delivery(10, 0)]), undefined);
+  });
+
+  it("is that of each device by what it has, its own rate and the limits of device, rollout and server", async () => {
+    const devices = [
+      { device: "fast", profile: "pi", settings: { desired: {} } },
+      { device: "slow", profile: "pi", settings: { desired: { "fetch.bytesPerSecond": 100 } } },
+      { device: "has it", profile: "van", settings: { desired: {} } },
+    ];
+    const planned = async (maxBytesPerSecond: number | null, sendBytesPerSecond: number | null) =>
+      [
+        ...(await planTransfers(
+          {
+            device: (name: string) => devices.find(({ device }) => device === name),
+            devices: () => devices,
+            deliveries: (name: string) => (name === "fast" ? [delivery(1000, 1000)] : []),
+          } as unknown as Parameters<typeof planTransfers>[0],
+          {
+            sendBytesPerSecond,
+            predict: (_, __, names) =>
+              Promise.resolve(
+                new Map(
+                  names.map((name) => [
+                    name,
+                    { bytes: name === "has it" ? 0 : 1000, isEstimated: name === "slow", metered: false },
+                  ]),
+                ),
+              ),
+          },
+          {
+            summary: {} as Parameters<typeof planTransfers>[2]["summary"],
+            line: "a",
+            devices: devices.map(({ device }) => device),
+            maxBytesPerSecond,
+          },
+        )),
+      ].map(([device, { bytes, ms, isEstimated }]) => [device, bytes, ms, isEstimated]);
+    assert.deepEqual(await planned(null, null), [
+      ["fast", 1000, 1000, false],
+      ["slow", 1000, 10_000, true],
+      ["has it", 0, 0, false],
+    ]);
+    assert.deepEqual((await planned(500, null))[0], ["fast", 1000, 2000, false]);
+    assert.deepEqual((await planned(500, 250))[0], ["fast", 1000, 4000, false]);
+    assert.deepEqual((await planned(null, 50))[1], ["slow", 1000, 20_000, true]);
+  });
+
+  it("keeps the lowest of the limits that there are", () => {
+    assert.equal(leastOf(null, 300, null, 200), 200);
+    assert.equal(leastOf(0, null), 0);
+    assert.equal(leastOf(null, null), null);
+    assert.equal(leastOf(), null);
   });
 
   it("of several is at least that of the longest and of all together, and at most one more than these", () => {

@@ -2,9 +2,23 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { isOpenAt, parseWindow } from "../../../../../server/fleet/rollout/windows.js";
+import { isOpenAt, parseWindow, whyClosed } from "../../../../../server/fleet/rollout/windows.js";
 
 const at = (text: string): number => Date.parse(text);
+
+it("why a device is not asked now is told in its own time, and nothing where a window is open there", () => {
+  const windows = ["08:00-09:00", "22:00-05:00"];
+  const now = at("2026-07-08T06:30:00Z");
+  const paris = { "time-zone": "Europe/Paris" };
+  assert.equal(whyClosed(windows, now, paris), undefined, "08:30 in summer");
+  assert.equal(whyClosed(undefined, now, paris), undefined);
+  assert.equal(whyClosed([], now, undefined), undefined);
+  assert.equal(
+    whyClosed(windows, at("2026-07-08T10:30:00Z"), paris),
+    "it is wed 12:30 (Europe/Paris) there, outside of its window 08:00-09:00, 22:00-05:00",
+  );
+  assert.match(whyClosed(windows, now, undefined) ?? "", /^it is wed 06:30 \(UTC, /u);
+});
 
 describe("the windows of a rollout", () => {
   it("pass midnight, and belong to the day on which they begin", () => {
@@ -43,6 +57,7 @@ describe("the windows of a rollout", () => {
       "mon-xxx 08:00-09:00",
       "mon-tue-wed 08:00-09:00",
       "08:60-09:00",
+      "08:60-10:00",
       "08:00-24:01",
       "24:00-08:00",
       "08:00-08:00",

@@ -7,10 +7,16 @@ import { test } from "node:test";
 import { type PlanProgress } from "../../../../../server/storage/planner/plan-storage.js";
 import { planStorage } from "../../../../helpers/plan-storage.js";
 import { buildStorageGraph, type EdgeInput } from "../../../../../server/storage/planner/storage-graph.js";
-import { checkPlan, type StoragePlan } from "../../../../../server/storage/planner/storage-plan.js";
+import {
+  checkPlan,
+  planAlgorithms,
+  type StoragePlan,
+} from "../../../../../server/storage/planner/storage-plan.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";
 import { randomStorageGraph, toyOfFigure5 } from "../../../../helpers/storage-graphs.js";
 
+const large = (): ReturnType<typeof randomStorageGraph> =>
+  randomStorageGraph(7, { vertices: 300, edgesPerVertex: 6, snapshots: 40 });
 const independent = (plan: StoragePlan): number[] => plan.snapshots.map((snapshot) => snapshot.independent);
 const kindOf = (plan: StoragePlan, vertex: string): string =>
   plan.vertices.find((planned) => planned.vertex === vertex)!.kind;
@@ -43,6 +49,23 @@ test("a budget that no plan can keep is refused with the snapshot's name", () =>
   assert.throws(() => planStorage(toyOfFigure5(), { ratio: 0.99 }), { code: "BUDGET_UNREACHABLE" });
   assert.throws(() => planStorage(toyOfFigure5(), { ratio: Number.NaN }), { code: "BUDGET_UNREACHABLE" });
   assert.throws(() => planStorage(toyOfFigure5(), { costs: [3] }), { code: "USAGE" });
+});
+
+test("every algorithm that a plan names is one of those that a saved plan may have", () => {
+  const { candidates } = planStorage(toyOfFigure5(), { costs: [3, 6] });
+  assert.deepEqual(
+    [...candidates.map(({ algorithm }) => algorithm), "search", "current"].sort(),
+    [...planAlgorithms].sort(),
+  );
+});
+
+test("LAST is tried at the smallest ratio of a budget to what the snapshot costs at least", () => {
+  const graph = large();
+  const storage = (ratio: number, algorithm: string): number =>
+    planStorage(graph, { ratio }, { effort: 0 }).candidates.find((each) => each.algorithm === algorithm)!
+      .storageCost;
+  assert.ok(storage(1.5, "last") < storage(1.5, "spt"));
+  assert.ok(storage(3, "last") < storage(1.5, "last"));
 });
 
 test("a ratio of 1 stores everything for speed, and as cheaply as that allows", () => {
@@ -140,9 +163,6 @@ test("budgets of zero are kept if everything is free", () => {
   });
   assert.equal(planStorage(graph, { ratio: 1 }).storageCost, 6);
 });
-
-const large = (): ReturnType<typeof randomStorageGraph> =>
-  randomStorageGraph(7, { vertices: 300, edgesPerVertex: 6, snapshots: 40 });
 
 test("the same input and seed give the same plan; the reported cost only falls", () => {
   const reports: PlanProgress[] = [];
@@ -281,4 +301,37 @@ test("a plan that has any one of its vertices twice is not used", () => {
       details: { problem: "vertex-repeated" },
     });
   }
+});
+
+test("a plan that stores a vertex as another one is stored is not used", () => {
+  const graph = toyOfFigure5();
+  const plan = planStorage(graph, { costs: [3, 6] });
+  for (let v = 1; v < graph.vertexCount; v++)
+    for (let other = 1; other < graph.vertexCount; other++) {
+      if (other === v) continue;
+      const edge = graph.incoming.items[graph.incoming.start[other]!]!;
+      const stated = {
+        vertex: graph.vertexIds[v]!,
+        from: graph.from[edge] === 0 ? null : graph.vertexIds[graph.from[edge]!]!,
+        kind: graph.kinds[edge]!,
+        storageCost: graph.storage[edge]!,
+        recreationCost: graph.recreation[edge]!,
+      };
+      const isOwn = Array.from(graph.incoming.items)
+        .slice(graph.incoming.start[v], graph.incoming.start[v + 1])
+        .some(
+          (own) =>
+            graph.from[own] === graph.from[edge] &&
+            graph.kinds[own] === stated.kind &&
+            graph.storage[own] === stated.storageCost &&
+            graph.recreation[own] === stated.recreationCost,
+        );
+      if (isOwn) continue;
+      const vertices = plan.vertices.map((planned) => (planned.vertex === stated.vertex ? stated : planned));
+      assert.throws(
+        () => checkPlan(graph, { ...plan, vertices }),
+        { code: "PLAN_INVALID", details: { problem: "edge-unknown" } },
+        `${stated.vertex} as ${graph.vertexIds[other]}`,
+      );
+    }
 });

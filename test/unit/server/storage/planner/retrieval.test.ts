@@ -78,6 +78,30 @@ test("a branching point is kept only where its branch fits beside it: whatever i
   assert.deepEqual(bounded(29), [224, 20]);
 });
 
+test("of several branches the one that needs most memory is the last, beside which nothing is kept", () => {
+  const edge = (from: string | undefined, to: string): EdgeInput => ({
+    ...(from === undefined ? {} : { from }),
+    ...{ to, kind: "delta", storageCost: 1, recreationCost: 1 },
+  });
+  const sizes = { base: 10, large: 1, "below large": 50, small: 1, "below small": 5 };
+  // In either order of the vertices.
+  for (const names of [Object.keys(sizes), Object.keys(sizes).reverse()]) {
+    const graph = buildStorageGraph({
+      vertices: names.map((id) => ({ id, byteLength: sizes[id as keyof typeof sizes] })),
+      edges: [
+        edge(undefined, "base"),
+        edge("base", "large"),
+        edge("large", "below large"),
+        edge("base", "small"),
+        edge("small", "below small"),
+      ],
+      snapshots: [{ id: "s", members: ["below large", "below small"] }],
+    });
+    const { cost, peakBytes } = retrieveShared(graph, minimumStorageTree(graph), 0);
+    assert.deepEqual([cost, peakBytes], [5, 51], "the base is gone before the large branch");
+  }
+});
+
 /**
  * Replays a schedule: the source of every step must have been rebuilt before, and every member must be
  * rebuilt in the end.

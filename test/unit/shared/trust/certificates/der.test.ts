@@ -61,6 +61,15 @@ describe("object identifiers", () => {
     assert.equal(objectIdOf(hex("2a8648ce3d040302")), "1.2.840.10045.4.3.2");
     assert.equal(objectIdOf(hex("551d25")), "2.5.29.37");
     assert.equal(objectIdOf(hex("2700")), "0.39.0");
+    // The first byte has root and first part together: 40 parts for each root but the last.
+    for (const [byte, text] of [
+      ["27", "0.39"],
+      ["28", "1.0"],
+      ["4f", "1.39"],
+      ["50", "2.0"],
+      ["7f", "2.47"],
+    ] as const)
+      assert.equal(objectIdOf(hex(byte)), text);
     assert.equal(objectIdOf(hex("8837")), "2.999");
     assert.equal(objectIdOf(hex("2a817f")), "1.2.255");
     assert.equal(objectIdOf(hex("2a8100")), "1.2.128");

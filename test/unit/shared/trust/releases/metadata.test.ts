@@ -75,6 +75,18 @@ describe("metadata that is read", () => {
       assert.throws(() => targetsWith({ x: unknown }), invalid, JSON.stringify(unknown));
   });
 
+  it("is refused where its text has a number in another form, whose signed bytes would be others", () => {
+    const text = metadataText(change.targets);
+    assert.match(text, /"version":1[,}]/);
+    assert.doesNotThrow(() => parseMetadata("targets", text));
+    for (const other of ["1.0", "1e0", "10E-1"])
+      assert.throws(
+        () => parseMetadata("targets", text.replace(/"version":1(?=[,}])/, `"version":${other}`)),
+        invalid,
+        other,
+      );
+  });
+
   it("is of its role, with the bytes that were written", () => {
     const text = metadataText(change.targets);
     assert.equal(metadataText(parseMetadata("targets", text)), text);

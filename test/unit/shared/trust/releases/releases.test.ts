@@ -7,6 +7,7 @@ import { changeText, describeChange, parseChange } from "../../../../../shared/t
 import { verifyManifest } from "../../../../../shared/trust/releases/manifest.js";
 import {
   addRelease,
+  describeSignatures,
   refreshReleases,
   revokeRelease,
   rotateKeys,
@@ -82,6 +83,28 @@ describe("releases", () => {
     assert.equal(renewed.error, undefined);
     // A clock in the past does not bring back what time the caller trusts has passed.
     assert.doesNotThrow(() => freshTargets(renewed.trusted, 0));
+  });
+
+  it("a refresh by the online keys leaves the targets as their keys signed them; a whole one needs them again", () => {
+    const owner = fleetOwner();
+    owner.release("winter", manifestFor("1"));
+    const now = owner.published();
+    const later = { ...validity, nowMs: startMs + dayMs };
+    const online = refreshReleases("plant", now, later, true);
+    assert.equal(online.targets, now.targets);
+    const whole = refreshReleases("plant", now, later, false);
+    assert.equal(whole.targets.signed.version, now.targets.signed.version + 1);
+    assert.deepEqual(whole.targets.signed.targets, now.targets.signed.targets);
+    for (const { snapshot, timestamp } of [online, whole]) {
+      assert.equal(snapshot.signed.version, now.snapshot.signed.version + 1);
+      assert.equal(timestamp.signed.version, now.timestamp.signed.version + 1);
+    }
+    const missing = (change: typeof online) =>
+      signaturesOf(change)
+        .filter(({ signatures, threshold }) => signatures < threshold)
+        .map(({ role }) => role);
+    assert.deepEqual(missing(online), ["snapshot", "timestamp"]);
+    assert.deepEqual(missing(whole), ["targets", "snapshot", "timestamp"]);
   });
 
   it("nothing counts once any one of the four roles has expired", () => {
@@ -185,6 +208,10 @@ describe("releases", () => {
     assert.deepEqual(signaturesOf(change).slice(0, 2), [
       { role: "root", isByOldKeys: true, signatures: 0, threshold: 2 },
       { role: "root", signatures: 2, threshold: 2 },
+    ]);
+    assert.deepEqual(signaturesOf(change).slice(0, 2).map(describeSignatures), [
+      "root has 0 of 2 signatures by the keys before",
+      "root has 2 of 2 signatures",
     ]);
     for (const seed of ["a", "b"]) ({ change } = signChange(change, key(seed)));
     const rotated = updateReleases(trusted, owner.publish(change), startMs);
