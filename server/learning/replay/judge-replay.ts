@@ -4,15 +4,19 @@ import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Architecture } from "../../../shared/model/model.js";
-import { decodeMetadata, type ModelMetadata } from "../../../shared/model/metadata.js";
+import { decodeEnvironment } from "../../../shared/model/environment.js";
+import { decodeMetadata } from "../../../shared/model/metadata.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { openProvenance } from "../../../shared/provenance/openings.js";
+import { measurementForms } from "../../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
 import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
+import { objectId } from "../../../shared/tensor/hash.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import { metadataOfResult } from "../../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import type { TrainingResult } from "../../../shared/train/training.js";
 import { environmentOfTraining } from "../../../shared/train/training-environment.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
@@ -21,6 +25,7 @@ import { readLeaves } from "../../storage/repository/state/references.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
 import type { Story } from "./story.js";
+import { proofOfMembers, treeOfStory, type DescriptionSource, type StoryParts } from "./told-story.js";
 import type { Replay, TrainedAgain } from "./train-again.js";
 
 export type Judgement = Omit<ReplayReport, "versionId" | "name" | "version">;
@@ -52,12 +57,28 @@ export async function judgeReplay(
     },
     context.home.ports.random,
   );
-  const members = differingMembers(opened, openProvenance(replayed.provenance, replayed.openings));
+  const description = descriptionSource(opened, {
+    dataFrom,
+    isOtherEngine: result.engine !== story.engineId,
+  });
+  const parts: StoryParts = { ...(await recorded.parts()), opened };
+  const members = [
+    ...differingMembers(
+      treeOfStory(parts),
+      treeOfStory({
+        opened: openProvenance(replayed.provenance, replayed.openings),
+        metadata: { ...metadataOfResult(result) },
+      }),
+      description,
+    ),
+    ...(hasSameMeasurements(parts, result) ? [] : [measurementsMember]),
+  ];
   const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
   const isOtherEngine = result.engine !== story.engineId;
   const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm" && !isOtherEngine;
   const isRepeated = isEqual && members.length === 0;
-  const hasRepeatedMeasures = members.length === 0 && (await hasSameMeasures(recorded, outcome));
+  const hasRepeatedMeasures =
+    members.every((member) => member === measurementsMember) && parts.metadata !== undefined;
   const verdict = isRepeated ? "proved" : mustBeEqual ? "refuted" : "unreplayable";
   return {
     verdict,
@@ -65,21 +86,44 @@ export async function judgeReplay(
     ...(verdict === "unreplayable"
       ? { reason: isOtherEngine ? ("other-engine" as const) : ("other-class" as const) }
       : {}),
-    text: describe(verdict, { isEqual, difference, isOtherEngine }, members),
+    text: describe(verdict, { isEqual, difference, isOtherEngine, description }, members),
     ...defined({ difference }),
     ...(members.length === 0 ? {} : { members }),
+    ...(verdict === "proved" ? { proof: proofOfMembers(parts, { description }), description } : {}),
     engineId: result.engine,
     dataFrom,
     workMs: Math.round(result.durationMs),
   };
 }
 
+/** Another engine may describe data in other words, so that only the one that trained compares them. */
+function descriptionSource(
+  opened: OpenedProvenance,
+  {
+    dataFrom,
+    isOtherEngine,
+  }: { readonly dataFrom: TrainedAgain["dataFrom"]; readonly isOtherEngine: boolean },
+): DescriptionSource {
+  return isOtherEngine || dataFrom === "stored" ? "none" : "reader";
+}
+
+const measurementsMember = "record.objects.measurements";
+
+/** The losses and rates of the training's course; a story has their hash alone. */
+function hasSameMeasurements({ record }: StoryParts, { measurements }: TrainingResult): boolean {
+  const expected = record?.objects.measurements;
+  return (
+    expected === undefined ||
+    measurementForms(measurements).some((bytes) => objectId("measurements", bytes) === expected)
+  );
+}
+
 /** The recorded model that a replay is compared with. */
 export interface RecordedModel {
   /** @param replayed tensors by path */
   compare(replayed: ReplayedModel): Promise<Comparison>;
-  /** The metadata of the version; undefined where they are not here. */
-  metadata(): Promise<ModelMetadata | undefined>;
+  /** What is here of its record, its metadata and its environment. */
+  parts(): Promise<Omit<StoryParts, "opened">>;
 }
 
 export interface ReplayedModel {
@@ -130,37 +174,40 @@ function recordedVersion({ objects }: FleetRepository, { record }: Replay["summa
       );
       return { isEqual: difference === undefined, difference };
     },
-    metadata: async () => {
-      const { metadata } = record.objects;
-      if (metadata === undefined || !objects.has(metadata)) return undefined;
-      return decodeMetadata(await objects.read("metadata", metadata));
+    parts: async () => {
+      const { metadata, environment } = record.objects;
+      return {
+        record,
+        ...(metadata !== undefined &&
+          objects.has(metadata) && { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
+        ...(objects.has(environment) && {
+          environment: decodeEnvironment(await objects.read("environment", environment)),
+        }),
+      };
     },
   };
 }
 
-/** The measures of the training that must be the same where the same operations ran. */
-const repeatedMeasures = [
-  "metric.name",
-  "metric.before",
-  "metric.after",
-  "training.epochs",
-  "training.stoppedEarly",
-  "training.samples",
-] as const;
-
-async function hasSameMeasures(recorded: RecordedModel, { result }: TrainingOutcome): Promise<boolean> {
-  const metadata = await recorded.metadata();
-  if (metadata === undefined) return false;
-  const replayed = metadataOfResult(result);
-  return repeatedMeasures.every((name) => Object.is(metadata[name], replayed[name]));
+interface Compared extends Comparison {
+  readonly isOtherEngine: boolean;
+  readonly description: DescriptionSource;
 }
+
+const repeated = "the training was repeated, and every tensor has the recorded bytes";
+const provedText: Readonly<Record<DescriptionSource, string>> = {
+  reader: `${repeated}; its measurements, numbers and data are as the record describes them.`,
+  stored: `${repeated}; its measurements and numbers are the recorded ones, the data as they were stored.`,
+  none:
+    `tensors and measurements proved, description stated: ${repeated}; columns, words, scales and split of its ` +
+    "data could not be rebuilt here.",
+};
 
 function describe(
   verdict: ReplayReport["verdict"],
-  { isEqual, difference, isOtherEngine }: Comparison & { readonly isOtherEngine: boolean },
+  { isEqual, difference, isOtherEngine, description }: Compared,
   members: readonly string[],
 ): string {
-  if (verdict === "proved") return "the training was repeated, and every tensor has the recorded bytes.";
+  if (verdict === "proved") return provedText[description];
   const tensors = isEqual
     ? "every tensor has the recorded bytes"
     : difference === undefined
