@@ -88,7 +88,7 @@ const data = {
   reader: described("reader"),
   parameters: described("reader's parameters"),
   name: stated("names"),
-  format: described("format"),
+  format: described("file format"),
   columns: described("columns, words and scales"),
   transformations: described("transformations"),
   split: described("split"),

@@ -4,8 +4,6 @@ import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Architecture } from "../../../shared/model/model.js";
-import { decodeEnvironment } from "../../../shared/model/environment.js";
-import { decodeMetadata } from "../../../shared/model/metadata.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { openProvenance } from "../../../shared/provenance/openings.js";
@@ -24,6 +22,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { readLeaves } from "../../storage/repository/state/references.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
+import { storedParts } from "./recorded-proof.js";
 import type { Story } from "./story.js";
 import { proofOfMembers, treeOfStory, type DescriptionSource, type StoryParts } from "./told-story.js";
 import type { Replay, TrainedAgain } from "./train-again.js";
@@ -174,17 +173,7 @@ function recordedVersion({ objects }: FleetRepository, { record }: Replay["summa
       );
       return { isEqual: difference === undefined, difference };
     },
-    parts: async () => {
-      const { metadata, environment } = record.objects;
-      return {
-        record,
-        ...(metadata !== undefined &&
-          objects.has(metadata) && { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
-        ...(objects.has(environment) && {
-          environment: decodeEnvironment(await objects.read("environment", environment)),
-        }),
-      };
-    },
+    parts: () => storedParts({ objects }, record),
   };
 }
 

@@ -2,6 +2,7 @@
  * A story as one tree of members, by the paths of the table of members (shared/provenance/story-members.ts), and what
  * a replay says of each of them. Pure.
  */
+import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
 import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
@@ -12,9 +13,9 @@ import {
   storyMembers,
   type StoryMember,
 } from "../../../shared/provenance/story-members.js";
-import type { MemberProof, ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
+import type { MemberProof } from "../../interface/api/fields.js";
 
-export type DescriptionSource = NonNullable<ReplayReport["description"]>;
+export type DescriptionSource = NonNullable<MeasuredReplay["description"]>;
 export type MemberTree = Readonly<Record<string, unknown>>;
 
 export interface StoryParts {

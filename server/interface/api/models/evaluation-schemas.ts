@@ -4,6 +4,8 @@ import type { Evaluation } from "../../../../shared/train/evaluation.js";
 import type { EvaluationResult } from "../../../../shared/train/evaluation-job.js";
 import type { TrainingResult } from "../../../../shared/train/training.js";
 import {
+  descriptionSource,
+  memberProof,
   count,
   hash,
   modelText,
@@ -227,26 +229,6 @@ export const evaluationDetails = z
   })
   .meta({ id: "EvaluationDetails" });
 export type EvaluationDetails = ValueOf<typeof evaluationDetails>;
-
-export const descriptionSource = z
-  .enum(["reader", "stored", "none"])
-  .describe(
-    "What the recorded description of the data was compared with: what a reader said of them now, what is stored " +
-      "beside their samples, or nothing",
-  );
-const rowsOfStory = z.array(text);
-export const memberProof = z
-  .object({
-    rebuilt: rowsOfStory.describe("Made again by the replay, and equal"),
-    bound: rowsOfStory.describe("Named by the hash of something that the replay used"),
-    stated: rowsOfStory.describe("Only stated by somebody"),
-    notRebuildable: rowsOfStory.describe(
-      "Not rebuildable here, so only stated: redacted, or not carried by stored samples",
-    ),
-  })
-  .describe("What the replay says of each member of the story, by its name in docs/provenance.md")
-  .meta({ id: "MemberProof" });
-export type MemberProof = ValueOf<typeof memberProof>;
 
 export const replayReport = z
   .object({
