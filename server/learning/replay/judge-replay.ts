@@ -6,7 +6,7 @@ import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Architecture } from "../../../shared/model/model.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
-import { openProvenance } from "../../../shared/provenance/openings.js";
+import { openProvenance, valueOf } from "../../../shared/provenance/openings.js";
 import { measurementForms } from "../../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
 import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
@@ -56,16 +56,15 @@ export async function judgeReplay(
     },
     context.home.ports.random,
   );
-  const description = descriptionSource(opened, {
-    dataFrom,
-    isOtherEngine: result.engine !== story.engineId,
-  });
+  const again = openProvenance(replayed.provenance, replayed.openings);
+  const isOtherEngine = result.engine !== story.engineId;
+  const description = descriptionSource(opened, again, isOtherEngine);
   const parts: StoryParts = { ...(await recorded.parts()), opened };
   const members = [
     ...differingMembers(
       treeOfStory(parts),
       treeOfStory({
-        opened: openProvenance(replayed.provenance, replayed.openings),
+        opened: again,
         metadata: { ...metadataOfResult(result) },
       }),
       description,
@@ -73,7 +72,6 @@ export async function judgeReplay(
     ...(hasSameMeasurements(parts, result) ? [] : [measurementsMember]),
   ];
   const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
-  const isOtherEngine = result.engine !== story.engineId;
   const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm" && !isOtherEngine;
   const isRepeated = isEqual && members.length === 0;
   const hasRepeatedMeasures =
@@ -95,15 +93,23 @@ export async function judgeReplay(
   };
 }
 
-/** Another engine may describe data in other words, so that only the one that trained compares them. */
+/**
+ * Another engine may describe data in other words, and another reader has another form of them: only the one that
+ * made the record can be compared with it.
+ */
 function descriptionSource(
   opened: OpenedProvenance,
-  {
-    dataFrom,
-    isOtherEngine,
-  }: { readonly dataFrom: TrainedAgain["dataFrom"]; readonly isOtherEngine: boolean },
+  replayed: OpenedProvenance,
+  isOtherEngine: boolean,
 ): DescriptionSource {
-  return isOtherEngine || dataFrom === "stored" ? "none" : "reader";
+  const reader = readerOf(opened);
+  return !isOtherEngine && reader !== undefined && reader === readerOf(replayed) ? "reader" : "none";
+}
+
+function readerOf(opened: OpenedProvenance): unknown {
+  const data: unknown = valueOf(opened, "data");
+  const [first] = (Array.isArray(data) ? data : []) as readonly ({ readonly reader?: unknown } | null)[];
+  return first?.reader;
 }
 
 const measurementsMember = "record.objects.measurements";

@@ -151,8 +151,9 @@ describe("a story of a table of flowers", () => {
         const isStated = row === undefined || row.kind === "stated";
         const where = `${leaf.path.join(".")}: ${ended.text}`;
         if (ended.verdict !== "proved") return;
-        assert.ok(isStated, where);
-        assert.ok(ended.proof?.stated.includes(nameOfMember(row as never)), where);
+        const { stated = [], notRebuildable = [] } = ended.proof ?? {};
+        const name = row === undefined ? leaf.path.join(".") : nameOfMember(row);
+        assert.ok((isStated ? stated : notRebuildable).includes(name), where);
       }),
       { numRuns: 5 },
     );
