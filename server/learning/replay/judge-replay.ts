@@ -8,6 +8,7 @@ import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { openProvenance, valueOf } from "../../../shared/provenance/openings.js";
 import { measurementForms } from "../../../shared/provenance/measurement-forms.js";
+import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
 import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
 import { objectId } from "../../../shared/tensor/hash.js";
@@ -24,7 +25,13 @@ import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
 import { storedParts } from "./recorded-proof.js";
 import type { Story } from "./story.js";
-import { proofOfMembers, treeOfStory, type DescriptionSource, type StoryParts } from "./told-story.js";
+import {
+  proofOfMembers,
+  treeOfStory,
+  type DescriptionSource,
+  type MemberTree,
+  type StoryParts,
+} from "./told-story.js";
 import type { Replay, TrainedAgain } from "./train-again.js";
 
 export type Judgement = Omit<ReplayReport, "versionId" | "name" | "version">;
@@ -42,8 +49,10 @@ interface Judged extends TrainedAgain {
  */
 export async function judgeReplay(
   { context, repository, summary }: Replay,
-  { outcome, story, opened, dataFrom, recorded = recordedVersion(repository, summary) }: Judged,
+  judged: Judged,
 ): Promise<Judgement> {
+  const { outcome, story, opened, dataFrom, storedDescription } = judged;
+  const { recorded = recordedVersion(repository, summary) } = judged;
   const { result } = outcome;
   const replayed = provenanceOfTraining(
     {
@@ -58,15 +67,15 @@ export async function judgeReplay(
   );
   const again = openProvenance(replayed.provenance, replayed.openings);
   const isOtherEngine = result.engine !== story.engineId;
-  const description = descriptionSource(opened, again, isOtherEngine);
+  const description = isOtherEngine ? "none" : descriptionSource(opened, again, storedDescription);
   const parts: StoryParts = { ...(await recorded.parts()), opened };
   const members = [
     ...differingMembers(
       treeOfStory(parts),
-      treeOfStory({
-        opened: again,
-        metadata: { ...metadataOfResult(result) },
-      }),
+      withDescription(
+        treeOfStory({ opened: again, metadata: { ...metadataOfResult(result) } }),
+        description === "stored" ? storedDescription : undefined,
+      ),
       description,
     ),
     ...(hasSameMeasurements(parts, result) ? [] : [measurementsMember]),
@@ -93,17 +102,22 @@ export async function judgeReplay(
   };
 }
 
-/**
- * Another engine may describe data in other words, and another reader has another form of them: only the one that
- * made the record can be compared with it.
- */
+/** A reader is compared with itself only: another one has another form of the same samples. */
 function descriptionSource(
   opened: OpenedProvenance,
   replayed: OpenedProvenance,
-  isOtherEngine: boolean,
+  stored: DataDescription | undefined,
 ): DescriptionSource {
   const reader = readerOf(opened);
-  return !isOtherEngine && reader !== undefined && reader === readerOf(replayed) ? "reader" : "none";
+  if (reader === undefined) return "none";
+  return reader === readerOf(replayed) ? "reader" : reader === stored?.reader ? "stored" : "none";
+}
+
+/** The replay's members, with what is stored of the data in the place of what stored samples say. */
+function withDescription(tree: MemberTree, stored: DataDescription | undefined): MemberTree {
+  const data = tree["data"];
+  if (stored === undefined || !Array.isArray(data)) return tree;
+  return { ...tree, data: [{ ...stored, samples: (data[0] as DataDescription | undefined)?.samples }] };
 }
 
 function readerOf(opened: OpenedProvenance): unknown {
@@ -191,7 +205,9 @@ interface Compared extends Comparison {
 const repeated = "the training was repeated, and every tensor has the recorded bytes";
 const provedText: Readonly<Record<DescriptionSource, string>> = {
   reader: `${repeated}; its measurements, numbers and data are as the record describes them.`,
-  stored: `${repeated}; its measurements and numbers are the recorded ones, the data as they were stored.`,
+  stored:
+    `${repeated}; its measurements and numbers are the recorded ones, and the description of its data is the one ` +
+    "stored beside the samples.",
   none:
     `tensors and measurements proved, description stated: ${repeated}; columns, words, scales and split of its ` +
     "data could not be rebuilt here.",

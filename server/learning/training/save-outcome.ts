@@ -34,7 +34,7 @@ export interface FinishedTraining {
   readonly notes?: Readonly<Record<string, string>>;
   readonly base: VersionSummary | undefined;
   readonly outcome: TrainingOutcome;
-  readonly data: UsedObject;
+  readonly data: readonly UsedObject[];
 }
 
 /** Saves what a training on the server made, with its lineage, measurements, checkpoints and provenance. */
@@ -78,7 +78,7 @@ export async function saveOutcome(
       metadata: { ...metadataOfResult(result, dropped) },
       uses: {
         ...uses,
-        data: [data],
+        data,
         ...defined({ engine, recipe: recipe && { id: recipe } }),
       },
     });

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { readDescription } from "../../../shared/data/data-description.js";
 import type { DataManifest } from "../../../shared/data/data-manifest.js";
 import { readData, readManifest } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -46,6 +47,8 @@ export type LocatedData =
       readonly from: "stored" | "registered" | "generator";
       /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
       readonly dataset: DatasetReference;
+      /** What is stored beside the samples of their columns, words, scales and split; absent where nothing is. */
+      readonly description?: DataDescription | undefined;
       /** Removes what was written for it. */
       readonly release: () => Promise<void>;
     }
@@ -73,7 +76,8 @@ export async function locateData(context: OperationsContext, sought: DataSought)
   const { manifest, isOnDevice } = await findManifest(repository, sought, problems);
   if (manifest !== undefined) {
     const stored = await writeStored(context, repository, manifest);
-    if (stored.from !== "nowhere") return stored;
+    if (stored.from !== "nowhere")
+      return { ...stored, description: await storedDescription(repository, sought) };
     problems.push(stored);
   }
   const registered =
@@ -113,6 +117,31 @@ async function findManifest(
     problems.push({ from: "nowhere", reason: "damaged", text: error.message });
   }
   return { isOnDevice };
+}
+
+/**
+ * What is stored beside the samples: what this server's own readers said of them, else what came with the version. Of
+ * several the one that agrees with the record.
+ */
+async function storedDescription(
+  repository: FleetRepository,
+  { hash, description, uses = [], isOwnOnly = false }: DataSought,
+): Promise<DataDescription | undefined> {
+  const own = isOwnOnly ? [] : ((await repository.dataObject(hash))?.descriptions ?? []);
+  const found: DataDescription[] = [];
+  for (const id of own.length > 0 ? own : uses) {
+    const stored = await readDescription(repository.objects, id);
+    if (stored?.content === hash) found.push(stored.description);
+  }
+  return found.find((each) => description !== undefined && isStoredAs(each, description)) ?? found[0];
+}
+
+function isStoredAs(stored: DataDescription, recorded: DataDescription): boolean {
+  return (
+    stored.reader === recorded.reader &&
+    isSameJson(stored.parameters, recorded.parameters) &&
+    isDescribedAs(stored as never, recorded)
+  );
 }
 
 async function writeStored(

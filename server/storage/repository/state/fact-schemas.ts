@@ -290,6 +290,7 @@ export const factSchemas = {
     parameters: readerParameters.optional(),
     hash: hash.nullable(),
     object: hash.optional(),
+    description: hash.optional(),
     removed: z.boolean().optional(),
     ...by,
   },

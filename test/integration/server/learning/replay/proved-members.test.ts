@@ -22,6 +22,9 @@ import type { CanonicalValue } from "../../../../../shared/model/canonical-json.
 import { decodeEnvironment } from "../../../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../../../shared/model/metadata.js";
 import { decodeStory } from "../../../../../shared/provenance/exported-story.js";
+import { nodeFiles } from "../../../../../shared/files/node-files.js";
+import { canonicalSamples } from "../../../../../shared/train/datasets/canonical-samples.js";
+import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
 import { memberAt, nameOfMember } from "../../../../../shared/provenance/story-members.js";
 import { leavesOfStory, type StoryLeaf } from "../../../../helpers/changed-story.js";
 import "../../../../helpers/property-seed.js";
@@ -105,6 +108,31 @@ describe("a story of a table of flowers", () => {
       assert.deepEqual([verdict, members], ["refuted", [member]]);
       assert.ok(text.includes(member), text);
     }
+  });
+
+  it("says of stored samples that their description is stated, until it is stored beside them", async () => {
+    const location = join(path, "flowers.csv");
+    const words = leafAt("data", "0", "columns", "2", "words", "0").with("c");
+    const metric = leafAt("metadata", "metric.after").with(99.5);
+    const parameters = { task: "classification", scaling: "standard" };
+    const { set } = await loadDataset({ reader: "csv", parameters, location }, nodeFiles());
+    const repository = await fleets.get(fleet);
+    await repository.pushDataset("flowers", canonicalSamples(set));
+    const without = await replay(story);
+    assert.deepEqual([without.verdict, without.dataFrom, without.description], ["proved", "stored", "none"]);
+    assert.match(without.text, /^tensors and measurements proved, description stated/);
+    assert.ok(without.proof?.notRebuildable.includes("data.columns"));
+    assert.equal((await replay(words)).description, "none");
+    assert.deepEqual((await replay(metric)).members, ["metadata.metric.after"]);
+    await operations.pushDataset({ fleet, name: "flowers" });
+    const beside = await replay(story);
+    assert.deepEqual([beside.verdict, beside.dataFrom, beside.description], ["proved", "stored", "stored"]);
+    assert.ok(beside.proof?.rebuilt.includes("data.columns"));
+    assert.deepEqual((await replay(words)).members, ["data.0.columns.2.words"]);
+    await operations.replay({ fleet, model: "flowers" });
+    const shown = await operations.model({ fleet, model: "flowers" });
+    assert.deepEqual(shown.proof, beside.proof);
+    assert.equal(shown.replayed?.description, "stored");
   });
 
   it("property: a changed member that is rebuilt is named, and one that is stated is listed as stated", () => {
