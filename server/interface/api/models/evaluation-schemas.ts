@@ -155,6 +155,10 @@ export const evaluationReport = z
     samples: z.object({ evaluated: count, heldOut: count }),
     datasetHash: hash,
     durationMs: z.number(),
+    words: z
+      .object({ model: z.array(text), data: z.array(text) })
+      .exactOptional()
+      .describe("Words of the classes that the model was trained on and those of the data, where they differ"),
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;

@@ -1,6 +1,6 @@
 /** What "proved" covers: a replay finds, or names as stated, every member of a story that was changed. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -133,6 +133,25 @@ describe("a story of a table of flowers", () => {
     const shown = await operations.model({ fleet, model: "flowers" });
     assert.deepEqual(shown.proof, beside.proof);
     assert.equal(shown.replayed?.description, "stored");
+  });
+
+  it("is not measured on data whose classes are in another order, and other classes are named", async () => {
+    const location = join(path, "flowers.csv");
+    const parameters = { task: "classification", scaling: "standard" };
+    const table = { fleet, kind: "csv", location };
+    await operations.addDataset({
+      ...table,
+      name: "swapped",
+      parameters: { ...parameters, classNames: "c,b,a" },
+    });
+    const evaluate = (data: string): ReturnType<ServerOperations["evaluate"]> =>
+      operations.evaluate({ fleet, model: "flowers", data, store: false });
+    await assert.rejects(evaluate("swapped"), { code: "ARCHITECTURE_MISMATCH", message: /c, b, a.*a, b, c/ });
+    const other = join(path, "others.csv");
+    await writeFile(other, (await readFile(location, "utf8")).replaceAll(",a", ",daisy"));
+    await operations.addDataset({ ...table, location: other, name: "others", parameters });
+    assert.deepEqual((await evaluate("others")).words, { model: ["a", "b", "c"], data: ["b", "c", "daisy"] });
+    assert.equal((await evaluate("flowers")).words, undefined);
   });
 
   it("property: a changed member that is rebuilt is named, and one that is stated is listed as stated", () => {
