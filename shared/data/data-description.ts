@@ -1,5 +1,5 @@
 /**
- * What a reader says of stored samples (columns, words, scales, split), which the samples themselves do not carry: an
+ * Describes stored samples as their reader does (columns, words, scales, split), since they carry none of it: an
  * object of kind "data" beside their chunks (docs/formats.md, "Data").
  *
  * "STEMDESC" ‖ format u32 = 1 ‖ content hash of the samples, 32 bytes ‖ canonical JSON of an entry of the provenance
@@ -18,7 +18,7 @@ import type { DatasetReference } from "../train/training.js";
 const magic = Buffer.from("STEMDESC");
 const format = 1;
 const headerBytes = magic.length + 4 + 32;
-/** As the openings of a provenance, which carry the same. */
+/** The limits of the openings of a provenance, which carry the same. */
 const limits = { maxBytes: 1024 * 1024, maxDepth: 16 };
 
 export interface StoredDescription {

@@ -28,7 +28,7 @@ export interface StoredData {
 }
 
 export interface StoreDataOptions {
-  /** What is stored beside the chunks: a description (data-description.ts). */
+  /** A description that is stored beside the chunks (data-description.ts). */
   readonly description?: Uint8Array | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly packBytes?: number | undefined;

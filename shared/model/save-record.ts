@@ -113,7 +113,11 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
       `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask its sender for the record again.`,
       { actual: bytes.length },
     );
-  const value = membersOf(decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }), "it", recordFields);
+  const value = membersOf(
+    decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }),
+    "it",
+    recordFields,
+  );
   const objects = membersOf(value["objects"], "objects", [...objectFields, "attachments"]);
   const hashes: Record<string, Hash> = {};
   for (const field of objectFields) {

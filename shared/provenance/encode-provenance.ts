@@ -12,7 +12,16 @@ const maxCommitted = 32;
 const maxText = 256;
 const memberName = /^[a-z][A-Za-z]{0,31}$/;
 const exactnessClasses: readonly ExactnessClass[] = ["wasm", "native", "none"];
-export const provenanceFields = ["format", "engine", "recipe", "exactness", "bases", "data", "environment", "committed"];
+export const provenanceFields = [
+  "format",
+  "engine",
+  "recipe",
+  "exactness",
+  "bases",
+  "data",
+  "environment",
+  "committed",
+];
 
 /** @throws PROVENANCE_INVALID always */
 export function invalidProvenance(reason: string): never {

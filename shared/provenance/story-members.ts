@@ -17,9 +17,9 @@ export const memberKinds = ["rebuilt", "bound", "stated", "not-rebuildable"] as 
 export type MemberKind = (typeof memberKinds)[number];
 
 export interface StoryMember {
-  /** Its path in the story; `*` stands for any name or index, and a path for everything below it. */
+  /** The path in the story; `*` stands for any name or index, and a path for everything below it. */
   readonly path: readonly string[];
-  /** Its kind where the replay had everything that the training had. */
+  /** The kind where the replay had everything that the training had. */
   readonly kind: Exclude<MemberKind, "not-rebuildable">;
   /** True if stored samples do not carry it, so that it needs the description that is stored beside them. */
   readonly isDescription?: true;

@@ -120,7 +120,7 @@ function stateOf({ stateBefore, ...settings }: Members): Readonly<Record<string,
   };
 }
 
-/** What a record takes over from a reader's description of its samples. */
+/** Members that a record takes over from a reader's description of its samples. */
 export const describedMembers = ["format", "columns", "transformations", "split"] as const;
 
 /**

@@ -71,7 +71,7 @@ export const replayGrade = z
     "bit-exact; execution-exact: the same operations, numbers and measures, other bits; or different",
   );
 
-/** What a recorded description was compared with. */
+/** The other side of a comparison of recorded data descriptions. */
 export const descriptionSource = z
   .enum(["reader", "stored", "none"])
   .describe(
@@ -80,7 +80,7 @@ export const descriptionSource = z
   );
 
 const rowsOfStory = z.array(z.string());
-/** What a replay says of the members of a story. */
+/** The members of a story, by how far a replay proved them. */
 export const memberProof = z
   .object({
     rebuilt: rowsOfStory.describe("Made again by the replay, and equal"),

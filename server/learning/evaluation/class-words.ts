@@ -55,7 +55,7 @@ function listOf(words: readonly string[]): string {
   return `${shown.join(", ")}${words.length > shown.length ? ", …" : ""}`;
 }
 
-/** What the record says of its data; of a reduced model, that of the exact one. */
+/** The description of a version's data in its record; of a reduced model, that of the exact one. */
 async function trainedOn(repository: FleetRepository, record: VersionSummary["record"]): Promise<unknown> {
   const exact = record.scheme === undefined ? record : repository.get(record.bases[0] ?? record.root)?.record;
   const opened = exact && (await readOpenedProvenance(repository, exact.objects));

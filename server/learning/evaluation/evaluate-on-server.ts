@@ -38,7 +38,8 @@ export const withinEvaluationLimit = createRunLimit("evaluations", 2);
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also where the
  * data have changed since they were registered), ARCHITECTURE_MISMATCH where the model does not accept the
- * samples, or has their classes in another order, NOT_A_NUMBER, TRAINING_STOPPED when aborted, QUOTA_EXCEEDED, SIZE_OVER_LIMIT, DISK_FULL, USAGE
+ * samples, or has their classes in another order, NOT_A_NUMBER, TRAINING_STOPPED when aborted,
+ * QUOTA_EXCEEDED, SIZE_OVER_LIMIT, DISK_FULL, USAGE
  */
 export async function evaluateOnServer(
   context: OperationsContext,

@@ -141,7 +141,7 @@ function hasSameMeasurements({ record }: StoryParts, { measurements }: TrainingR
 export interface RecordedModel {
   /** @param replayed tensors by path */
   compare(replayed: ReplayedModel): Promise<Comparison>;
-  /** What is here of its record, its metadata and its environment. */
+  /** Record, metadata and environment of the model, as far as they are here. */
   parts(): Promise<Omit<StoryParts, "opened">>;
 }
 

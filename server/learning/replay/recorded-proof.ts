@@ -1,4 +1,4 @@
-/** What the latest replay of a version says of each member of its story, as its fact in the journal tells. */
+/** Tells of each member of a version's story what its latest replay says of it, by the fact in the journal. */
 import { decodeEnvironment } from "../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
 import type { MemberProof } from "../../interface/api/fields.js";

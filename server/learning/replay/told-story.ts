@@ -43,7 +43,8 @@ export function isComparable({ isDescription }: StoryMember, description: Descri
 }
 
 /**
- * What a replay that proved a story says of its members, by the names of their rows. Members that no row has, of a
+ * Sorts the members of a story that a replay proved by their kinds, by the names of their rows. Members that
+ * no row has, of a
  * later release, are stated.
  */
 export function proofOfMembers(

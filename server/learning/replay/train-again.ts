@@ -46,7 +46,7 @@ export interface Replay {
 export interface TrainedAgain {
   readonly outcome: TrainingOutcome;
   readonly dataFrom: Exclude<LocatedData["from"], "nowhere">;
-  /** What is stored beside stored samples of their columns, words, scales and split. */
+  /** The description that is stored beside stored samples. */
   readonly storedDescription?: DataDescription | undefined;
 }
 

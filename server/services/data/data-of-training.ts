@@ -7,7 +7,8 @@ import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 
 /**
- * The stored data set with its descriptions, if its samples are in the store; else a small object that tells where they are kept.
+ * The stored data set with its descriptions, if its samples are in the store; else a small object that tells where they
+ * are kept.
  * @param content hash of the samples that the engine read
  */
 export async function dataOfTraining(

@@ -47,7 +47,7 @@ export type LocatedData =
       readonly from: "stored" | "registered" | "generator";
       /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
       readonly dataset: DatasetReference;
-      /** What is stored beside the samples of their columns, words, scales and split; absent where nothing is. */
+      /** The description that is stored beside the samples; absent where none is. */
       readonly description?: DataDescription | undefined;
       /** Removes what was written for it. */
       readonly release: () => Promise<void>;
@@ -120,8 +120,8 @@ async function findManifest(
 }
 
 /**
- * What is stored beside the samples: what this server's own readers said of them, else what came with the version. Of
- * several the one that agrees with the record.
+ * The description that is stored beside the samples: of this server's own readers, else what came with the version.
+ * Of several the one that agrees with the record.
  */
 async function storedDescription(
   repository: FleetRepository,

@@ -16,7 +16,7 @@ export interface ReadableDataset {
   /** The reference for a job. */
   readonly dataset: DatasetReference;
   readonly from: Exclude<LocatedData["from"], "nowhere">;
-  /** What is stored beside stored samples of their columns and words. */
+  /** The description that is stored beside stored samples. */
   readonly description?: DataDescription | undefined;
   readonly release?: () => Promise<void>;
 }

@@ -20,7 +20,7 @@ export interface DataObject {
   /** Object id of the manifest. */
   readonly object: Hash;
   readonly manifest: DataManifest;
-  /** What readers said of the samples when they were stored; empty where an earlier release stored them. */
+  /** Descriptions by readers when the samples were stored; empty where an earlier release stored them. */
   readonly descriptions: readonly Hash[];
 }
 

@@ -15,7 +15,7 @@ export type FleetFact =
       readonly hash: Hash | null;
       /** Manifest of the stored data set (kind "data"), where its samples were stored. */
       readonly object?: Hash;
-      /** What its reader said of the samples when they were stored (kind "data", data-description.ts). */
+      /** Description by its reader when they were stored (kind "data", data-description.ts). */
       readonly description?: Hash;
       readonly removed?: boolean;
     })

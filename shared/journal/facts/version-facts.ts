@@ -12,8 +12,8 @@ export interface MeasuredReplay {
   /** The place that its data came from. */
   readonly dataFrom?: "stored" | "registered" | "generator";
   /**
-   * What a proved story's description of the data was compared with: a reader, what is stored beside the samples, or
-   * nothing. Absent: an earlier release, which compared neither it nor metric and losses.
+   * The other side of the comparison of a proved story's data description: a reader, what is stored beside the
+   * samples, or nothing. Absent: an earlier release, which compared neither it nor metric and losses.
    */
   readonly description?: "reader" | "stored" | "none";
 }

@@ -158,7 +158,9 @@ export const evaluationReport = z
     words: z
       .object({ model: z.array(text), data: z.array(text) })
       .exactOptional()
-      .describe("Words of the classes that the model was trained on and those of the data, where they differ"),
+      .describe(
+        "Words of the classes that the model was trained on and those of the data, where they differ",
+      ),
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;

@@ -6,11 +6,7 @@ import {
   compareTensors,
   type ComparedTensor,
 } from "../../../../../server/learning/replay/compare-tensors.js";
-import {
-  proofOfMembers,
-  treeOfStory,
-  type DescriptionSource,
-} from "../../../../../server/learning/replay/told-story.js";
+import { treeOfStory, type DescriptionSource } from "../../../../../server/learning/replay/told-story.js";
 import { makeProvenance } from "../../../../../shared/provenance/make-provenance.js";
 import { openProvenance, type OpenedProvenance } from "../../../../../shared/provenance/openings.js";
 import type { CommittedMembers } from "../../../../../shared/provenance/provenance.js";
