@@ -7,6 +7,7 @@ import {
   type DataChunk,
   type DataPlace,
 } from "../../shared/data/data-manifest.js";
+import { encodeDescription } from "../../shared/data/data-description.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { maxDataSets } from "../../shared/model/record-uses.js";
@@ -39,8 +40,9 @@ export interface DataOfTraining {
 }
 
 /**
- * A manifest with the chunks of the samples where `sendSamples` of the line is set, and everything fits; else a small
- * object that states that they stay here. Nothing for a trainer that has data of its own.
+ * A manifest with the chunks of the samples, and what their reader says of them, where `sendSamples` of the line
+ * is set, and everything fits; else a small object that states
+ * that they stay here. Nothing for a trainer that has data of its own.
  */
 export async function dataUsedBy(
   options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },
@@ -51,11 +53,13 @@ export async function dataUsedBy(
   if (isGenerator(job.dataset.reader)) return placed(content, "generator");
   if (options.config.lines[line]?.sendSamples !== true) return placed(content, "device");
   try {
-    const { set } = await loadDataset({ ...placedDataset(options, line, job), hash: content }, options.files);
+    const dataset = placedDataset(options, line, job);
+    const { set } = await loadDataset({ ...dataset, hash: content }, options.files);
+    const description = encodeDescription(content, dataset, set.description);
     return (
-      (await chunksOf(canonicalSamples(set), content)) ?? {
+      (await chunksOf(canonicalSamples(set), content, description)) ?? {
         ...placed(content, "device"),
-        whyNot: `they have more than ${maxSentSampleBytes} bytes, or more than ${maxDataSets - 1} chunks`,
+        whyNot: `they have more than ${maxSentSampleBytes} bytes, or more than ${maxDataSets - 2} chunks`,
       }
     );
   } catch (error) {
@@ -70,7 +74,11 @@ function placed(content: Hash, kept: Exclude<DataPlace, "chunks">): DataUsed {
 }
 
 /** Cuts samples to chunks; undefined where there are more than one version may have. */
-async function chunksOf(pieces: Iterable<Uint8Array>, content: Hash): Promise<DataUsed | undefined> {
+async function chunksOf(
+  pieces: Iterable<Uint8Array>,
+  content: Hash,
+  description: Uint8Array | undefined,
+): Promise<DataUsed | undefined> {
   const chunks: DataChunk[] = [];
   const objects = new Map<Hash, UsedObject>();
   let bytes = 0;
@@ -83,8 +91,15 @@ async function chunksOf(pieces: Iterable<Uint8Array>, content: Hash): Promise<Da
     if (objects.has(id)) continue;
     objects.set(id, usedData(coded));
     bytes += coded.length;
-    if (bytes > maxSentSampleBytes || objects.size >= maxDataSets) return undefined;
+    if (bytes > maxSentSampleBytes || objects.size >= maxDataSets - 1) return undefined;
   }
   const manifest = encodeDataManifest({ kept: "chunks", content, byteLength, chunks, isCoded: true });
-  return { objects: [usedData(manifest), ...objects.values()], bytes: bytes + manifest.length };
+  return {
+    objects: [
+      usedData(manifest),
+      ...objects.values(),
+      ...(description === undefined ? [] : [usedData(description)]),
+    ],
+    bytes: bytes + manifest.length + (description?.length ?? 0),
+  };
 }

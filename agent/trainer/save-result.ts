@@ -4,6 +4,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
+import { plainMeasurements } from "../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import { requestField } from "../../shared/request-id.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
@@ -129,7 +130,7 @@ async function describeTrained(
     samples,
     invocation: begun.invocation,
     metadata: { ...metadataOfResult(result, dropped) },
-    measurements: json(result.measurements),
+    measurements: plainMeasurements(result.measurements),
     ...provenanceOfTraining(
       {
         result,
@@ -204,8 +205,4 @@ function logTrained(
     ms: Math.round(result.durationMs),
     text: `${line} trained model ${saved.record.sequence}: ${describeMetric(metric)}`,
   });
-}
-
-function json(value: unknown): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(value));
 }

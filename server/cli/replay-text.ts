@@ -1,11 +1,12 @@
 /** Formats a replay's result as text for people. */
 import { formatDuration } from "../../shared/cli/output.js";
 import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
+import { proofLines } from "./proof-text.js";
 import { nameOf } from "./version-text.js";
 
 /** @param title what was replayed */
 export function describeReplay(report: ReplayReport, title = nameOf(report)): string {
-  const { verdict, grade, text, difference, workMs, dataFrom } = report;
+  const { verdict, grade, text, difference, workMs, dataFrom, proof } = report;
   const largest = difference?.largest;
   return [
     `${title} ${verdict}${grade === undefined ? "" : ` (${grade})`}: ${text}`,
@@ -15,5 +16,6 @@ export function describeReplay(report: ReplayReport, title = nameOf(report)): st
     ...(workMs === undefined
       ? []
       : [`  trained again in ${formatDuration(workMs)}, data ${dataFrom ?? "-"}`]),
+    ...(proof === undefined ? [] : proofLines(proof).map(([key, value]) => `  ${key}: ${value}`)),
   ].join("\n");
 }

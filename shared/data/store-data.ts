@@ -1,4 +1,5 @@
 /** Writes a data set into an object store as chunks, each once. */
+import { defined } from "../defined.js";
 import type { ObjectPruner, PackWriter } from "../objects/object-store.js";
 import { objectId, Sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -17,6 +18,8 @@ export interface StoredData {
   /** Object id of the manifest. */
   readonly object: Hash;
   readonly manifest: DataManifest;
+  /** Object id of the description. */
+  readonly description?: Hash;
   /** Chunks that the store did not have, and the bytes that they take coded. */
   readonly newChunks: number;
   readonly newBytes: number;
@@ -25,6 +28,8 @@ export interface StoredData {
 }
 
 export interface StoreDataOptions {
+  /** A description that is stored beside the chunks (data-description.ts). */
+  readonly description?: Uint8Array | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly packBytes?: number | undefined;
 }
@@ -37,7 +42,7 @@ export interface StoreDataOptions {
 export async function storeData(
   store: DataStore,
   pieces: Iterable<Uint8Array>,
-  { signal, packBytes = defaultPackBytes }: StoreDataOptions = {},
+  { signal, packBytes = defaultPackBytes, description: described }: StoreDataOptions = {},
 ): Promise<StoredData> {
   const writer = new ChunkWriter(store, packBytes);
   const content = new Sha256();
@@ -59,8 +64,16 @@ export async function storeData(
       isCoded: true,
     };
     const object = await writer.put(encodeDataManifest(manifest));
+    const description = described && (await writer.put(described));
     await writer.commit();
-    return { object, manifest, newChunks, newBytes, release: () => writer.release() };
+    return {
+      object,
+      manifest,
+      ...defined({ description }),
+      newChunks,
+      newBytes,
+      release: () => writer.release(),
+    };
   } catch (error) {
     await writer.abort();
     throw error;

@@ -20,7 +20,7 @@ import { contentId } from "./tree.js";
 export const maxRecordBytes = 64 * 1024;
 const maxBases = 64;
 const maxAttachments = 256;
-const objectFields = [
+export const objectFields = [
   "tree",
   "architecture",
   "names",
@@ -81,7 +81,7 @@ export function encodeSaveRecord(record: SaveRecord): Uint8Array {
   return bytes;
 }
 
-const fields = [
+export const recordFields = [
   "format",
   "name",
   "fleet",
@@ -113,7 +113,11 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
       `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask its sender for the record again.`,
       { actual: bytes.length },
     );
-  const value = membersOf(decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }), "it", fields);
+  const value = membersOf(
+    decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }),
+    "it",
+    recordFields,
+  );
   const objects = membersOf(value["objects"], "objects", [...objectFields, "attachments"]);
   const hashes: Record<string, Hash> = {};
   for (const field of objectFields) {

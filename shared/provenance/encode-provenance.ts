@@ -12,7 +12,16 @@ const maxCommitted = 32;
 const maxText = 256;
 const memberName = /^[a-z][A-Za-z]{0,31}$/;
 const exactnessClasses: readonly ExactnessClass[] = ["wasm", "native", "none"];
-const members = ["format", "engine", "recipe", "exactness", "bases", "data", "environment", "committed"];
+export const provenanceFields = [
+  "format",
+  "engine",
+  "recipe",
+  "exactness",
+  "bases",
+  "data",
+  "environment",
+  "committed",
+];
 
 /** @throws PROVENANCE_INVALID always */
 export function invalidProvenance(reason: string): never {
@@ -55,7 +64,7 @@ export function isProvenance1(bytes: Uint8Array): boolean {
 
 /** @throws PROVENANCE_INVALID, CANONICAL_JSON_INVALID */
 export function decodeProvenance(bytes: Uint8Array): Provenance {
-  const value = objectOf(decodeCanonical(bytes, limits), "it", members);
+  const value = objectOf(decodeCanonical(bytes, limits), "it", provenanceFields);
   if (value["format"] !== 1) return invalidProvenance("its format is not 1");
   const { engine, recipe, exactness, committed } = value;
   if (!exactnessClasses.includes(exactness as ExactnessClass))

@@ -19,7 +19,7 @@ export const maxStoryBytes = 4 * 1024 * 1024;
 export const maxStoryArchitectureBytes = 1024 * 1024;
 
 const limits = { maxBytes: maxStoryBytes, maxDepth: 32 };
-const members = [
+export const storyFields = [
   "format",
   "record",
   "bases",
@@ -114,7 +114,7 @@ function read(value: CanonicalValue): ExportedStory {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return invalid("it is not an object");
   const story = value as Members;
-  const unknown = Object.keys(story).find((name) => !members.includes(name));
+  const unknown = Object.keys(story).find((name) => !storyFields.includes(name));
   if (unknown !== undefined) invalid(`it has the unknown member ${JSON.stringify(unknown.slice(0, 80))}`);
   if (story["format"] !== 1) invalid("its format is not 1");
   const recordBytes = bytesOf(story["record"]) ?? invalid("it has no record");

@@ -33,7 +33,7 @@ export function makeProvenance(
 }
 
 /** A value as canonical JSON has it: without undefined members, which are left out. */
-function canonicalOf(value: unknown): CanonicalValue {
+export function canonicalOf(value: unknown): CanonicalValue {
   if (
     value === null ||
     typeof value === "boolean" ||

@@ -120,19 +120,19 @@ function stateOf({ stateBefore, ...settings }: Members): Readonly<Record<string,
   };
 }
 
+/** Members that a record takes over from a reader's description of its samples. */
+export const describedMembers = ["format", "columns", "transformations", "split"] as const;
+
 /**
  * Describes the data without the folder that the samples were in: it means nothing elsewhere, and may name a person.
  */
 function dataOf(dataset: Members, name: string | undefined): DataDescription {
-  const { format, columns, transformations, split } = membersOf(dataset["source"]);
+  const source = membersOf(dataset["source"]);
   return {
     reader: dataset["reader"],
     parameters: membersOf(dataset["parameters"]) as Readonly<Record<string, Scalar | readonly string[]>>,
     ...defined({ name }),
-    format,
-    columns,
-    transformations,
-    split,
+    ...Object.fromEntries(describedMembers.map((member) => [member, source[member]])),
     samples: membersOf(dataset["samples"]) as DataDescription["samples"],
   } as DataDescription;
 }

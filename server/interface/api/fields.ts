@@ -1,6 +1,7 @@
 /** Fields that several operations have in their input or answer. */
 import * as z from "zod";
 import type { ErrorCode } from "../../../shared/errors.js";
+import type { ValueOf } from "./operation.js";
 import type { UnreadableVersion } from "../../storage/repository/answers/version-answers.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -69,6 +70,29 @@ export const replayGrade = z
   .describe(
     "bit-exact; execution-exact: the same operations, numbers and measures, other bits; or different",
   );
+
+/** The other side of a comparison of recorded data descriptions. */
+export const descriptionSource = z
+  .enum(["reader", "stored", "none"])
+  .describe(
+    "What the recorded description of the data was compared with: what a reader said of them now, what is stored " +
+      "beside their samples, or nothing",
+  );
+
+const rowsOfStory = z.array(z.string());
+/** The members of a story, by how far a replay proved them. */
+export const memberProof = z
+  .object({
+    rebuilt: rowsOfStory.describe("Made again by the replay, and equal"),
+    bound: rowsOfStory.describe("Named by the hash of something that the replay used"),
+    stated: rowsOfStory.describe("Only stated by somebody"),
+    notRebuildable: rowsOfStory.describe(
+      "Not rebuildable here, so only stated: redacted, or not carried by stored samples",
+    ),
+  })
+  .describe("What the replay says of each member of the story, by its name in docs/provenance.md")
+  .meta({ id: "MemberProof" });
+export type MemberProof = ValueOf<typeof memberProof>;
 
 /** A version named for a person. */
 export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });

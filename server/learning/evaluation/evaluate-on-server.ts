@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { outputsOf, type SamplePart } from "../../../shared/train/datasets/dataset.js";
+import { outputsOf, type SamplePart, type SampleSet } from "../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import { outputShape } from "../../../shared/train/datasets/target-form.js";
 import { evaluateInChild } from "../../../shared/train/evaluate-in-child.js";
@@ -17,7 +17,7 @@ import {
   type EvaluationJob,
   type EvaluationResult,
 } from "../../../shared/train/evaluation-job.js";
-import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
+import { jobFormat } from "../../../shared/train/training.js";
 import type { EvaluationReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";
@@ -28,6 +28,7 @@ import { workFolderOf } from "../../services/context/work-folder.js";
 import { findDataset } from "../../services/data/readable-dataset.js";
 import { maxPredictionsBytes } from "../../storage/repository/evaluations.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import { differingWords } from "./class-words.js";
 import { evaluationToStore, type Predictions } from "./evaluation-to-store.js";
 import { metricOf } from "./metric.js";
 
@@ -37,7 +38,8 @@ export const withinEvaluationLimit = createRunLimit("evaluations", 2);
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also where the
  * data have changed since they were registered), ARCHITECTURE_MISMATCH where the model does not accept the
- * samples, NOT_A_NUMBER, TRAINING_STOPPED when aborted, QUOTA_EXCEEDED, SIZE_OVER_LIMIT, DISK_FULL, USAGE
+ * samples, or has their classes in another order, NOT_A_NUMBER, TRAINING_STOPPED when aborted,
+ * QUOTA_EXCEEDED, SIZE_OVER_LIMIT, DISK_FULL, USAGE
  */
 export async function evaluateOnServer(
   context: OperationsContext,
@@ -67,6 +69,8 @@ async function evaluateVersion(
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
   try {
+    const { set } = await loadDataset(data.dataset, nodeFiles());
+    const words = await differingWords(repository, version, data.description ?? set.description);
     await mkdir(workFolderOf(home), { recursive: true });
     workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
     const job: EvaluationJob = {
@@ -85,7 +89,7 @@ async function evaluateVersion(
     const metric = await metricOf(repository, version, result.evaluation);
     const predictions =
       request.predictions === true
-        ? await predictionsOf(join(workFolder, "result", outputsFile), data.dataset, result)
+        ? await predictionsOf(join(workFolder, "result", outputsFile), set, result)
         : undefined;
     const kept = store
       ? await repository.storeEvaluation(
@@ -100,6 +104,7 @@ async function evaluateVersion(
       metric: { ...metric, value: Number.isFinite(metric.value) ? metric.value : null },
       stored: kept?.object ?? null,
       ...result,
+      ...defined({ words }),
     };
   } finally {
     await data.release?.();
@@ -110,7 +115,7 @@ async function evaluateVersion(
 /** Returns the predictions, without the labels where these would not fit. @throws SIZE_OVER_LIMIT, DATASET_MALFORMED */
 async function predictionsOf(
   path: string,
-  dataset: DatasetReference,
+  set: SampleSet,
   { evaluation, samples: { evaluated } }: EvaluationResult,
 ): Promise<Predictions> {
   const bytes = await readFile(path);
@@ -121,7 +126,6 @@ async function predictionsOf(
         "stored. Evaluate fewer samples with --limit, or leave out --predictions.",
       { bytes: bytes.length },
     );
-  const { set } = await loadDataset(dataset, nodeFiles());
   // The engine writes one output after the other.
   const widths =
     evaluation.task === "general"

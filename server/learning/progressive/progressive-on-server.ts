@@ -23,6 +23,7 @@ import { firstSamples } from "../../../shared/train/evaluation.js";
 import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
 import type { ProgressiveEvaluationReport } from "../../interface/api/models/progressive-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
+import { differingWords } from "../evaluation/class-words.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../../services/context/named-data.js";
 import { minPlanesBytes } from "../../../shared/delta/planes.js";
@@ -74,6 +75,7 @@ async function evaluateVersion(
   const version = repository.resolve(request.model);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
   const { set } = await loadDataset(dataset, nodeFiles());
+  await differingWords(repository, version, set.description);
   if (set.task !== "classification")
     throw new StemmaError(
       "USAGE",

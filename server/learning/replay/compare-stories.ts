@@ -1,85 +1,84 @@
 /**
- * Compares a replay's story with the recorded one: numbers drawn from the random streams, the course, the
- * samples. What a replay need not repeat is left out: times, machine, caller, notes, and where the data and
- * parameters came from. Pure.
+ * Compares a replay's story with the recorded one: every member that the table of members says a replay rebuilds.
+ * Pure.
  */
-import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
+import { memberAt } from "../../../shared/provenance/story-members.js";
+import { isComparable, type DescriptionSource, type MemberTree } from "./told-story.js";
 
 /** The largest number of members that are named. */
 const maxNamed = 20;
 
+/** The roots that are compared by the tensors themselves, or by their hashes. */
+const comparedApart: readonly string[] = ["record", "architecture"];
+
 /**
- * Paths of the members that differ, such as `random.streams.shuffle`. A member that was redacted in the original is
- * not compared.
+ * Paths of the members that differ, such as `random.streams.shuffle`. What the record does not have, or what was
+ * redacted of it, is not compared; of metadata only the names that the record has.
  */
-export function differingMembers(original: OpenedProvenance, replayed: OpenedProvenance): readonly string[] {
+export function differingMembers(
+  original: MemberTree,
+  replayed: MemberTree,
+  description: DescriptionSource,
+): readonly string[] {
   const found: string[] = [];
-  for (const name of ["recipe", "parameters", "random", "state", "course", "samples"] as const) {
-    const expected = comparable(original, name);
-    if (expected !== undefined) collect(name, expected, comparable(replayed, name), found);
+  const compare = (path: readonly string[], expected: unknown, actual: unknown): void => {
+    if (isTree(expected) && isTree(actual)) {
+      for (const name of new Set([...Object.keys(expected), ...Object.keys(actual)]))
+        compare([...path, name], expected[name], actual[name]);
+      return;
+    }
+    if (isEqual(expected, actual)) return;
+    for (const differing of rowsOf(path, expected ?? actual)) {
+      const row = memberAt(differing);
+      if (row?.kind === "rebuilt" && isComparable(row, description)) found.push(differing.join("."));
+    }
+  };
+  for (const [root, expected] of Object.entries(original)) {
+    if (expected === undefined || comparedApart.includes(root)) continue;
+    const actual = replayed[root];
+    if (root === "metadata") compareNamed(compare, expected as MemberTree, actual as MemberTree);
+    else compare([root], expected, actual);
   }
-  found.push(...differingDomains(original, replayed));
   return found.slice(0, maxNamed);
 }
 
-/**
- * The features and outputs that have other names or another number (ME6): equal samples with other names mean
- * something else. Data that were read in another form name nothing that could be compared.
- */
-function differingDomains(original: OpenedProvenance, replayed: OpenedProvenance): readonly string[] {
-  const [expected, actual] = [setsOf(original), setsOf(replayed)];
-  const isComparable = expected.every((set, i) => memberOf(set, "reader") === memberOf(actual[i], "reader"));
-  if (!isComparable) return [];
-  const differs = (role: "input" | "target"): boolean =>
-    expected.some((set, i) => {
-      const [names, others] = [namesOf(set, role), namesOf(actual[i], role)];
-      return names !== undefined && others !== undefined && names !== others;
-    });
-  return [...(differs("input") ? ["domain.features"] : []), ...(differs("target") ? ["domain.outputs"] : [])];
+function compareNamed(
+  compare: (path: readonly string[], expected: unknown, actual: unknown) => void,
+  expected: MemberTree,
+  actual: MemberTree,
+): void {
+  for (const [name, value] of Object.entries(expected)) compare(["metadata", name], value, actual[name]);
 }
 
-function setsOf(opened: OpenedProvenance): readonly unknown[] {
-  const sets: unknown = valueOf(opened, "data");
-  return Array.isArray(sets) ? sets : [];
+/** The path itself, or, where it is above rows of the table, the paths below it that have one. */
+function rowsOf(path: readonly string[], value: unknown): readonly (readonly string[])[] {
+  if (memberAt(path) !== undefined || !isTree(value)) return [path];
+  return Object.entries(value).flatMap(([name, member]) => rowsOf([...path, name], member));
 }
 
-function namesOf(set: unknown, role: "input" | "target"): string | undefined {
-  const columns = memberOf(set, "columns");
-  if (!Array.isArray(columns)) return undefined;
-  return JSON.stringify(
-    columns.filter((column) => memberOf(column, "role") === role).map((column) => memberOf(column, "name")),
-  );
+type Tree = Readonly<Record<string, unknown>>;
+
+/** An object, or a list of objects; a list of plain values, such as words, is one value. */
+function isTree(value: unknown): value is Tree {
+  return typeof value === "object" && value !== null && (!Array.isArray(value) || value.some(isTree));
 }
 
-function comparable(opened: OpenedProvenance, name: string): unknown {
-  if (name === "recipe") return opened.provenance.recipe;
-  const value: unknown = valueOf(opened, name === "samples" ? "data" : name);
-  if (name === "samples") return Array.isArray(value) ? value.map((set) => memberOf(set, "samples")) : value;
-  if (name !== "parameters" || value === undefined) return value;
-  return Object.fromEntries(
-    Object.entries(value as object).map(([parameter, given]) => [parameter, memberOf(given, "value")]),
-  );
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  return isObject(value) ? value[name] : undefined;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
-}
-
-function collect(path: string, expected: unknown, actual: unknown, found: string[]): void {
-  if (isObject(expected) && isObject(actual)) {
-    for (const name of new Set([...Object.keys(expected), ...Object.keys(actual)]))
-      collect(`${path}.${name}`, expected[name], actual[name], found);
-    return;
-  }
+function isEqual(expected: unknown, actual: unknown): boolean {
+  if (Array.isArray(expected) && Array.isArray(actual))
+    return expected.length === actual.length && expected.every((each, index) => isEqual(each, actual[index]));
+  if (isTree(expected) || isTree(actual)) return isEmptyTree(expected) && isEmptyTree(actual);
   // A number may be an integer on one side and a double of the same value on the other.
-  const isSame =
+  return (
     Object.is(expected, actual) ||
-    (isNumber(expected) && isNumber(actual) && Number(expected) === Number(actual));
-  if (!isSame) found.push(path);
+    (isNumber(expected) &&
+      isNumber(actual) &&
+      typeof expected !== typeof actual &&
+      Number(expected) === Number(actual))
+  );
+}
+
+function isEmptyTree(value: unknown): boolean {
+  return isTree(value) && !Array.isArray(value) && Object.keys(value).length === 0;
 }
 
 function isNumber(value: unknown): boolean {

@@ -4,15 +4,18 @@ import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Architecture } from "../../../shared/model/model.js";
-import { decodeMetadata, type ModelMetadata } from "../../../shared/model/metadata.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
-import { openProvenance } from "../../../shared/provenance/openings.js";
+import { openProvenance, valueOf } from "../../../shared/provenance/openings.js";
+import { measurementForms } from "../../../shared/provenance/measurement-forms.js";
+import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
 import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
+import { objectId } from "../../../shared/tensor/hash.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import { metadataOfResult } from "../../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import type { TrainingResult } from "../../../shared/train/training.js";
 import { environmentOfTraining } from "../../../shared/train/training-environment.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
@@ -20,7 +23,15 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { readLeaves } from "../../storage/repository/state/references.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
+import { storedParts } from "./recorded-proof.js";
 import type { Story } from "./story.js";
+import {
+  proofOfMembers,
+  treeOfStory,
+  type DescriptionSource,
+  type MemberTree,
+  type StoryParts,
+} from "./told-story.js";
 import type { Replay, TrainedAgain } from "./train-again.js";
 
 export type Judgement = Omit<ReplayReport, "versionId" | "name" | "version">;
@@ -38,8 +49,10 @@ interface Judged extends TrainedAgain {
  */
 export async function judgeReplay(
   { context, repository, summary }: Replay,
-  { outcome, story, opened, dataFrom, recorded = recordedVersion(repository, summary) }: Judged,
+  judged: Judged,
 ): Promise<Judgement> {
+  const { outcome, story, opened, dataFrom, storedDescription } = judged;
+  const { recorded = recordedVersion(repository, summary) } = judged;
   const { result } = outcome;
   const replayed = provenanceOfTraining(
     {
@@ -52,12 +65,26 @@ export async function judgeReplay(
     },
     context.home.ports.random,
   );
-  const members = differingMembers(opened, openProvenance(replayed.provenance, replayed.openings));
-  const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
+  const again = openProvenance(replayed.provenance, replayed.openings);
   const isOtherEngine = result.engine !== story.engineId;
+  const description = isOtherEngine ? "none" : descriptionSource(opened, again, storedDescription);
+  const parts: StoryParts = { ...(await recorded.parts()), opened };
+  const members = [
+    ...differingMembers(
+      treeOfStory(parts),
+      withDescription(
+        treeOfStory({ opened: again, metadata: { ...metadataOfResult(result) } }),
+        description === "stored" ? storedDescription : undefined,
+      ),
+      description,
+    ),
+    ...(hasSameMeasurements(parts, result) ? [] : [measurementsMember]),
+  ];
+  const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
   const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm" && !isOtherEngine;
   const isRepeated = isEqual && members.length === 0;
-  const hasRepeatedMeasures = members.length === 0 && (await hasSameMeasures(recorded, outcome));
+  const hasRepeatedMeasures =
+    members.every((member) => member === measurementsMember) && parts.metadata !== undefined;
   const verdict = isRepeated ? "proved" : mustBeEqual ? "refuted" : "unreplayable";
   return {
     verdict,
@@ -65,21 +92,57 @@ export async function judgeReplay(
     ...(verdict === "unreplayable"
       ? { reason: isOtherEngine ? ("other-engine" as const) : ("other-class" as const) }
       : {}),
-    text: describe(verdict, { isEqual, difference, isOtherEngine }, members),
+    text: describe(verdict, { isEqual, difference, isOtherEngine, description }, members),
     ...defined({ difference }),
     ...(members.length === 0 ? {} : { members }),
+    ...(verdict === "proved" ? { proof: proofOfMembers(parts, { description }), description } : {}),
     engineId: result.engine,
     dataFrom,
     workMs: Math.round(result.durationMs),
   };
 }
 
+/** A reader is compared with itself only: another one has another form of the same samples. */
+function descriptionSource(
+  opened: OpenedProvenance,
+  replayed: OpenedProvenance,
+  stored: DataDescription | undefined,
+): DescriptionSource {
+  const reader = readerOf(opened);
+  if (reader === undefined) return "none";
+  return reader === readerOf(replayed) ? "reader" : reader === stored?.reader ? "stored" : "none";
+}
+
+/** The replay's members, with what is stored of the data in the place of what stored samples say. */
+function withDescription(tree: MemberTree, stored: DataDescription | undefined): MemberTree {
+  const data = tree["data"];
+  if (stored === undefined || !Array.isArray(data)) return tree;
+  return { ...tree, data: [{ ...stored, samples: (data[0] as DataDescription | undefined)?.samples }] };
+}
+
+function readerOf(opened: OpenedProvenance): unknown {
+  const data: unknown = valueOf(opened, "data");
+  const [first] = (Array.isArray(data) ? data : []) as readonly ({ readonly reader?: unknown } | null)[];
+  return first?.reader;
+}
+
+const measurementsMember = "record.objects.measurements";
+
+/** The losses and rates of the training's course; a story has their hash alone. */
+function hasSameMeasurements({ record }: StoryParts, { measurements }: TrainingResult): boolean {
+  const expected = record?.objects.measurements;
+  return (
+    expected === undefined ||
+    measurementForms(measurements).some((bytes) => objectId("measurements", bytes) === expected)
+  );
+}
+
 /** The recorded model that a replay is compared with. */
 export interface RecordedModel {
   /** @param replayed tensors by path */
   compare(replayed: ReplayedModel): Promise<Comparison>;
-  /** The metadata of the version; undefined where they are not here. */
-  metadata(): Promise<ModelMetadata | undefined>;
+  /** Record, metadata and environment of the model, as far as they are here. */
+  parts(): Promise<Omit<StoryParts, "opened">>;
 }
 
 export interface ReplayedModel {
@@ -130,37 +193,32 @@ function recordedVersion({ objects }: FleetRepository, { record }: Replay["summa
       );
       return { isEqual: difference === undefined, difference };
     },
-    metadata: async () => {
-      const { metadata } = record.objects;
-      if (metadata === undefined || !objects.has(metadata)) return undefined;
-      return decodeMetadata(await objects.read("metadata", metadata));
-    },
+    parts: () => storedParts({ objects }, record),
   };
 }
 
-/** The measures of the training that must be the same where the same operations ran. */
-const repeatedMeasures = [
-  "metric.name",
-  "metric.before",
-  "metric.after",
-  "training.epochs",
-  "training.stoppedEarly",
-  "training.samples",
-] as const;
-
-async function hasSameMeasures(recorded: RecordedModel, { result }: TrainingOutcome): Promise<boolean> {
-  const metadata = await recorded.metadata();
-  if (metadata === undefined) return false;
-  const replayed = metadataOfResult(result);
-  return repeatedMeasures.every((name) => Object.is(metadata[name], replayed[name]));
+interface Compared extends Comparison {
+  readonly isOtherEngine: boolean;
+  readonly description: DescriptionSource;
 }
+
+const repeated = "the training was repeated, and every tensor has the recorded bytes";
+const provedText: Readonly<Record<DescriptionSource, string>> = {
+  reader: `${repeated}; its measurements, numbers and data are as the record describes them.`,
+  stored:
+    `${repeated}; its measurements and numbers are the recorded ones, and the description of its data is the one ` +
+    "stored beside the samples.",
+  none:
+    `tensors and measurements proved, description stated: ${repeated}; columns, words, scales and split of its ` +
+    "data could not be rebuilt here.",
+};
 
 function describe(
   verdict: ReplayReport["verdict"],
-  { isEqual, difference, isOtherEngine }: Comparison & { readonly isOtherEngine: boolean },
+  { isEqual, difference, isOtherEngine, description }: Compared,
   members: readonly string[],
 ): string {
-  if (verdict === "proved") return "the training was repeated, and every tensor has the recorded bytes.";
+  if (verdict === "proved") return provedText[description];
   const tensors = isEqual
     ? "every tensor has the recorded bytes"
     : difference === undefined

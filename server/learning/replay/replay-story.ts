@@ -3,12 +3,14 @@
  * (ME6). Saves nothing: the version need not be known here.
  */
 import { decodeArchitecture, architectureHash, weightSlots } from "../../../shared/model/architecture.js";
+import { decodeEnvironment } from "../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
 import type { Architecture, Leaf } from "../../../shared/model/model.js";
+import { encodeTree } from "../../../shared/model/tree-object.js";
 import { treeRoot } from "../../../shared/model/tree.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { decodeStory, type ExportedStory } from "../../../shared/provenance/exported-story.js";
-import { tensorIdOfSource } from "../../../shared/tensor/hash.js";
+import { objectId, tensorIdOfSource } from "../../../shared/tensor/hash.js";
 import type { Hash, TensorSource } from "../../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
@@ -74,13 +76,18 @@ function recordedInStory(told: ExportedStory, tensors: FileTensors | undefined):
       if (tensors !== undefined && isSameForm) {
         requireOwnTensors(told, architecture, tensors);
         const difference = await compareTensors(comparedOf(told, architecture, tensors), replayed);
-        return { isEqual: difference === undefined, difference };
+        if (difference !== undefined) return { isEqual: false, difference };
       }
-      const root = treeRoot(await leavesOf(architecture, replayed));
-      return { isEqual: isSameForm && root === record.root, difference: undefined };
+      const leaves = await leavesOf(architecture, replayed);
+      const isSameTree = objectId("tree", encodeTree("architecture", leaves)) === record.objects.tree;
+      return { isEqual: isSameForm && isSameTree && treeRoot(leaves) === record.root, difference: undefined };
     },
-    metadata: () =>
-      Promise.resolve(objects.metadata === undefined ? undefined : decodeMetadata(objects.metadata)),
+    parts: () =>
+      Promise.resolve({
+        record,
+        ...(objects.metadata && { metadata: decodeMetadata(objects.metadata) }),
+        ...(objects.environment && { environment: decodeEnvironment(objects.environment) }),
+      }),
   };
 }
 

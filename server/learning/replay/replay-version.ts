@@ -116,8 +116,8 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
 }
 
 /** Returns what a fact states of the replay beside its verdict. */
-export function measuredBy({ workMs, dataFrom }: Judgement): MeasuredReplay {
-  return defined({ workMs, dataFrom });
+export function measuredBy({ workMs, dataFrom, description }: Judgement): MeasuredReplay {
+  return defined({ workMs, dataFrom, description });
 }
 
 export function tookTooLong(maxMinutes: number): Unreplayable {

@@ -7,6 +7,7 @@ import { messageOf } from "../../../shared/error-text.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { optimizerFileName } from "../../../shared/recover/optimizer-file.js";
+import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ownEngine } from "../../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
@@ -45,6 +46,8 @@ export interface Replay {
 export interface TrainedAgain {
   readonly outcome: TrainingOutcome;
   readonly dataFrom: Exclude<LocatedData["from"], "nowhere">;
+  /** The description that is stored beside stored samples. */
+  readonly storedDescription?: DataDescription | undefined;
 }
 
 /**
@@ -92,7 +95,7 @@ export async function trainAgain(
         ...(keptFolder === undefined ? {} : { state: {} }),
       },
     );
-    return { outcome, dataFrom: data.from };
+    return { outcome, dataFrom: data.from, storedDescription: data.description };
   } catch (error) {
     if (!isStemmaError(error) || error.code === "TRAINING_STOPPED" || error.code === "DISK_FULL") throw error;
     if (error.code === "MACHINE_INEXACT")

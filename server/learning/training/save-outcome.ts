@@ -4,8 +4,8 @@ import { programVersion } from "../../../shared/adapters/program-version.js";
 import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
-import { encodeCanonical, type CanonicalValue } from "../../../shared/model/canonical-json.js";
 import { maxCheckpoints } from "../../../shared/model/record-uses.js";
+import { canonicalMeasurements } from "../../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
 import { modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
 import { usesOfResult } from "../../../shared/save/result-uses.js";
@@ -34,7 +34,7 @@ export interface FinishedTraining {
   readonly notes?: Readonly<Record<string, string>>;
   readonly base: VersionSummary | undefined;
   readonly outcome: TrainingOutcome;
-  readonly data: UsedObject;
+  readonly data: readonly UsedObject[];
 }
 
 /** Saves what a training on the server made, with its lineage, measurements, checkpoints and provenance. */
@@ -61,7 +61,7 @@ export async function saveOutcome(
       name,
       bases: base === undefined ? [] : [base.versionId],
       environment,
-      measurements: encodeJson(result.measurements),
+      measurements: canonicalMeasurements(result.measurements),
       ...provenanceOfTraining(
         {
           result,
@@ -78,21 +78,12 @@ export async function saveOutcome(
       metadata: { ...metadataOfResult(result, dropped) },
       uses: {
         ...uses,
-        data: [data],
+        data,
         ...defined({ engine, recipe: recipe && { id: recipe } }),
       },
     });
     return report.summary;
   } finally {
     for (const close of closing) await close();
-  }
-}
-
-/** Canonical JSON where its numbers allow it, so that equal measurements are one stored object. */
-function encodeJson(value: unknown): Uint8Array {
-  try {
-    return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue);
-  } catch {
-    return new TextEncoder().encode(JSON.stringify(value));
   }
 }

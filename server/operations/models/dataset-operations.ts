@@ -2,6 +2,7 @@
  * Operations on named data: list, add, check, show, push, fetch, remove. Add keeps the data's hash, check and
  * show read the data again, push and fetch copy samples into and out of the store.
  */
+import { encodeDescription } from "../../../shared/data/data-description.js";
 import { join } from "node:path";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -79,7 +80,12 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
       const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
         loadDataset(referenceOf(placed), nodeFiles()),
       );
-      const pushed = await repository.pushDataset(name, canonicalSamples(set), { signal: options?.signal });
+      const pushed = await repository.pushDataset(name, canonicalSamples(set), {
+        signal: options?.signal,
+        description: isHash(hash)
+          ? encodeDescription(hash, referenceOf(dataset), set.description)
+          : undefined,
+      });
       const { object, manifest, newBytes, newChunks } = pushed;
       const { byteLength: bytes, chunks } = manifest;
       return { name, hash, object, bytes, chunks: chunks.length, newBytes, newChunks };

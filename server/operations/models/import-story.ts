@@ -151,7 +151,7 @@ export async function savedStory(
     attachments: kept === undefined ? undefined : [{ name: keptStoryName, bytes: Buffer.from(kept) }],
     uses: {
       ...defined({ engine: engine && { id: engine } }),
-      ...(data.length === 0 ? {} : { data }),
+      ...(data.length === 0 ? {} : { data: data.flat() }),
     },
   });
 }

@@ -20,6 +20,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { ModelDescription, ModelJson } from "../../interface/api/models/version-schemas.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import { recordedProof } from "../../learning/replay/recorded-proof.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
 
@@ -249,12 +250,15 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
   return { ...summary, ...(await contentOf(repository, summary)), uses, bases, derived };
 }
 
+type ModelContent = Pick<
+  ModelDescription,
+  "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance" | "proof"
+>;
+
 async function contentOf(
   repository: FleetRepository,
-  { record, versionId }: VersionSummary,
-): Promise<
-  Pick<ModelDescription, "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance">
-> {
+  { record, versionId, replayed }: VersionSummary,
+): Promise<ModelContent> {
   const { objects } = repository;
   const leaves = await repository.leaves(versionId);
   const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
@@ -287,6 +291,7 @@ async function contentOf(
       metadata: metadata && decodeMetadata(await objects.read("metadata", metadata)),
     }),
     ...(provenance === undefined ? {} : { provenance: await provenanceJson(repository, record.objects) }),
+    ...defined({ proof: await recordedProof(repository, { record, ...defined({ replayed }) }) }),
   };
 }
 

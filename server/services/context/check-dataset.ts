@@ -3,6 +3,13 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 
+export interface CheckedDataset {
+  readonly samples: number;
+  readonly hash: string;
+  /** Columns, words, scales, split and what else the reader says of the samples. */
+  readonly description: Readonly<Record<string, unknown>>;
+}
+
 /** @throws DATASET_UNKNOWN, DATASET_MALFORMED, DATASET_EMPTY, FILE_MISSING */
 export async function checkDatasetAt({
   kind,
@@ -12,10 +19,11 @@ export async function checkDatasetAt({
   readonly kind: string;
   readonly location: string;
   readonly parameters?: DatasetReference["parameters"];
-}): Promise<{ readonly samples: number; readonly hash: string }> {
+}): Promise<CheckedDataset> {
   const { set, hash } = await loadDataset(
     { reader: kind, parameters, ...(location === "" ? {} : { location }) },
     nodeFiles(),
   );
-  return { samples: set.train.count + set.validation.count + set.heldOut.count, hash };
+  const { train, validation, heldOut, description } = set;
+  return { samples: train.count + validation.count + heldOut.count, hash, description };
 }

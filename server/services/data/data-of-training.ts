@@ -7,15 +7,16 @@ import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 
 /**
- * The stored data set, if its samples are in the store; else a small object that tells where they are kept.
+ * The stored data set with its descriptions, if its samples are in the store; else a small object that tells where they
+ * are kept.
  * @param content hash of the samples that the engine read
  */
 export async function dataOfTraining(
   repository: FleetRepository,
   content: Hash,
   reader: string,
-): Promise<UsedObject> {
+): Promise<readonly UsedObject[]> {
   const stored = await repository.dataObject(content);
-  if (stored !== undefined) return { id: stored.object };
-  return usedData(placeManifest(content, isGenerator(reader) ? "generator" : "reference"));
+  if (stored !== undefined) return [stored.object, ...stored.descriptions].map((id) => ({ id }));
+  return [usedData(placeManifest(content, isGenerator(reader) ? "generator" : "reference"))];
 }

@@ -4,15 +4,19 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { readDescription } from "../../../shared/data/data-description.js";
 import type { DataManifest } from "../../../shared/data/data-manifest.js";
 import { readData, readManifest } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
+import { encodeCanonical } from "../../../shared/model/canonical-json.js";
+import { canonicalOf } from "../../../shared/provenance/make-provenance.js";
 import type { DataDescription } from "../../../shared/provenance/provenance.js";
+import { describedMembers } from "../../../shared/provenance/training-provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import { checkDatasetAt } from "../context/check-dataset.js";
+import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -43,6 +47,8 @@ export type LocatedData =
       readonly from: "stored" | "registered" | "generator";
       /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
       readonly dataset: DatasetReference;
+      /** The description that is stored beside the samples; absent where none is. */
+      readonly description?: DataDescription | undefined;
       /** Removes what was written for it. */
       readonly release: () => Promise<void>;
     }
@@ -70,14 +76,16 @@ export async function locateData(context: OperationsContext, sought: DataSought)
   const { manifest, isOnDevice } = await findManifest(repository, sought, problems);
   if (manifest !== undefined) {
     const stored = await writeStored(context, repository, manifest);
-    if (stored.from !== "nowhere") return stored;
+    if (stored.from !== "nowhere")
+      return { ...stored, description: await storedDescription(repository, sought) };
     problems.push(stored);
   }
   const registered =
     sought.isOwnOnly === true || sought.isStoredOnly === true
       ? undefined
-      : await findRegistered(context, repository, { hash: sought.hash, problems });
-  const other = registered ?? (sought.isStoredOnly === true ? undefined : generatorOf(repository, sought));
+      : await findRegistered(context, repository, { ...sought, problems });
+  const other =
+    registered ?? (sought.isStoredOnly === true ? undefined : await generatorOf(repository, sought));
   if (other !== undefined) return other;
   return problems[0] ?? nowhere(sought.hash, isOnDevice);
 }
@@ -111,6 +119,31 @@ async function findManifest(
   return { isOnDevice };
 }
 
+/**
+ * The description that is stored beside the samples: of this server's own readers, else what came with the version.
+ * Of several the one that agrees with the record.
+ */
+async function storedDescription(
+  repository: FleetRepository,
+  { hash, description, uses = [], isOwnOnly = false }: DataSought,
+): Promise<DataDescription | undefined> {
+  const own = isOwnOnly ? [] : ((await repository.dataObject(hash))?.descriptions ?? []);
+  const found: DataDescription[] = [];
+  for (const id of own.length > 0 ? own : uses) {
+    const stored = await readDescription(repository.objects, id);
+    if (stored?.content === hash) found.push(stored.description);
+  }
+  return found.find((each) => description !== undefined && isStoredAs(each, description)) ?? found[0];
+}
+
+function isStoredAs(stored: DataDescription, recorded: DataDescription): boolean {
+  return (
+    stored.reader === recorded.reader &&
+    isSameJson(stored.parameters, recorded.parameters) &&
+    isDescribedAs(stored as never, recorded)
+  );
+}
+
 async function writeStored(
   { home }: OperationsContext,
   { objects }: FleetRepository,
@@ -132,35 +165,48 @@ async function writeStored(
   return { from: "stored", dataset, release };
 }
 
-/** Registered data that still have the samples. */
+type FoundData = Exclude<LocatedData, MissingData>;
+
+/**
+ * Registered data that still have the samples; where several have, those that are described as the record does.
+ * Read as the record says, where that gives the same samples, so that its description can be compared.
+ */
 async function findRegistered(
   { home }: OperationsContext,
   repository: FleetRepository,
-  { hash, problems }: { readonly hash: Hash; readonly problems: MissingData[] },
+  { hash, description, problems }: Pick<DataSought, "hash" | "description"> & { problems: MissingData[] },
 ): Promise<LocatedData | undefined> {
+  let other: FoundData | undefined;
   for (const registered of repository.datasets()) {
     if (registered.hash !== hash || registered.location === "") continue;
-    const found = await readRegistered(registered, hash, workFolderOf(home));
-    if (found.from !== "nowhere") return found;
-    problems.push(found);
+    const found = await readRegistered(registered, { hash, description }, workFolderOf(home));
+    if (found.from === "nowhere") problems.push(found);
+    else if (found.isAsDescribed) {
+      await other?.release();
+      return found;
+    } else if (other === undefined) other = found;
+    else await found.release();
   }
-  return undefined;
+  return other;
 }
 
 async function readRegistered(
   { name, kind, location, parameters }: DatasetSummary,
-  hash: Hash,
+  { hash, description }: Pick<DataSought, "hash" | "description">,
   workFolder: string,
-): Promise<LocatedData> {
+): Promise<(FoundData & { readonly isAsDescribed: boolean }) | MissingData> {
   let release: (() => Promise<void>) | undefined;
   try {
     const placed = await placeData({ kind, location }, workFolder);
     ({ release } = placed);
-    const found = await checkDatasetAt({ kind, location: placed.location, parameters });
+    const dataset = { kind, location: placed.location };
+    const recorded = await readAsRecorded(dataset, { hash, description, parameters });
+    const found = recorded ?? { parameters, ...(await checkDatasetAt({ ...dataset, parameters })) };
     if (found.hash === hash)
       return {
         from: "registered",
-        dataset: { reader: kind, parameters, location: placed.location, hash },
+        dataset: { reader: kind, parameters: found.parameters, location: placed.location, hash },
+        isAsDescribed: description === undefined || isDescribedAs(found.description, description),
         release,
       };
     await release();
@@ -181,19 +227,65 @@ async function readRegistered(
   }
 }
 
-function generatorOf(
+/** The data read by the record's own parameters; undefined where these are the registered ones, or do not give them. */
+async function readAsRecorded(
+  dataset: { readonly kind: string; readonly location: string },
+  {
+    hash,
+    description,
+    parameters,
+  }: Pick<DataSought, "hash" | "description"> & Pick<DatasetSummary, "parameters">,
+): Promise<(CheckedDataset & Pick<DatasetSummary, "parameters">) | undefined> {
+  if (description?.reader !== dataset.kind) return undefined;
+  const recorded = readerParametersOf(description);
+  if (isSameJson(recorded, parameters)) return undefined;
+  try {
+    const found = await checkDatasetAt({ ...dataset, parameters: recorded });
+    return found.hash === hash ? { ...found, parameters: recorded } : undefined;
+  } catch (error) {
+    if (isStemmaError(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Canonical JSON reads whole numbers as 64-bit integers, which readers do not take. */
+function readerParametersOf({ parameters = {} }: DataDescription): DatasetReference["parameters"] {
+  return Object.fromEntries(
+    Object.entries(parameters).map(([name, value]) => [
+      name,
+      typeof value === "bigint" ? Number(value) : value,
+    ]),
+  );
+}
+
+function isDescribedAs(found: Readonly<Record<string, unknown>>, recorded: DataDescription): boolean {
+  return describedMembers.every((name) => isSameJson(found[name], recorded[name]));
+}
+
+function isSameJson(a: unknown, b: unknown): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return Buffer.from(encodeCanonical(canonicalOf(a))).equals(encodeCanonical(canonicalOf(b)));
+}
+
+/** Samples that a reader makes: as the record says, where that gives them; else as they are registered. */
+async function generatorOf(
   repository: FleetRepository,
   { hash, description }: DataSought,
-): LocatedData | undefined {
+): Promise<LocatedData | undefined> {
   const registered = repository.datasets().find((each) => each.hash === hash && isGenerator(each.kind));
-  if (registered !== undefined)
-    return locatedAt("generator", { reader: registered.kind, parameters: registered.parameters, hash });
-  if (description === undefined || !isGenerator(description.reader)) return undefined;
-  return locatedAt("generator", {
-    reader: description.reader,
-    parameters: description.parameters ?? {},
-    hash,
-  });
+  if (description !== undefined && isGenerator(description.reader)) {
+    const recorded = { reader: description.reader, parameters: readerParametersOf(description), hash };
+    const known = registered && { kind: description.reader, location: "", parameters: registered.parameters };
+    if (
+      known === undefined ||
+      isSameJson(recorded.parameters, known.parameters) ||
+      (await readAsRecorded(known, { hash, description, parameters: known.parameters })) !== undefined
+    )
+      return locatedAt("generator", recorded);
+  }
+  return (
+    registered && locatedAt("generator", { reader: registered.kind, parameters: registered.parameters, hash })
+  );
 }
 
 function locatedAt(from: "registered" | "generator", dataset: DatasetReference): LocatedData {

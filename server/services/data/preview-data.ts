@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import { checkDatasetAt } from "../context/check-dataset.js";
+import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
 import { addressedData } from "./addressed-data.js";
 import { withPlacedData } from "./place-data.js";
 
@@ -15,11 +15,12 @@ interface GivenData {
 }
 
 /** @throws the errors of reading the data */
-export async function previewData(given: GivenData): ReturnType<typeof checkDatasetAt> {
+export async function previewData(given: GivenData): Promise<Pick<CheckedDataset, "samples" | "hash">> {
   const folder = await mkdtemp(join(tmpdir(), "stemma-data-"));
   try {
     const data = await addressedData(given, { files: nodeFiles(), rowsFolder: folder });
-    return await withPlacedData(data, folder, checkDatasetAt);
+    const { samples, hash } = await withPlacedData(data, folder, checkDatasetAt);
+    return { samples, hash };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,6 +1,7 @@
 /** Named data where they can be read now: at their location, or from the store where their files are gone. */
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
@@ -15,6 +16,8 @@ export interface ReadableDataset {
   /** The reference for a job. */
   readonly dataset: DatasetReference;
   readonly from: Exclude<LocatedData["from"], "nowhere">;
+  /** The description that is stored beside stored samples. */
+  readonly description?: DataDescription | undefined;
   readonly release?: () => Promise<void>;
 }
 

@@ -5,6 +5,7 @@
 import { placeManifest, type DataManifest } from "../../../shared/data/data-manifest.js";
 import { readManifest } from "../../../shared/data/stored-data.js";
 import { storeData, type StoreDataOptions } from "../../../shared/data/store-data.js";
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { objectId } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -19,6 +20,8 @@ export interface DataObject {
   /** Object id of the manifest. */
   readonly object: Hash;
   readonly manifest: DataManifest;
+  /** Descriptions by readers when the samples were stored; empty where an earlier release stored them. */
+  readonly descriptions: readonly Hash[];
 }
 
 export interface PushedData extends DataObject {
@@ -45,7 +48,8 @@ export async function findDataObject(
   if (manifest === undefined) return undefined;
   // A version that names the manifest keeps it, also where its chunks were dropped.
   const isGone = manifest.chunks.some(({ id }) => !objects.has(id)) && wereDropped(context, content);
-  return isGone ? undefined : { object, manifest };
+  const descriptions = (state.dataDescriptions.get(content) ?? []).filter((id) => objects.has(id));
+  return isGone ? undefined : { object, manifest, descriptions };
 }
 
 /** True if chunks of these data may be absent without damage, because they were dropped of a version. */
@@ -65,7 +69,7 @@ export async function pushDataset(
   options?: StoreDataOptions,
 ): Promise<PushedData> {
   const { hash } = requireRegistered(context.state, name);
-  const { object, manifest, newChunks, newBytes, release } = await storeData(
+  const { object, manifest, description, newChunks, newBytes, release } = await storeData(
     context.objects,
     pieces,
     options,
@@ -74,18 +78,23 @@ export async function pushDataset(
     if (manifest.content !== hash) throw hasChanged(name, manifest.content, hash);
     const chunks = manifest.chunks.map(({ id }) => id);
     await context.queue.submit({
-      requiredObjects: [object, ...chunks],
+      requiredObjects: [object, ...chunks, ...(description === undefined ? [] : [description])],
       decide: ({ state }) => {
         const now = requireRegistered(state, name);
         if (now.hash !== hash) throw hasChanged(name, hash, now.hash);
-        const isKnown = state.dataObjects.get(hash) === object;
-        return isKnown ? [] : [{ type: "data", atMs: context.clock.now(), ...now, object }];
+        const isKnown =
+          state.dataObjects.get(hash) === object &&
+          (description === undefined || state.dataDescriptions.get(hash)?.includes(description) === true);
+        return isKnown
+          ? []
+          : [{ type: "data", atMs: context.clock.now(), ...now, object, ...defined({ description }) }];
       },
       onApplied: () => {
         context.references.addStoredData(object, chunks);
       },
     });
-    return { object, manifest, newChunks, newBytes };
+    const descriptions = context.state.dataDescriptions.get(hash) ?? [];
+    return { object, manifest, descriptions, newChunks, newBytes };
   } finally {
     release();
   }

@@ -15,6 +15,8 @@ export type FleetFact =
       readonly hash: Hash | null;
       /** Manifest of the stored data set (kind "data"), where its samples were stored. */
       readonly object?: Hash;
+      /** Description by its reader when they were stored (kind "data", data-description.ts). */
+      readonly description?: Hash;
       readonly removed?: boolean;
     })
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */

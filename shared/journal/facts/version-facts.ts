@@ -11,6 +11,11 @@ export interface MeasuredReplay {
   readonly workMs?: number;
   /** The place that its data came from. */
   readonly dataFrom?: "stored" | "registered" | "generator";
+  /**
+   * The other side of the comparison of a proved story's data description: a reader, what is stored beside the
+   * samples, or nothing. Absent: an earlier release, which compared neither it nor metric and losses.
+   */
+  readonly description?: "reader" | "stored" | "none";
 }
 
 /** The policy by which the tensors of models that a replay proved are dropped. */

@@ -1,5 +1,4 @@
 /** `stemma device set|label`: settings of devices, and labels by which selections name them. */
-import { StemmaError } from "../../../../shared/errors.js";
 import { describeSettings } from "../../../../shared/wire/device-settings.js";
 import { changedDevices, describeKeyValues, parseKeyValues } from "../../key-values.js";
 import { plain } from "../../plain-command.js";

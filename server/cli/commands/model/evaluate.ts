@@ -165,8 +165,23 @@ function describeEvaluation(report: EvaluationReport): string {
   return [
     `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${figureText(metric.value, metric.unit)} ` +
       `on ${of}, in ${formatDuration(report.durationMs)}`,
+    ...wordsLines(report.words),
     ...detailsOf(evaluation),
   ].join("\n");
+}
+
+/** The first words of a list. */
+function someOf(words: readonly string[]): string {
+  const shown = words.slice(0, 12).map((word) => word.slice(0, 40));
+  return `${shown.join(", ")}${words.length > shown.length ? ", …" : ""}`;
+}
+
+function wordsLines(words: EvaluationReport["words"]): readonly string[] {
+  if (words === undefined) return [];
+  return [
+    `  WARNING: the model was trained on the classes ${someOf(words.model)}, the data have ` +
+      `${someOf(words.data)}: the figures compare other classes.`,
+  ];
 }
 
 /** True if the figure is finite; over HTTP, one that is not finite is null, also where the type has only numbers. */

@@ -5,6 +5,7 @@ import type { ModelDescription } from "../../../interface/api/models/version-sch
 import type { ModelDiff } from "../../../storage/repository/answers/version-answers.js";
 import { describeHold } from "../../../storage/repository/state/hold.js";
 import { listed, plain } from "../../plain-command.js";
+import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
 import { describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
 
@@ -57,6 +58,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ...fact("retired", retired && describeEnd(retired)),
     ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
+    ...(description.proof === undefined ? [] : proofLines(description.proof)),
     ...fact("tensors", dropped && describeDropped(dropped)),
     ...fact("data", dataDropped && describeDataDropped(dataDropped)),
     ...fact(
@@ -100,8 +102,15 @@ function describeReplay({
   atMs,
   because,
   by,
+  description,
 }: NonNullable<ModelDescription["replayed"]>): string {
-  return `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}`;
+  const isOlder = verdict === "proved" && description === undefined;
+  return (
+    `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}` +
+    (isOlder
+      ? " An earlier release did that: metric, losses and the description of the data were not compared. Replay it again."
+      : "")
+  );
 }
 
 function describeClaim({ recordedAtMs, isProved, ended }: NonNullable<ModelDescription["claim"]>): string {

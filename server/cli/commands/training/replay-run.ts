@@ -35,8 +35,9 @@ const run = plain(null, {
 The engine that the version names trains again on this machine, from the same base, data,
 parameters and random numbers. The verdict is kept with the version (stemma model show):
 
-  proved        every tensor has the recorded bytes, and the record tells how it was made
-  refuted       the story gives other bytes, or other numbers than it states
+  proved        every tensor, and all that the replay makes again, is as recorded; what is
+                only stated is listed
+  refuted       the story gives other bytes, or other values than it states
   unreplayable  not here, with the reason: data or engine missing, redacted, another trainer
 
 The command ends with status 4 where a version is refuted, and with 5 where one is

@@ -4,6 +4,8 @@ import type { Evaluation } from "../../../../shared/train/evaluation.js";
 import type { EvaluationResult } from "../../../../shared/train/evaluation-job.js";
 import type { TrainingResult } from "../../../../shared/train/training.js";
 import {
+  descriptionSource,
+  memberProof,
   count,
   hash,
   modelText,
@@ -153,6 +155,12 @@ export const evaluationReport = z
     samples: z.object({ evaluated: count, heldOut: count }),
     datasetHash: hash,
     durationMs: z.number(),
+    words: z
+      .object({ model: z.array(text), data: z.array(text) })
+      .exactOptional()
+      .describe(
+        "Words of the classes that the model was trained on and those of the data, where they differ",
+      ),
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;
@@ -269,7 +277,9 @@ export const replayReport = z
     members: z
       .array(text)
       .exactOptional()
-      .describe("Members of the provenance that the replay did not repeat, such as random.streams.shuffle"),
+      .describe("Members of the story that the replay did not repeat, such as data.0.columns.4.words"),
+    proof: memberProof.exactOptional(),
+    description: descriptionSource.exactOptional(),
     engineId: hash.exactOptional().describe("What ran"),
     dataFrom: z
       .enum(["stored", "registered", "generator"])

@@ -12,6 +12,8 @@ import type {
   VersionSummary,
 } from "../../../storage/repository/answers/version-answers.js";
 import {
+  descriptionSource,
+  memberProof,
   count,
   ended,
   hash,
@@ -105,6 +107,9 @@ const versionMembers = {
       by: text.exactOptional(),
       workMs: count.exactOptional().describe("Milliseconds of its training"),
       dataFrom: z.enum(["stored", "registered", "generator"]).exactOptional(),
+      description: descriptionSource
+        .exactOptional()
+        .describe("Absent: an earlier release, which compared neither the description nor metric and losses"),
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
@@ -173,6 +178,9 @@ export const modelDescription = z
     measurements: (z.array(measurement) as unknown as z.ZodType<readonly Measurement[]>).exactOptional(),
     metadata: z.record(text, parameterValue).exactOptional(),
     provenance: z.unknown().exactOptional(),
+    proof: memberProof
+      .exactOptional()
+      .describe("What the replay that proved it says of each member of its story"),
     uses: z
       .array(
         z.object({

@@ -67,6 +67,6 @@ export function formerClaim({ recordedAtMs, position, ended, proved }: ClaimStat
 }
 
 /** The members that facts of earlier releases do not have. */
-export function measuredOf({ workMs, dataFrom }: MeasuredReplay): MeasuredReplay {
-  return defined({ workMs, dataFrom });
+export function measuredOf({ workMs, dataFrom, description }: MeasuredReplay): MeasuredReplay {
+  return defined({ workMs, dataFrom, description });
 }

@@ -50,6 +50,7 @@ const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 const measured = {
   workMs: count.optional(),
   dataFrom: z.enum(["stored", "registered", "generator"]).optional(),
+  description: z.enum(["reader", "stored", "none"]).optional(),
 };
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
@@ -264,6 +265,7 @@ export const factSchemas = {
     parameters: readerParameters.optional(),
     hash: hash.nullable(),
     object: hash.optional(),
+    description: hash.optional(),
     removed: z.boolean().optional(),
     ...by,
   },

@@ -159,13 +159,14 @@ export class ReferenceIndex {
 
   /** Manifests of stored data sets that are registered or that versions name by their content. */
   #wantedData(contents: Iterable<readonly [Hash, number]>): ReadonlySet<Hash> {
-    const { datasets, dataObjects } = this.state;
-    const hashes = [...datasets.values()].flatMap(({ hash }) => hash ?? []);
-    return new Set(
-      [...hashes, ...[...contents].map(([content]) => content)].flatMap(
-        (hash) => dataObjects.get(hash) ?? [],
-      ),
-    );
+    const wanted = [...this.#wantedContents(contents)];
+    return new Set(wanted.flatMap((hash) => this.state.dataObjects.get(hash) ?? []));
+  }
+
+  /** Content hashes of data sets that are registered or that versions name by their content. */
+  #wantedContents(contents: Iterable<readonly [Hash, number]>): ReadonlySet<Hash> {
+    const registered = [...this.state.datasets.values()].flatMap(({ hash }) => hash ?? []);
+    return new Set([...registered, ...[...contents].map(([content]) => content)]);
   }
 
   /**
@@ -173,9 +174,13 @@ export class ReferenceIndex {
    * keeps no collection from running.
    */
   #addStoredData(live: Set<Hash>, contents: Iterable<readonly [Hash, number]>): void {
-    for (const object of this.#wantedData(contents))
-      for (const id of [object, ...(this.#storedData.get(object) ?? [])])
+    for (const hash of this.#wantedContents(contents)) {
+      const object = this.state.dataObjects.get(hash);
+      if (object === undefined) continue;
+      const descriptions = this.state.dataDescriptions.get(hash) ?? [];
+      for (const id of [object, ...descriptions, ...(this.#storedData.get(object) ?? [])])
         if (this.objects.has(id)) live.add(id);
+    }
   }
 
   /** The live objects according to the current counts; call `settle` first. */

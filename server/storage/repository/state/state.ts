@@ -54,6 +54,8 @@ export interface FleetState {
   readonly datasets: Map<string, DatasetState>;
   /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
   readonly dataObjects: Map<Hash, Hash>;
+  /** Content hash → what readers said of the data set when it was stored, each time that it was another description. */
+  readonly dataDescriptions: Map<Hash, readonly Hash[]>;
   /** Objects that a fact states to be redacted. Their absence is not damage. */
   readonly redacted: Set<Hash>;
   /** Versions that were ever assigned to a device. */
@@ -97,6 +99,7 @@ export function emptyState(): FleetState {
     rollouts: new Map(),
     datasets: new Map(),
     dataObjects: new Map(),
+    dataDescriptions: new Map(),
     redacted: new Set(),
     distributed: new Set(),
     retention: new Map(),

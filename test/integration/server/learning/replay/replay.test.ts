@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { opaqueModelSource } from "../../../../../shared/save/model-source.js";
 import { decodeTree } from "../../../../../shared/model/tree-object.js";
+import { canonicalMeasurements } from "../../../../../shared/provenance/measurement-forms.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import { Claims, fleet, ReplayedFleet } from "./replayed-fleet.js";
 
@@ -70,6 +71,30 @@ describe("a replay", () => {
       claims = await Claims.open(trained);
     });
     after(() => claims.close());
+
+    it("refutes a metric that is too good, and losses that no training had", async () => {
+      const { measurements = [] } = await trained.operations.model({ fleet, model: "soh:2" });
+      const [metric, losses] = [
+        await claims.claim(await trained.saveLie("metric", { metadata: { "metric.after": 0.0001 } })),
+        await claims.claim(
+          await trained.saveLie("losses", {
+            measurements: canonicalMeasurements(measurements.map((each) => ({ ...each, loss: 1e-9 }))),
+          }),
+        ),
+      ];
+      const truth = await claims.claim(
+        await trained.saveLie("truth", { measurements: canonicalMeasurements(measurements) }),
+      );
+      await claims.run();
+      for (const [versionId, member] of [
+        [metric, "metadata.metric.after"],
+        [losses, "record.objects.measurements"],
+      ] as const) {
+        assert.deepEqual(await claims.factsOf(versionId), ["recorded", "refuted"]);
+        assert.ok(claims.repository.claim(versionId)?.ended?.because.includes(member));
+      }
+      assert.deepEqual(claims.repository.get(truth)?.replayed?.verdict, "proved");
+    });
 
     it("stores nothing of a story that lies", async () => {
       const versionId = await claims.claim(await trained.saveLie("flipped-claim", { flipped: 2 }));

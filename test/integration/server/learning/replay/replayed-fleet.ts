@@ -15,6 +15,7 @@ import { ReplayRunner, type ReplayRunnerParts } from "../../../../../server/lear
 import type { VersionSummary } from "../../../../../server/storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
 import type { Home } from "../../../../../server/storage/repository/home.js";
+import { defined } from "../../../../../shared/defined.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { openNodeHome } from "../../../../../server/storage/repository/node-home.js";
 import { objectsOf } from "../../../../../shared/model/record-objects.js";
@@ -32,6 +33,8 @@ export interface Lie {
   readonly committed?: (members: Record<string, unknown>) => Record<string, unknown>;
   /** Flips a bit of this tensor. */
   readonly flipped?: number;
+  readonly metadata?: Readonly<Record<string, string | number | boolean>>;
+  readonly measurements?: Uint8Array;
 }
 
 /** What a server's runner of replays takes besides a home and its fleets. */
@@ -90,7 +93,10 @@ export class ReplayedFleet {
   }
 
   /** The second model under another name, with something in it that is not true. */
-  async saveLie(name: string, { plain = {}, committed = (all) => all, flipped }: Lie): Promise<string> {
+  async saveLie(
+    name: string,
+    { plain = {}, committed = (all) => all, flipped, metadata = {}, measurements }: Lie,
+  ): Promise<string> {
     const truth = this.repository.resolve("soh:2");
     const opened = await readOpenedProvenance(this.repository, truth.record.objects);
     assert.ok(opened !== undefined);
@@ -106,16 +112,16 @@ export class ReplayedFleet {
         name,
         bases: truth.record.bases,
         ...makeProvenance({ ...shared, ...plain }, committed(members), this.home.ports.random),
-        ...(await this.#metadataOf(truth)),
+        metadata: { ...(await this.#metadataOf(truth)), ...metadata },
+        ...defined({ measurements }),
       },
     );
     return `${summary.name}:${summary.version}`;
   }
-  async #metadataOf({
-    versionId,
-  }: VersionSummary): Promise<{ metadata: Record<string, string | number | boolean> }> {
+
+  async #metadataOf({ versionId }: VersionSummary): Promise<Record<string, string | number | boolean>> {
     const { metadata = {} } = await this.operations.model({ fleet, model: versionId });
-    return { metadata: { ...metadata } };
+    return { ...metadata };
   }
 }
 

@@ -43,7 +43,9 @@ it("gives the same bytes under another name, and from data of the store", async 
     const stored = await operations.train({ ...train, base: "soh:1", name: "twin-c" });
     assert.equal(stored.summary.record.root, twins[0]?.summary.record.root);
     const { usedBy, stored: object } = await operations.showDataset({ fleet, name: "cells" });
-    assert.deepEqual(stored.summary.record.uses?.data, [object?.object]);
+    // The manifest, and what its reader said of the samples.
+    const [manifest, ...descriptions] = stored.summary.record.uses?.data ?? [];
+    assert.deepEqual([manifest, descriptions.length], [object?.object, 1]);
     assert.deepEqual(
       usedBy.map(({ name }) => name),
       ["soh", "soh", "twin-a", "twin-b", "twin-c"],

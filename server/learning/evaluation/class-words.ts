@@ -1,0 +1,64 @@
+/**
+ * Compares the words of the classes that a model was trained on with those of the data that it is measured on: a class
+ * is an index, so equal data with words in another order measure another thing.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import { plainOf } from "../../../shared/provenance/plain-value.js";
+import { valueOf } from "../../../shared/provenance/openings.js";
+import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+
+export interface ClassWords {
+  readonly model: readonly string[];
+  readonly data: readonly string[];
+}
+
+/** The words of the classes in a description of data, in the order of the classes; undefined where it names none. */
+function classWordsOf(description: unknown): readonly string[] | undefined {
+  const { columns } = (description ?? {}) as { readonly columns?: unknown };
+  if (!Array.isArray(columns)) return undefined;
+  const words: unknown = (columns as readonly { readonly role?: unknown; readonly words?: unknown }[]).find(
+    ({ role, words: own }) => role === "target" && own !== undefined,
+  )?.words;
+  return Array.isArray(words) && words.every((word) => typeof word === "string") ? words : undefined;
+}
+
+/**
+ * Returns the words of both where they differ; undefined where they are equal, or one of the two names none.
+ * @throws ARCHITECTURE_MISMATCH where they are the same words in another order
+ */
+export async function differingWords(
+  repository: FleetRepository,
+  version: Pick<VersionSummary, "name" | "version" | "record">,
+  description: unknown,
+): Promise<ClassWords | undefined> {
+  const data = classWordsOf(description);
+  const model = data && classWordsOf(await trainedOn(repository, version.record));
+  if (data === undefined || model === undefined) return undefined;
+  const isSame = model.length === data.length && model.every((word, index) => word === data[index]);
+  if (isSame) return undefined;
+  if (model.length === data.length && model.every((word) => data.includes(word)))
+    throw new StemmaError(
+      "ARCHITECTURE_MISMATCH",
+      `The data have the classes ${listOf(data)}, and ${version.name}:${version.version} was trained on ` +
+        `${listOf(model)}: the same words in another order, so every figure would be wrong. Register the data again ` +
+        "with the order of the model (for a table --set classNames=…).",
+      { model, data },
+    );
+  return { model, data };
+}
+
+/** The first words of a list, for people. */
+function listOf(words: readonly string[]): string {
+  const shown = words.slice(0, 12).map((word) => word.slice(0, 40));
+  return `${shown.join(", ")}${words.length > shown.length ? ", …" : ""}`;
+}
+
+/** The description of a version's data in its record; of a reduced model, that of the exact one. */
+async function trainedOn(repository: FleetRepository, record: VersionSummary["record"]): Promise<unknown> {
+  const exact = record.scheme === undefined ? record : repository.get(record.bases[0] ?? record.root)?.record;
+  const opened = exact && (await readOpenedProvenance(repository, exact.objects));
+  const data = opened && plainOf(valueOf(opened, "data"));
+  return Array.isArray(data) ? data[0] : undefined;
+}
