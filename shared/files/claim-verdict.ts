@@ -25,7 +25,7 @@ export interface ClaimFacts {
   readonly process: "alive" | "gone" | "replaced" | "unknown";
   /** `local`: a file system that one kernel at a time has mounted. */
   readonly files: "local" | "shared" | "unknown";
-  /** Whether the holder reached the files through the same mounted file system; meaningful on the same boot. */
+  /** The mounted file system through which the holder reached the files; meaningful on the same boot. */
   readonly mount: "same" | "other" | "unknown";
   /** The holder renews the claim. */
   readonly renewed: boolean;
@@ -47,7 +47,7 @@ export function judgeClaim(facts: ClaimFacts): ClaimVerdict {
   return isDeadOnLocalDisk(facts) ? "dead" : judgeLease(facts);
 }
 
-/** On the same boot, this kernel knows both the holder's socket and its process. */
+/** Judges a claim of this boot, whose kernel knows both the holder's socket and its process. */
 function judgeOnThisBoot({
   socket,
   files,
@@ -73,7 +73,7 @@ function isDeadOnLocalDisk({ files, machine, boot, socket, content }: ClaimFacts
   return (boot === "other" && machine === "same") || socket === "refuses" || content === "empty";
 }
 
-/** Only a renewed claim says by its age that its holder may be gone; nobody alive renews on a disk that moved. */
+/** Judges by age: a renewed claim's says that its holder may be gone; on a disk that moved, nobody alive renews. */
 function judgeLease({ renewed, ageMs, files, machine, boot }: ClaimFacts): ClaimVerdict {
   const moved = files === "local" && machine === "other" && boot === "other";
   if (!renewed && !moved) return "unknown";

@@ -41,7 +41,7 @@ const sharedTypes = new Map([
 
 export interface FileSystemKind {
   readonly kind: "local" | "shared" | "unknown";
-  /** Its usual name, or its number. */
+  /** The usual name, or the number. */
   readonly name: string;
 }
 
