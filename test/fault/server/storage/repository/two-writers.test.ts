@@ -41,9 +41,9 @@ class Writer {
   }
 
   async answer(): Promise<Answer> {
-    const { value, done } = await this.#lines.next();
-    if (done === true) throw new Error("the writer ended");
-    return JSON.parse(value) as Answer;
+    const next = await this.#lines.next();
+    if (next.done === true) throw new Error("the writer ended");
+    return JSON.parse(next.value) as Answer;
   }
 
   async save(name: string): Promise<Answer> {
