@@ -10,7 +10,9 @@ import { openLog } from "../shared/adapters/log.js";
 import type { LogForm, LogLevel } from "../shared/adapters/log-forms.js";
 import { messageOf } from "../shared/error-text.js";
 import { exitStatus, isStemmaError, type StemmaError } from "../shared/errors.js";
-import { lockHome } from "../shared/files/home-lock.js";
+import { describeClaim } from "../shared/files/home-locked.js";
+import { lockHome, type HomeLock } from "../shared/files/home-lock.js";
+import { lockedFiles } from "../shared/files/locked-files.js";
 import { nodeFiles } from "../shared/files/node-files.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import type { Hash } from "../shared/tensor/tensor.js";
@@ -52,6 +54,8 @@ export interface AgentOptions {
   readonly logForm?: LogForm | undefined;
   /** The level on standard error while the server has set none; that of the settings when absent. */
   readonly logLevel?: LogLevel | undefined;
+  /** Takes the home over from a process that has not renewed its claim; a person has made sure that it ended. */
+  readonly takeOver?: boolean | undefined;
 }
 
 /** Ports that a test or another host supplies instead of those of this machine. */
@@ -80,7 +84,10 @@ export interface AgentHandle {
     samples: readonly unknown[],
     batch?: string,
   ): Promise<{ readonly accepted: number; readonly alreadyThere: number }>;
-  /** Resolves when the agent cannot go on: its disk failed to keep something. Close it and start again. */
+  /**
+   * Resolves when the agent cannot go on: its disk failed to keep something, or another process has its home
+   * (HOME_TAKEN). Close it and start again.
+   */
   readonly failed: Promise<StemmaError>;
   /** Saves a model that another program trained as the next version of a line. */
   save(line: string, request: SaveFileRequest): Promise<SavedFile>;
@@ -119,11 +126,12 @@ export async function startAgent(
   checkRecipes(settings.config, ports.checkRecipe ?? (await builtInRecipes()));
   await checkPrograms(settings);
   await openAgentHome(files, home, settings.enrolment);
-  const lock = await lockHome(home);
+  const lock = await lockHome(home, options);
   try {
     const log = await openAgentLog(options, { files, home, clock: ports.clock ?? nodeClock(), settings });
+    sayTakenOver(lock, home, log.log);
     const allPorts = {
-      files,
+      files: lockedFiles(files, lock),
       clock: ports.clock ?? nodeClock(),
       random: ports.random ?? nodeRandom(),
       train: ports.train ?? trainInChild,
@@ -132,6 +140,7 @@ export async function startAgent(
     const handle = await startInHome(home, settings, allPorts, log);
     return {
       ...handle,
+      failed: Promise.race([handle.failed, lock.lost]),
       close: async () => {
         await handle.close();
         await lock.release();
@@ -141,6 +150,11 @@ export async function startAgent(
     await lock.release();
     throw error;
   }
+}
+
+function sayTakenOver({ takenOver }: HomeLock, home: string, log: Log): void {
+  for (const claim of takenOver)
+    log.warn("home-taken-over", { text: `took ${home} over from ${describeClaim(claim)}` });
 }
 
 async function readSettings(files: Files, home: string, options: AgentOptions): Promise<Settings> {
@@ -340,11 +354,12 @@ export async function saveWithoutAgent(
   const files = nodeFiles();
   const settings = await readSettings(files, home, options);
   await openAgentHome(files, home, settings.enrolment);
-  const lock = await lockHome(home);
+  const lock = await lockHome(home, options);
   try {
     const opened = await openAgentLog(options, { files, home, clock: nodeClock(), settings });
+    sayTakenOver(lock, home, opened.log);
     const ports = {
-      files,
+      files: lockedFiles(files, lock),
       clock: nodeClock(),
       random: nodeRandom(),
       train: trainInChild,
@@ -382,7 +397,7 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
       text: `${end}: finishing writes and transfers that must be complete`,
     });
   else
-    log.error("disk-failed", {
+    log.error(end.code === "HOME_TAKEN" ? "home-taken" : "disk-failed", {
       code: end.code,
       text: `${end.message} The agent ends; the service that runs it has to start it again.`,
     });

@@ -101,7 +101,7 @@ interface Parts extends GivenParts {
 /** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
 export async function startServer(options: ServerOptions, base: ServerLog): Promise<ServerHandle> {
   const config = serverConfig(options);
-  const home = await openNodeHome(config.home, base);
+  const home = await openNodeHome(config.home, base, options);
   const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
   const { droppedLines } = base;
   const log = { ...remembered.log, ...defined({ droppedLines }) };
@@ -159,7 +159,7 @@ async function start(given: GivenParts, closing: ClosingSteps): Promise<ServerHa
     home: home.path,
     authorityFile: parts.tls && join(home.path, authorityFile),
     operations,
-    failed: parts.ingests.failed,
+    failed: Promise.race([parts.ingests.failed, home.lost]),
     close: () => closing.run(),
   };
 }

@@ -1,6 +1,6 @@
 /** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
 import { defined } from "../shared/defined.js";
-import { StemmaError } from "../shared/errors.js";
+import { isStemmaError, StemmaError } from "../shared/errors.js";
 import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
 import type { ServerOptions } from "./operations/configuration/config.js";
@@ -22,7 +22,7 @@ export interface ReadyServer {
 /**
  * Resolves when the server has closed cleanly after `signal`.
  * @param ready called once, when the server can be reached
- * @throws JOURNAL_STOPPED when it had to stop, and what startServer throws
+ * @throws JOURNAL_STOPPED, HOME_TAKEN when it had to stop, and what startServer throws
  */
 export async function runServer(
   { log: logOptions, ...options }: RunServerOptions,
@@ -43,12 +43,23 @@ export async function runServer(
   });
   const failure = await Promise.race([aborted(signal), server.failed]);
   await server.close();
+  if (failure !== undefined && isOfAnotherWriter(failure))
+    throw new StemmaError(
+      "HOME_TAKEN",
+      `The server stopped because another process has its home (${failure.message}) Stop that one, then start the server again: it verifies everything when it opens the home.`,
+      { cause: failure },
+    );
   if (failure !== undefined)
     throw new StemmaError(
       "JOURNAL_STOPPED",
       `The server stopped because its journal cannot be written any more (${failure.message}). Check the disk, then start the server again: it verifies everything when it opens the home.`,
       { cause: failure },
     );
+}
+
+/** True if the journal stopped because of another process, or the lock was lost to one. */
+function isOfAnotherWriter(failure: StemmaError): boolean {
+  return [failure, failure.cause].some((error) => isStemmaError(error, "HOME_TAKEN"));
 }
 
 function aborted(signal: AbortSignal): Promise<undefined> {

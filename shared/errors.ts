@@ -79,6 +79,7 @@ const fileCodes = {
   FILE_FAILED: failed,
   DISK_FULL: failed,
   HOME_LOCKED: failed,
+  HOME_TAKEN: failed,
   HOME_FORMAT_UNKNOWN: failed,
   PATH_TOO_LONG: failed,
 } as const;

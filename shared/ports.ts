@@ -78,4 +78,14 @@ export interface Files {
   syncFolder(path: string): Promise<void>;
   /** Bytes free for this user on the file system of `path`. */
   freeBytes(path: string): Promise<number>;
+  /** Set where this process has locked the home that the files are in. */
+  readonly writer?: HomeWriter;
+}
+
+/** The only writer of a home, as the lock knows it. */
+export interface HomeWriter {
+  /** Checks that the home is still this process's. @throws HOME_TAKEN; FILE_FAILED where that cannot be seen */
+  assertHeld(): Promise<void>;
+  /** Tells a file from another one that took its path; undefined if there is none. */
+  identityOf(path: string): Promise<string | undefined>;
 }

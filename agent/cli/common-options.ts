@@ -38,6 +38,15 @@ export function commonOptionsOf(command: Command): CommonOptions {
   };
 }
 
+/** Adds the option of commands that take the home's lock. */
+export function addTakeOver(command: Command): Command {
+  return command.option(
+    "--take-over",
+    "take the home over from a process that has not renewed its claim for a minute and that you know has ended",
+    false,
+  );
+}
+
 export interface AgentRequest {
   readonly do: string;
   readonly [field: string]: unknown;

@@ -2,250 +2,182 @@
  * The lock of a home: one writing process at a time. Uses processes and sockets of this machine directly,
  * because a file port cannot find out whether another process is alive.
  *
- * A process that wants the lock puts its claim into `<home>/lock/` by a rename, and then reads all claims. If
- * the process of another claim is alive, it withdraws its own. Of two processes that claim at the same time
- * at least one sees the other, so they never both succeed; both may withdraw and retry. Claims of dead
- * processes are removed, so a killed process does not keep a home locked.
+ * A process that wants the lock puts its claim into `<home>/lock/` by a rename, and then reads all claims. A
+ * claim whose process is dead by proof (claim-verdict.ts) is removed, so a killed process does not keep a home
+ * locked; where there is another one, it withdraws its own. Of two processes that claim at the same time at
+ * least one sees the other, so they never both succeed; both may withdraw and retry.
  *
  * The folder also has a reserve of disk space (disk-reserve.ts): on a full disk it is removed so that the
  * claim can be written, and commands that free space can run. (docs/formats.md, "Home")
  */
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";
-import { createConnection, createServer, type Server } from "node:net";
-import { hostname } from "node:os";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import type { Server } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { isStemmaError, StemmaError } from "../errors.js";
+import { isStemmaError, type StemmaError } from "../errors.js";
+import { deviceOf, factsOf, readClaim, type Asking } from "./claim-facts.js";
+import { judgeClaim } from "./claim-verdict.js";
 import { claimReserve, keepReserve } from "./disk-reserve.js";
 import { fileError, systemCode } from "./file-error.js";
-import { processExists } from "./process-exists.js";
-import { startOfProcess } from "./process-start.js";
+import { fileSystemOf, type FileSystemKind } from "./file-system-kind.js";
+import { describeThisProcess, encodeClaim, type LockHolder } from "./home-claim.js";
+import { HomeLease } from "./home-lease.js";
+import { homeLocked, type OtherClaim } from "./home-locked.js";
+import { SocketFolder } from "./lock-sockets.js";
 
-/** The process that holds a home. */
-export interface LockHolder {
-  readonly pid: number;
-  /**
-   * The kernel's start time of the process (Linux; "" elsewhere), so that another process with a reused pid
-   * is not mistaken for the holder.
-   */
-  readonly started: string;
-  readonly host: string;
-  readonly boot: string;
-  readonly processNamespace: string;
-  readonly command: string;
-  readonly sinceMs: number;
-  /**
-   * Name of the socket in the lock folder that the holder listens on; "" where its path would be too long.
-   */
-  readonly socket: string;
-}
+export type { LockHolder } from "./home-claim.js";
 
 export interface HomeLock {
   readonly holder: LockHolder;
+  /** Claims that were taken over, because their leases were over and `takeOver` was set. */
+  readonly takenOver: readonly OtherClaim[];
+  /** Resolves when this process's claim was found to be gone. */
+  readonly lost: Promise<StemmaError>;
+  /**
+   * Checks that the home is still this process's; to be called before each write that others rely on.
+   * @throws HOME_TAKEN; FILE_FAILED where that cannot be seen
+   */
+  assertHeld(): Promise<void>;
   release(): Promise<void>;
 }
 
-/** Some systems silently cut longer socket paths (docs/formats.md, "Home"). */
-const maxSocketPathBytes = 99;
+export interface LockOptions {
+  /** Takes over claims whose leases are over; a person has made sure that their processes have ended. */
+  readonly takeOver?: boolean | undefined;
+  /** The file system to assume; that of the folder when absent. */
+  readonly fileSystem?: FileSystemKind | undefined;
+}
+
 const claimSuffix = ".claim";
-const maxClaimBytes = 64 * 1024;
+const socketSuffix = ".sock";
 const maxAttempts = 8;
 
-async function textOf(path: string): Promise<string> {
-  try {
-    return (await readFile(path, "utf8")).trim();
-  } catch {
-    return "";
-  }
+/** The claims of other processes that may be alive, and those that were taken over. */
+interface Others {
+  readonly standing: OtherClaim | undefined;
+  readonly takenOver: readonly OtherClaim[];
 }
 
-async function processNamespace(): Promise<string> {
-  try {
-    return await readlink("/proc/self/ns/pid");
-  } catch {
-    return "";
-  }
-}
-
-function listen(path: string): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((socket) => {
-      socket.destroy();
-    });
-    server.once("error", reject);
-    server.listen(path, () => {
-      server.unref();
-      resolve(server);
-    });
-  });
-}
-
-/** True if a process listens on a socket. It need not be idle: the kernel accepts the connection. */
-function isListening(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = createConnection(path);
-    const end = (alive: boolean): void => {
-      socket.destroy();
-      resolve(alive);
-    };
-    socket.once("connect", () => end(true));
-    socket.once("error", (error) => end(!["ECONNREFUSED", "ENOENT"].includes(systemCode(error) ?? "")));
-  });
-}
-
-/** Finds out whether a holder is alive; `unknown` where it is on another machine. */
-async function holderState(
-  holder: LockHolder,
-  self: LockHolder,
-  folder: string,
-): Promise<"alive" | "dead" | "unknown"> {
-  if (holder.boot !== self.boot) return holder.host === self.host ? "dead" : "unknown";
-  if (holder.socket !== "") return (await isListening(join(folder, holder.socket))) ? "alive" : "dead";
-  if (holder.processNamespace !== self.processNamespace)
-    return holder.host === self.host ? "dead" : "unknown";
-  if (!processExists(holder.pid)) return "dead";
-  const started = await startOfProcess(holder.pid);
-  return started === "" || started === holder.started ? "alive" : "dead";
-}
-
-function parseHolder(text: string): LockHolder | undefined {
-  try {
-    const value = JSON.parse(text) as Record<string, unknown>;
-    const hasTexts = ["started", "host", "boot", "processNamespace", "command", "socket"].every(
-      (field) => typeof value[field] === "string",
-    );
-    return hasTexts &&
-      Number.isSafeInteger(value["pid"]) &&
-      (value["pid"] as number) > 0 &&
-      typeof value["sinceMs"] === "number" &&
-      !(value["socket"] as string).includes("/")
-      ? (value as unknown as LockHolder)
-      : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-async function readClaim(path: string): Promise<LockHolder | undefined | "gone"> {
-  try {
-    const bytes = await readFile(path);
-    return bytes.length > maxClaimBytes ? undefined : parseHolder(bytes.toString("utf8"));
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return "gone";
-    throw fileError(error, "read the lock", path);
-  }
-}
-
-function locked(home: string, holder: LockHolder, state: "alive" | "unknown", path: string): StemmaError {
-  const since = new Date(holder.sinceMs).toISOString();
-  return state === "alive"
-    ? new StemmaError(
-        "HOME_LOCKED",
-        `${home} is in use by process ${holder.pid} (${holder.command}) since ${since}. Stop it first, send the command to it (--server), or use another --home.`,
-        { home, holder },
-      )
-    : new StemmaError(
-        "HOME_LOCKED",
-        `${home} was taken by process ${holder.pid} on the machine ${holder.host} (${holder.command}) at ${since}. Whether that process still runs cannot be checked from here. If it does not, remove ${path} and try again.`,
-        { home, holder },
-      );
-}
-
-/** True if a process listens on the socket that belongs to a claim by its name, whatever its content is. */
-async function isListeningFor(folder: string, claim: string): Promise<boolean> {
-  const socket = join(folder, `${claim.slice(0, -claimSuffix.length)}.sock`);
-  return Buffer.byteLength(socket) <= maxSocketPathBytes && (await isListening(socket));
-}
-
-/** Stands for the process of a claim that cannot be read. */
-function unreadableHolder(self: LockHolder): LockHolder {
-  return { ...self, pid: 0, command: "unknown: its claim cannot be read", sinceMs: 0 };
-}
-
-/** A claim of another process that is or may be alive. Removes the claims of dead processes. */
-async function otherHolder(
-  folder: string,
-  own: string,
-  self: LockHolder,
-): Promise<
-  { readonly holder: LockHolder; readonly state: "alive" | "unknown"; readonly path: string } | undefined
-> {
+/** Reads the claims of other processes. Removes those of dead processes, and those that are taken over. */
+async function otherClaims(folder: string, own: string, asking: Asking, takeOver: boolean): Promise<Others> {
+  const takenOver: OtherClaim[] = [];
   for (const name of await readdir(folder)) {
     if (!name.endsWith(claimSuffix) || name === own) continue;
     const path = join(folder, name);
-    const holder = await readClaim(path);
-    if (holder === "gone") continue;
-    // A claim appears by a rename, complete. One that cannot be parsed, or whose process seems dead, was left by
-    // a crash, or its bytes were damaged since: then its process still listens on the socket named like it.
-    const state = holder === undefined ? "dead" : await holderState(holder, self, folder);
-    if (holder !== undefined && state !== "dead") return { holder, state, path };
-    if (await isListeningFor(folder, name))
-      return { holder: holder ?? unreadableHolder(self), state: "alive", path };
+    const read = await readClaim(path);
+    if (read === undefined) continue;
+    const socket = `${name.slice(0, -claimSuffix.length)}${socketSuffix}`;
+    const facts = await factsOf(read, socket, asking);
+    const { holder } = read.claim;
+    const verdict = judgeClaim(facts);
+    const other = { path, holder, facts, verdict, fileSystem: asking.fileSystem.name };
+    const isTakenOver = verdict === "lease-over" && takeOver;
+    if (verdict !== "dead" && !isTakenOver) return { standing: other, takenOver };
+    if (isTakenOver) takenOver.push(other);
     await rm(path, { force: true });
-    if (holder !== undefined && holder.socket !== "") await rm(join(folder, holder.socket), { force: true });
+    for (const left of new Set([socket, holder?.socket ?? ""]))
+      if (left !== "") await rm(join(folder, left), { force: true });
   }
-  return undefined;
+  return { standing: undefined, takenOver };
 }
 
-async function describeSelf(folder: string, nonce: string): Promise<LockHolder> {
-  const socket = `${nonce}.sock`;
-  return {
-    pid: process.pid,
-    started: await startOfProcess("self"),
-    host: hostname(),
-    boot: await textOf("/proc/sys/kernel/random/boot_id"),
-    processNamespace: await processNamespace(),
-    command: process.argv.slice(1).join(" ").slice(0, 200) || process.title,
-    sinceMs: Date.now(),
-    socket: Buffer.byteLength(join(folder, socket)) <= maxSocketPathBytes ? socket : "",
-  };
-}
-
-/** Makes a claim, and keeps it if no other live process has one. */
-async function tryLock(home: string, folder: string): Promise<HomeLock> {
-  const nonce = randomBytes(6).toString("hex");
-  const self = await describeSelf(folder, nonce);
-  const claim = `${nonce}${claimSuffix}`;
-  const temporary = join(folder, `${nonce}.tmp`);
-  // Listen before the claim appears, so that this process is never mistaken for dead.
-  const server =
-    self.socket === ""
-      ? undefined
-      : await listen(join(folder, self.socket)).catch((error: unknown) => {
-          throw fileError(error, "listen on", join(folder, self.socket));
-        });
-  const release = async (): Promise<void> => {
-    await rm(join(folder, claim), { force: true });
-    await rm(temporary, { force: true });
-    if (server !== undefined)
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
-  };
-  const write = (): Promise<void> => writeFile(temporary, JSON.stringify(self), { mode: 0o600 });
-  let claimedReserve = false;
+/** Writes a claim durably, so that a power cut leaves all of it or nothing */
+async function writeClaim(path: string, holder: LockHolder): Promise<void> {
+  const file = await open(path, "w", 0o600);
   try {
-    await write().catch(async (error: unknown) => {
-      claimedReserve = systemCode(error) === "ENOSPC" && (await claimReserve(folder));
-      if (!claimedReserve) throw error;
-      await write();
+    await file.writeFile(encodeClaim(holder));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Writes a claim, from the reserve on a full disk. Returns whether it took the reserve. */
+async function writeClaimOrUseReserve(folder: string, path: string, holder: LockHolder): Promise<boolean> {
+  try {
+    await writeClaim(path, holder);
+    return false;
+  } catch (error) {
+    if (systemCode(error) !== "ENOSPC" || !(await claimReserve(folder))) throw error;
+    await writeClaim(path, holder);
+    return true;
+  }
+}
+
+/** The files and the socket of this process's claim. */
+class OwnClaim {
+  readonly name: string;
+  readonly socket: string;
+  readonly path: string;
+  readonly temporary: string;
+  readonly sockets: SocketFolder;
+  #server: Server | undefined;
+  #isRemoved = false;
+
+  constructor(folder: string) {
+    const nonce = randomBytes(6).toString("hex");
+    this.name = `${nonce}${claimSuffix}`;
+    this.socket = `${nonce}${socketSuffix}`;
+    this.path = join(folder, this.name);
+    this.temporary = join(folder, `${nonce}.tmp`);
+    this.sockets = new SocketFolder(folder);
+  }
+
+  /** Listens before the claim appears, so that this process is never mistaken for dead. */
+  async listen(): Promise<string> {
+    this.#server = await this.sockets.listen(this.socket);
+    return this.#server === undefined ? "" : this.socket;
+  }
+
+  async remove(): Promise<void> {
+    if (this.#isRemoved) return;
+    this.#isRemoved = true;
+    await rm(this.path, { force: true });
+    await rm(this.temporary, { force: true });
+    // Closing removes the socket by its path through the folder.
+    await new Promise<void>((resolve) => {
+      if (this.#server === undefined) resolve();
+      else
+        this.#server.close(() => {
+          resolve();
+        });
     });
-    await rename(temporary, join(folder, claim));
-    const other = await otherHolder(folder, claim, self);
-    if (other !== undefined) throw locked(home, other.holder, other.state, other.path);
+    this.sockets.close();
+  }
+}
+
+/** Makes a claim, and keeps it if no other process that may live has one. */
+async function tryLock(home: string, fileSystem: FileSystemKind, takeOver: boolean): Promise<HomeLock> {
+  const folder = lockFolderOf(home);
+  const own = new OwnClaim(folder);
+  try {
+    const renewed = fileSystem.kind !== "local";
+    const socket = await own.listen();
+    const self = await describeThisProcess({ socket, device: await deviceOf(folder), renewed });
+    const claimedReserve = await writeClaimOrUseReserve(folder, own.temporary, self);
+    await rename(own.temporary, own.path);
+    const nowMs = (await stat(own.path)).mtimeMs;
+    const asking = { self, sockets: own.sockets, fileSystem, nowMs };
+    const { standing, takenOver } = await otherClaims(folder, own.name, asking, takeOver);
+    if (standing !== undefined) throw homeLocked(home, standing);
     // A process that needed the reserve leaves its space to the work that follows, and restores it on
     // release.
     if (!claimedReserve) await keepReserve(folder);
+    const lease = new HomeLease(home, own.path, renewed);
     return {
       holder: self,
+      takenOver,
+      lost: lease.lost,
+      assertHeld: () => lease.assertHeld(),
       release: async () => {
+        lease.end();
         await keepReserve(folder);
-        await release();
+        await own.remove();
       },
     };
   } catch (error) {
-    await release();
+    await own.remove();
     throw fileError(error, "take the lock in", folder);
   }
 }
@@ -257,18 +189,20 @@ export function lockFolderOf(home: string): string {
 
 /**
  * Takes the lock of a home, making the folder when missing.
- * @throws HOME_LOCKED naming the process that holds it; FILE_FAILED
+ * @throws HOME_LOCKED naming the process that holds it or may hold it; FILE_FAILED
  */
-export async function lockHome(home: string): Promise<HomeLock> {
+export async function lockHome(home: string, options: LockOptions = {}): Promise<HomeLock> {
+  const { takeOver = false } = options;
   const folder = lockFolderOf(home);
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw fileError(error, "make the folder", folder);
   }
+  const fileSystem = options.fileSystem ?? (await fileSystemOf(folder));
   for (let tried = 1; ; tried++) {
     try {
-      return await tryLock(home, folder);
+      return await tryLock(home, fileSystem, takeOver);
     } catch (error) {
       // Two processes that claim at the same time may both withdraw, so the holder may be gone a moment
       // later.

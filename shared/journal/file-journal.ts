@@ -37,6 +37,7 @@ import type {
 import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 import type { JournalIndex } from "./journal-index.js";
 import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
+import { SegmentGuard } from "./segment-guard.js";
 
 /** A journal on files, with the members that only its owner needs. */
 export interface FileJournal<F = Fact> extends Journal<F>, JournalProofs {
@@ -71,6 +72,7 @@ interface OpenedParts<F> {
   readonly loaded: LoadedJournal;
   /** The last segment. */
   readonly file: OpenFile;
+  readonly guard: SegmentGuard;
   readonly headFile: OpenFile;
 }
 
@@ -84,6 +86,9 @@ export class OpenedJournal<F> implements FileJournal<F> {
   readonly #segments: Segment[];
   readonly #headFile: OpenFile;
   #file: OpenFile;
+  #guard: SegmentGuard;
+  /** A segment that this process began and could not finish, because the disk was full. */
+  #begunSegment: string | undefined;
   #fileBytes: number;
   #length: number;
   #chain: Uint8Array;
@@ -98,7 +103,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   #headSlot = 0;
   #closed = false;
 
-  constructor({ files, folder, codec, signer, segmentBytes, loaded, file, headFile }: OpenedParts<F>) {
+  constructor({ files, folder, codec, signer, segmentBytes, loaded, file, guard, headFile }: OpenedParts<F>) {
     this.#files = files;
     this.#folder = folder;
     this.#codec = codec;
@@ -106,6 +111,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     this.#segmentBytes = segmentBytes;
     this.#segments = [...loaded.segments];
     this.#file = file;
+    this.#guard = guard;
     this.#headFile = headFile;
     this.#fileBytes = loaded.lastSegmentBytes;
     this.#length = loaded.length;
@@ -183,6 +189,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   async #commit(group: readonly PendingAppend[]): Promise<void> {
     const first = this.#length;
     try {
+      await this.#stopIfTaken(() => this.#guard.check(this.#file, this.#fileBytes));
       if (this.#fileBytes >= this.#segmentBytes) await this.#startSegment();
       const frames: FrameToWrite[] = group.flatMap(({ payloads }) =>
         payloads.map((payload, i) => ({ payload, following: payloads.length - 1 - i })),
@@ -235,6 +242,16 @@ export class OpenedJournal<F> implements FileJournal<F> {
     }
   }
 
+  /** Stops the journal where another process has the home or wrote to it. */
+  async #stopIfTaken(check: () => Promise<void>): Promise<void> {
+    try {
+      await check();
+    } catch (error) {
+      if (isStemmaError(error, "HOME_TAKEN")) this.#stop(error);
+      throw error;
+    }
+  }
+
   #stop(error: unknown): void {
     this.#stopped ??=
       error instanceof StemmaError
@@ -246,6 +263,8 @@ export class OpenedJournal<F> implements FileJournal<F> {
 
   async #startSegment(): Promise<void> {
     const path = join(this.#folder, segmentName(this.#length));
+    if (path !== this.#begunSegment) await this.#stopIfTaken(() => this.#guard.checkNext(path));
+    this.#begunSegment = path;
     let file: OpenFile;
     try {
       await writeDurably(
@@ -254,6 +273,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
         encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) }),
       );
       file = await this.#files.open(path, "update");
+      this.#guard = await SegmentGuard.of(this.#files, path);
     } catch (error) {
       // The old segment is complete. On a full disk only this group fails, and the next one tries again.
       if (!isStemmaError(error, "DISK_FULL")) this.#stop(error);

@@ -13,6 +13,7 @@ import { encodeSegmentHeader, segmentHeaderBytes } from "./frame.js";
 import { headSlotBytes, newestHead, type KeptHead } from "./head.js";
 import { headMessage } from "./head-message.js";
 import type { FactCodec, HeadSigner } from "./journal.js";
+import { SegmentGuard } from "./segment-guard.js";
 import { loadSegments, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 
 export interface JournalOptions<F> {
@@ -44,13 +45,16 @@ async function readHead(
   );
 }
 
+function lastOf({ segments }: LoadedJournal): Segment {
+  return segments[segments.length - 1] as Segment;
+}
+
 /**
  * Makes the disk agree with what was loaded: cuts off the torn tail (copied to a file where there is space),
  * and fsyncs the rest.
  */
 async function settle(files: Files, folder: string, loaded: LoadedJournal): Promise<OpenFile> {
-  const last = loaded.segments[loaded.segments.length - 1] as Segment;
-  const file = await files.open(last.path, "update");
+  const file = await files.open(lastOf(loaded).path, "update");
   try {
     if (loaded.torn.length > 0) {
       await writeDurably(files, join(folder, `torn-${loaded.length}`), loaded.torn).catch(() => undefined);
@@ -92,6 +96,7 @@ export async function openJournal<F = Fact>(
   }
   const file = await settle(files, folder, loaded);
   try {
+    const guard = await SegmentGuard.of(files, lastOf(loaded).path);
     const headFile = await files.open(headPath, "append");
     // Durable before the first entry: a journal whose head file is missing lost it, and perhaps its end.
     if (!hadHead) {
@@ -106,6 +111,7 @@ export async function openJournal<F = Fact>(
       segmentBytes: options.segmentBytes ?? defaultSegmentBytes,
       loaded,
       file,
+      guard,
       headFile,
     });
   } catch (error) {

@@ -6,6 +6,7 @@ import { openLog } from "../../../shared/adapters/log.js";
 import { Output } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
+import { describeClaim } from "../../../shared/files/home-locked.js";
 import { lockHome } from "../../../shared/files/home-lock.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
@@ -13,13 +14,14 @@ import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
 import type { OwnerCertificate } from "../../identity/owner-certificate.js";
-import { commonOptionsOf } from "../common-options.js";
+import { addTakeOver, commonOptionsOf } from "../common-options.js";
 
 interface FileChoices {
   readonly request?: string;
   readonly response?: string;
   readonly enrolment?: string;
   readonly config?: string;
+  readonly takeOver: boolean;
 }
 interface EnrolChoices extends FileChoices {
   readonly name?: string;
@@ -34,7 +36,7 @@ interface Exchange {
 
 export function addEnrol(program: Command): void {
   const withFiles = (command: Command): Command =>
-    command
+    addTakeOver(command)
       .option(
         "--request <file>",
         "only write the request to this file, for `stemma device sign FILE` at the server",
@@ -126,7 +128,7 @@ async function keysIn(
 /** Holds the home's lock, so that a running agent does not renew at the same time. */
 async function withHome(
   command: Command,
-  { enrolment, request, config }: FileChoices,
+  { enrolment, request, config, takeOver }: FileChoices,
   work: (opened: OpenHome) => Promise<Enrolment | undefined>,
 ): Promise<void> {
   const { home, output } = commonOptionsOf(command);
@@ -134,7 +136,11 @@ async function withHome(
   await makeFolderDurably(files, home);
   const path = resolve(enrolment ?? join(home, "enrolment.json"));
   await makeFolderDurably(files, dirname(path));
-  const lock = await lockHome(home);
+  const lock = await lockHome(home, { takeOver });
+  for (const claim of lock.takenOver)
+    openLog({ form: "plain", level: "warn" }).warn("home-taken-over", {
+      text: `took ${home} over from ${describeClaim(claim)}`,
+    });
   try {
     const keys = await keysIn(files, home, config);
     const enrolled = await work({ files, path, ...keys });

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { exitWithParent } from "../../../shared/cli/exit-with-parent.js";
 import { logForms, logLevels } from "../../../shared/adapters/log-forms.js";
 import { parseLogForm, requestedLogLevel } from "../../../shared/cli/log-options.js";
-import { commonOptionsOf } from "../common-options.js";
+import { addTakeOver, commonOptionsOf } from "../common-options.js";
 
 interface RunChoices {
   readonly enrolment?: string;
@@ -12,12 +12,12 @@ interface RunChoices {
   readonly profile?: string;
   readonly log: string;
   readonly logLevel?: string;
+  readonly takeOver: boolean;
 }
 
 /** @param onStatus gets the exit status when the agent has ended */
 export function addRun(program: Command, onStatus: (status: number) => void): void {
-  program
-    .command("run")
+  addTakeOver(program.command("run"))
     .description(
       "run the agent until it is stopped (Ctrl-C); it needs an enrolment (`stemma agent enroll`), and no connection",
     )
@@ -45,6 +45,7 @@ export function addRun(program: Command, onStatus: (status: number) => void): vo
         enrolment: choices.enrolment,
         config: choices.config === undefined ? undefined : resolve(choices.config),
         profile: choices.profile,
+        takeOver: choices.takeOver,
       });
       onStatus(status);
     });

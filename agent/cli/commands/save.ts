@@ -11,7 +11,7 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { readRunFile, type RunFile } from "../../home/agent-home.js";
 import type { SavedFile, SaveFileRequest } from "../../saving/save-file.js";
-import { callRunningAgent, commonOptionsOf } from "../common-options.js";
+import { addTakeOver, callRunningAgent, commonOptionsOf } from "../common-options.js";
 
 /** Hashing and writing take a while on a small device. */
 const saveTimeoutMs = 3600_000;
@@ -26,11 +26,11 @@ interface SaveChoices {
   readonly enrolment?: string;
   readonly config?: string;
   readonly profile?: string;
+  readonly takeOver: boolean;
 }
 
 export function addSave(program: Command): void {
-  program
-    .command("save")
+  addTakeOver(program.command("save"))
     .argument("<line>")
     .argument("<file>", "a .safetensors file with the tensors of the line's model; it is read in place")
     .description(
@@ -144,6 +144,7 @@ async function saveAlone(
       enrolment: choices.enrolment ?? last.enrolment,
       config: choices.config === undefined ? last.config : resolve(choices.config),
       profile: choices.profile ?? last.profile,
+      takeOver: choices.takeOver,
       log: openLog({ form: "plain", level: verbose ? "debug" : "warn" }),
     },
     line,

@@ -70,6 +70,8 @@ export interface ServerOptions {
   readonly recipeConfinement?: RequiredConfinement | undefined;
   /** True if every rollout needs the approval of a second person. Default false. */
   readonly rolloutApproval?: boolean | undefined;
+  /** Takes the home over from a process that has not renewed its claim; a person has made sure that it ended. */
+  readonly takeOver?: boolean | undefined;
 }
 
 /** Checked options, completed with defaults. */

@@ -36,9 +36,18 @@ export interface HomePorts {
    * Takes the writer's lock of a folder. Absent where no other process can access the files (in memory).
    * @throws HOME_LOCKED
    */
-  readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
+  readonly lock?: (home: string) => Promise<WriterLock>;
   /** The reserve of disk space beside the lock; absent where there is none. */
   readonly reserve?: DiskReserve;
+}
+
+/** The lock of a home that this process has. */
+export interface WriterLock {
+  /** Resolves when another process was found to have the home. */
+  readonly lost: Promise<StemmaError>;
+  /** Adds to the files what the journal checks before it writes. */
+  lockedFiles(files: Files): Files;
+  release(): Promise<void>;
 }
 
 /** Space that is given up on a full disk, so that work that frees space can write its few bytes. */
@@ -69,6 +78,8 @@ export interface Home {
   fleetFolder(fleet: string): string;
   /** Fleets that exist, sorted. */
   fleets(): Promise<readonly string[]>;
+  /** Resolves when another process was found to have the home. */
+  readonly lost: Promise<StemmaError>;
   /** Releases the lock. Close open repositories first. */
   close(): Promise<void>;
 }
@@ -93,12 +104,13 @@ export const maxSocketPathBytes = 99;
  * Locks and opens a home; creates it where there is none.
  * @throws HOME_LOCKED (another server or command has it open), HOME_FORMAT_UNKNOWN, KEY_INVALID, TIER_INVALID
  */
-export async function openHome(path: string, ports: HomePorts): Promise<Home> {
-  const { files } = ports;
-  await makeFolderDurably(files, path);
+export async function openHome(path: string, givenPorts: HomePorts): Promise<Home> {
+  await makeFolderDurably(givenPorts.files, path);
   // Checked before the lock is taken, so that nothing is written into a folder that is not a home.
-  const isNew = await checkFormat(files, path);
-  const lock = await ports.lock?.(path);
+  const isNew = await checkFormat(givenPorts.files, path);
+  const lock = await givenPorts.lock?.(path);
+  const files = lock?.lockedFiles(givenPorts.files) ?? givenPorts.files;
+  const ports = { ...givenPorts, files };
   try {
     if (isNew)
       await writeDurably(
@@ -118,6 +130,7 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
       tiers: await openHomeTiers(path, ports),
       fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
       fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
+      lost: lock?.lost ?? new Promise(() => undefined),
       close: async () => {
         await lock?.release();
       },

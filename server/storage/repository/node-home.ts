@@ -2,19 +2,30 @@
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
 import { defined } from "../../../shared/defined.js";
 import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js";
-import { lockFolderOf, lockHome } from "../../../shared/files/home-lock.js";
+import { describeClaim } from "../../../shared/files/home-locked.js";
+import { lockFolderOf, lockHome, type LockOptions } from "../../../shared/files/home-lock.js";
+import { lockedFiles } from "../../../shared/files/locked-files.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import type { Log } from "../../../shared/ports.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import { openHome, type Home, type HomePorts } from "./home.js";
 
-export function nodeHomePorts(log?: Log): HomePorts {
+export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
     files: nodeFiles(),
     clock: nodeClock(),
     random: nodeRandom(),
-    lock: lockHome,
+    lock: async (path) => {
+      const lock = await lockHome(path, options);
+      for (const claim of lock.takenOver)
+        log?.warn("home-taken-over", { text: `took ${path} over from ${describeClaim(claim)}` });
+      return {
+        lost: lock.lost,
+        lockedFiles: (files) => lockedFiles(files, lock),
+        release: () => lock.release(),
+      };
+    },
     reserve: {
       claim: (home) => claimReserve(lockFolderOf(home)),
       keep: (home) => keepReserve(lockFolderOf(home)),
@@ -26,6 +37,6 @@ export function nodeHomePorts(log?: Log): HomePorts {
 }
 
 /** @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN */
-export async function openNodeHome(path: string, log?: Log): Promise<Home> {
-  return await openHome(path, nodeHomePorts(log));
+export async function openNodeHome(path: string, log?: Log, options: LockOptions = {}): Promise<Home> {
+  return await openHome(path, nodeHomePorts(log, options));
 }

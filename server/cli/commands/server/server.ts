@@ -25,6 +25,7 @@ interface ServerChoices {
   readonly logLevel?: LogLevel;
   /** Commander sets true where --no-retention is absent. */
   readonly retention: boolean;
+  readonly takeOver: boolean;
 }
 
 export function define(command: Command): void {
@@ -59,6 +60,11 @@ export function define(command: Command): void {
     .option(
       "--no-retention",
       "do not apply retention rules (otherwise an hour after the start and once a day: stemma storage retention)",
+    )
+    .option(
+      "--take-over",
+      "take the home over from a process that has not renewed its claim for a minute and that you know has ended",
+      false,
     )
     .addHelpText(
       "after",
@@ -118,6 +124,7 @@ function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit
     deviceTokens: choices.deviceTokens ?? options.deviceTokens,
     enrolment: publicAddresses(choices.publicUrl, options.enrolment),
     retention: choices.retention ? options.retention : false,
+    takeOver: choices.takeOver,
   };
 }
 

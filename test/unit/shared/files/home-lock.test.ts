@@ -5,12 +5,15 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { link, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
+import { encodeClaim } from "../../../../shared/files/home-claim.js";
+import { renewClaim } from "../../../../shared/files/home-lease.js";
 import { lockHome, type LockHolder } from "../../../../shared/files/home-lock.js";
 
 const folder = await mkdtemp(join(tmpdir(), "stemma-lock-"));
@@ -71,36 +74,61 @@ it("gives the lock to one of many concurrent attempts", async () => {
   await (await lockHome(home)).release();
 });
 
-/** In place of an earlier one, the claim of a process. */
-async function claim(home: string, change: Partial<LockHolder>): Promise<void> {
-  await rm(join(home, "lock", "0.claim"), { force: true });
+/** In place of an earlier one, the claim of a process; returns its path. */
+async function claim(home: string, change: Partial<LockHolder>): Promise<string> {
+  const path = join(home, "lock", "0.claim");
+  await rm(path, { force: true });
   const lock = await lockHome(home);
   await lock.release();
-  await mkdir(join(home, "lock"), { recursive: true });
-  await writeFile(join(home, "lock", "0.claim"), JSON.stringify({ ...lock.holder, socket: "", ...change }));
+  await writeFile(path, encodeClaim({ ...lock.holder, socket: "", ...change }));
+  return path;
+}
+const elsewhere = { boot: "another boot", machine: "another machine" };
+const shared = { kind: "shared", name: "nfs" } as const;
+/** Sets a claim's last renewal to so many seconds ago. */
+async function age(path: string, seconds: number): Promise<void> {
+  const at = Date.now() / 1000 - seconds;
+  await utimes(path, at, at);
+}
+async function messageOf(call: Promise<unknown>): Promise<string> {
+  const error: unknown = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(isLocked(error), String(error));
+  return (error as Error).message;
 }
 
-it("is not held by a reused process id, by a claim of an earlier boot, by garbage", async () => {
+it("is not held by a reused process id, by a claim of an earlier boot, by a claim without bytes", async () => {
   const home = join(folder, "stale");
   await claim(home, { started: "1" });
   await (await lockHome(home)).release();
+  await claim(home, { boot: "another boot", machine: "0".repeat(31) + "1" });
+  assert.match(await messageOf(lockHome(home)), /another machine/);
   await claim(home, { boot: "another boot" });
   await (await lockHome(home)).release();
-  await claim(home, { processNamespace: "another container of this host" });
-  await (await lockHome(home)).release();
-  for (const text of ["", "{", "[]", "null", '{"pid":-1}', '{"pid":1,"socket":"../../x"}']) {
-    await writeFile(join(home, "lock", "1.claim"), text);
+  for (const text of ["", "\0".repeat(300)]) {
+    await writeFile(join(home, "lock", "0.claim"), text);
     await (await lockHome(home)).release();
   }
+  assert.deepEqual(await readdir(join(home, "lock")), ["reserve"]);
 });
 
-it("is held by a claim of another machine, and the message states what to remove", async () => {
-  const home = join(folder, "foreign");
-  await claim(home, { boot: "another boot", host: `not-${hostname()}` });
-  await assert.rejects(
-    () => lockHome(home),
-    (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")),
+it("is held where nothing proves the end of its process, and the message says what to do", async () => {
+  const home = join(folder, "unknown");
+  const path = await claim(home, { processNamespace: "another container with this host name" });
+  assert.match(await messageOf(lockHome(home)), new RegExp(`another container .* remove ${path}`));
+  await claim(home, { ...elsewhere, host: hostname() });
+  assert.match(
+    await messageOf(lockHome(home)),
+    /on another machine \(host name .*whether it is of this machine/i,
   );
+  await claim(home, { boot: "", machine: "" });
+  assert.match(await messageOf(lockHome(home)), /a machine that is not known/);
+  // A socket that is neither there nor refuses: here one that cannot be resolved.
+  await claim(home, { socket: "loop.sock", processNamespace: "another" });
+  await symlink("loop.sock", join(home, "lock", "loop.sock"));
+  assert.match(await messageOf(lockHome(home)), /socket cannot be asked/);
 });
 
 it("is held by a living process without a socket, and not by one that ended", async () => {
@@ -113,55 +141,44 @@ it("is held by a living process without a socket, and not by one that ended", as
   await (await lockHome(home)).release();
 });
 
-it("is held where it cannot be told whether its process lives", async () => {
-  const home = join(folder, "unknown");
-  const elsewhere = `not-${hostname()}`;
-  await claim(home, { processNamespace: "a container", host: elsewhere });
-  await assert.rejects(lockHome(home), isLocked, "a container with a name of its own");
-  await claim(home, { boot: "another boot", host: elsewhere });
-  await assert.rejects(lockHome(home), isLocked, "another machine");
-  // A socket that is neither there nor refuses: here one that cannot be resolved.
-  await claim(home, { socket: "loop.sock" });
-  await symlink("loop.sock", join(home, "lock", "loop.sock"));
-  await assert.rejects(lockHome(home), isLocked, "a socket that cannot be asked");
-});
+/** Leaves a socket whose process has ended: the file stays when another name of it is removed. */
+async function leaveSocket(path: string): Promise<void> {
+  const server = createServer().listen(join(folder, "listening.sock"));
+  await once(server, "listening");
+  await link(join(folder, "listening.sock"), path);
+  server.close();
+  await once(server, "close");
+}
 
-it("is not held by a socket that is gone, or that nobody listens on, and both are removed", async () => {
+it("is not held by a socket of another namespace that refuses; a file in a socket's place proves nothing", async () => {
   const home = join(folder, "silent");
-  await claim(home, { socket: "gone.sock" });
-  await (await lockHome(home)).release();
-  await claim(home, { socket: "left.sock" });
-  await writeFile(join(home, "lock", "left.sock"), "");
+  const change = { socket: "left.sock", processNamespace: "another container" };
+  await claim(home, change);
+  await leaveSocket(join(home, "lock", "left.sock"));
   await (await lockHome(home)).release();
   assert.deepEqual(await readdir(join(home, "lock")), ["reserve"]);
+  await claim(home, change);
+  await writeFile(join(home, "lock", "left.sock"), "");
+  await assert.rejects(lockHome(home), isLocked);
 });
 
-it("is not held by what is no claim: other files, and one that is too long or lacks a member", async () => {
+it("is held by a damaged claim, and not by other files", async () => {
   const home = join(folder, "no claim");
-  await claim(home, {});
-  const path = join(home, "lock", "0.claim");
+  const path = await claim(home, {});
   const text = await readFile(path, "utf8");
-  await writeFile(path, text.padEnd(64 * 1024));
-  await assert.rejects(lockHome(home), isLocked, "as long as it may be");
-  await writeFile(path, text.padEnd(64 * 1024 + 1));
-  await (await lockHome(home)).release();
-  const holder = JSON.parse(text) as Record<string, unknown>;
-  for (const change of [
-    { started: undefined },
-    { host: 1 },
-    { boot: null },
-    { processNamespace: undefined },
-    { command: [] },
-    { socket: undefined },
-    { pid: 1.5 },
-    { pid: 0 },
-    { pid: "1" },
-    { sinceMs: "1" },
-    { socket: "a/b" },
-  ]) {
-    await writeFile(path, JSON.stringify({ ...holder, ...change }));
-    await (await lockHome(home)).release();
+  const damaged = [
+    "{",
+    "[]",
+    "null",
+    text.padEnd(64 * 1024 + 1),
+    text.replace('"boot":"', '"boot":"0'),
+    JSON.stringify({ ...(JSON.parse(text) as object), pid: 0 }),
+  ];
+  for (const content of damaged) {
+    await writeFile(path, content);
+    assert.match(await messageOf(lockHome(home)), /cannot be read/, content.slice(0, 40));
   }
+  await rm(path);
   await writeFile(join(home, "lock", "0.other"), text);
   await (await lockHome(home)).release();
   assert.deepEqual((await readdir(join(home, "lock"))).sort(), ["0.other", "reserve"]);
@@ -173,7 +190,7 @@ it("stays held while its process lives, whichever bit of its claim is flipped", 
   const [claim] = (await readdir(join(home, "lock"))).filter((name) => name.endsWith(".claim"));
   const path = join(home, "lock", claim as string);
   const original = await readFile(path);
-  for (let at = 0; at < original.length; at += 13) {
+  for (let at = 0; at < original.length; at += 29) {
     const bytes = Buffer.from(original);
     bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
     await writeFile(path, bytes);
@@ -182,4 +199,71 @@ it("stays held while its process lives, whichever bit of its claim is flipped", 
   await writeFile(path, original);
   await lock.release();
   await (await lockHome(home)).release();
+});
+
+it("is taken over only after its lease and on request, and then its holder writes no more", async () => {
+  const home = join(folder, "leased");
+  const path = await claim(home, { ...elsewhere, renewed: true });
+  const take = { fileSystem: shared, takeOver: true };
+  assert.match(await messageOf(lockHome(home, take)), /machines may share this file system \(nfs\).*renewed/);
+  await age(path, 59);
+  await assert.rejects(lockHome(home, take), isLocked);
+  await age(path, 61);
+  assert.match(await messageOf(lockHome(home, { fileSystem: shared })), /last renewed 61 s ago.*--take-over/);
+  const lock = await lockHome(home, take);
+  assert.deepEqual(
+    lock.takenOver.map(({ holder }) => holder?.boot),
+    [elsewhere.boot],
+  );
+  await lock.assertHeld();
+  const [own] = (await readdir(join(home, "lock"))).filter((name) => name.endsWith(".claim"));
+  await rm(join(home, "lock", own as string));
+  await assert.rejects(lock.assertHeld(), { code: "HOME_TAKEN" });
+  assert.equal((await lock.lost).code, "HOME_TAKEN");
+  await lock.release();
+});
+
+it("renews its claim, by the file system's clock, without a change of its content", async () => {
+  const home = join(folder, "renewed");
+  const lock = await lockHome(home, { fileSystem: shared });
+  const [own] = (await readdir(join(home, "lock"))).filter((name) => name.endsWith(".claim"));
+  const path = join(home, "lock", own as string);
+  const before = await readFile(path, "utf8");
+  await age(path, 50);
+  await renewClaim(path);
+  assert.ok(Date.now() - (await stat(path)).mtimeMs < 40_000);
+  assert.equal(await readFile(path, "utf8"), before);
+  await lock.release();
+  await assert.rejects(renewClaim(path), { code: "ENOENT" });
+  await lock.assertHeld();
+});
+
+it("reads the claims of the first version, which say nothing of machine, mount and renewal", async () => {
+  const home = join(folder, "first version");
+  const path = await claim(home, {});
+  const { boot, pid, started } = JSON.parse(await readFile(path, "utf8")) as LockHolder;
+  const earlier = (change: Partial<LockHolder>): Promise<void> =>
+    writeFile(
+      path,
+      JSON.stringify({
+        pid,
+        started,
+        host: hostname(),
+        boot,
+        processNamespace: "pid:[1]",
+        command: "/usr/bin/stemma server",
+        sinceMs: 1_760_000_000_000,
+        socket: "",
+        ...change,
+      }),
+    );
+  await earlier({});
+  assert.match(await messageOf(lockHome(home)), /usr.bin.stemma server.*2025-10-09/);
+  await earlier({ boot: "another" });
+  assert.match(await messageOf(lockHome(home, { takeOver: true })), /remove/, "it renews nothing");
+  await leaveSocket(join(home, "lock", "a.sock"));
+  await earlier({ boot: "another", socket: "a.sock" });
+  assert.match(await messageOf(lockHome(home, { fileSystem: shared })), /machines may share/);
+  await (await lockHome(home)).release();
+  assert.deepEqual(await readdir(join(home, "lock")), ["reserve"]);
 });
