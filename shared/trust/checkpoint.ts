@@ -78,15 +78,6 @@ export function parseCheckpoint(text: string): ParsedCheckpoint {
   return { checkpoint, note };
 }
 
-/** True if this key signed the checkpoint as the journal's own. */
-export function isSignedBy(publicKey: string, { checkpoint: { origin }, note }: ParsedCheckpoint): boolean {
-  const keyId = noteKeyId(origin, noteAlgorithms.ed25519, publicKey);
-  return note.signatures.some(
-    ({ name, keyId: id, bytes }) =>
-      name === origin && id === keyId && isSignatureValid(publicKey, Buffer.from(note.text), bytes),
-  );
-}
-
 const cosignatureBytes = 8 + 64;
 /** Times up to 2^63 - 1 are allowed. */
 const maxTime = 2n ** 63n - 1n;
@@ -108,7 +99,7 @@ function isCosignedBy({ name, keyId, publicKey }: VerifierKey, { text, signature
   });
 }
 
-/** What a device asks of checkpoints: `threshold` of these witnesses, each once, must have cosigned. */
+/** The demand of a device on checkpoints: `threshold` of these witnesses, each once, must have cosigned. */
 export interface WitnessPolicy {
   /** The name of the journal as `stemma journal checkpoint` prints it. */
   readonly origin: string;

@@ -34,7 +34,6 @@ const maxKeyNameLength = 255;
 const signatureStart = "\u2014 ";
 /** Spaces as Unicode has them; U+0085 is one that `\s` lacks. */
 const keyNamePattern = /^[^\s+\u0085]+$/u;
-// eslint-disable-next-line no-control-regex -- they are what a note may not contain
 const controlCharacters = /[\u0000-\u0009\u000b-\u001f]/;
 
 const malformed = (why: string): StemmaError =>
