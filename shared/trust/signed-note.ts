@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../errors.js";
+import { maxCheckpointBytes } from "../wire/limits.js";
 
 /** Algorithms of a note's keys, the first byte of what names a key: Ed25519, and Ed25519 with a time, of a witness. */
 export const noteAlgorithms = { ed25519: 1, cosignature: 4 } as const;
@@ -28,7 +29,7 @@ export interface VerifierKey {
   readonly publicKey: string;
 }
 
-export const maxNoteBytes = 16 * 1024;
+export const maxNoteBytes = maxCheckpointBytes;
 export const maxNoteSignatures = 32;
 const maxKeyNameLength = 255;
 const signatureStart = "\u2014 ";
