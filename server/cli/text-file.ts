@@ -2,10 +2,8 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
+import { isOpenDescriptor } from "../../shared/files/not-regular.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
-
-/** Names of open descriptors, such as a shell's `<(command)`: somebody writes into these pipes, or has closed them. */
-const openDescriptor = /^\/(dev\/fd|proc\/self\/fd)\/\d+$|^\/dev\/stdin$/;
 
 /**
  * @param path a file, a link to one, an open descriptor, or - for standard input
@@ -18,7 +16,7 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
 /** Reads a file as `readTextFile`, as bytes. */
 export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
   if (path === "-") return await readStream(process.stdin, path, maxBytes);
-  if (openDescriptor.test(path) && (await stat(path).catch(() => undefined))?.isFIFO() === true)
+  if (isOpenDescriptor(path) && (await stat(path).catch(() => undefined))?.isFIFO() === true)
     return await readStream(createReadStream(path), path, maxBytes);
   const { file, size } = await openRegularFile(path, { followLinks: true });
   try {

@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { outputsOf, type SamplePart } from "../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import { outputShape } from "../../../shared/train/datasets/target-form.js";
@@ -121,7 +121,7 @@ async function predictionsOf(
         "stored. Evaluate fewer samples with --limit, or leave out --predictions.",
       { bytes: bytes.length },
     );
-  const { set } = await loadDataset(dataset, nodeFiles());
+  const { set } = await loadDataset(dataset, regularFiles());
   // The engine writes one output after the other.
   const widths =
     evaluation.task === "general"

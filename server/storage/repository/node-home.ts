@@ -3,7 +3,7 @@ import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
 import { defined } from "../../../shared/defined.js";
 import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js";
 import { lockFolderOf, lockHome } from "../../../shared/files/home-lock.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import type { Log } from "../../../shared/ports.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
@@ -11,7 +11,7 @@ import { openHome, type Home, type HomePorts } from "./home.js";
 
 export function nodeHomePorts(log?: Log): HomePorts {
   return {
-    files: nodeFiles(),
+    files: regularFiles(),
     clock: nodeClock(),
     random: nodeRandom(),
     lock: lockHome,
