@@ -11,7 +11,7 @@
  * claim can be written, and commands that free space can run. (docs/formats.md, "Home")
  */
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";
 import { createConnection, createServer, type Server } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -76,7 +76,9 @@ function listen(path: string): Promise<Server> {
     server.once("error", reject);
     server.listen(path, () => {
       server.unref();
-      resolve(server);
+      chmod(path, 0o600).then(() => {
+        resolve(server);
+      }, reject);
     });
   });
 }

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -182,4 +182,15 @@ it("stays held while its process lives, whichever bit of its claim is flipped", 
   await writeFile(path, original);
   await lock.release();
   await (await lockHome(home)).release();
+});
+
+it("lets nobody else connect to its socket", async () => {
+  const home = join(folder, "private");
+  const lock = await lockHome(home);
+  const names = await readdir(join(home, "lock"));
+  const found = await Promise.all(names.map((name) => stat(join(home, "lock", name))));
+  const sockets = found.filter((each) => each.isSocket());
+  assert.equal(sockets.length, 1);
+  for (const { mode } of sockets) assert.equal(mode & 0o777, 0o600);
+  await lock.release();
 });
