@@ -14,6 +14,7 @@ import { ReleaseTrust } from "./releases/release-trust.js";
 import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
+import { witnessPolicy } from "./settings/witnesses.js";
 import { openStores } from "./open-stores.js";
 import { measureDisk } from "./measure-disk.js";
 import type { DiskUse } from "./resources/disk-budget.js";
@@ -151,6 +152,7 @@ function composeLines(
     ...common,
     downloads,
     releases,
+    witnesses: witnessPolicy(parts.config.witnesses),
     resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
   });
   const evaluator =

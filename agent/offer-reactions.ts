@@ -30,6 +30,10 @@ const finalOfferErrors = new Set([
   "RELEASE_UNKNOWN",
   "RELEASE_EXPIRED",
   "RELEASE_METADATA_INVALID",
+  // New cosignatures come with another offer, and so does another proof.
+  "COSIGNATURES_MISSING",
+  "CHECKPOINT_INVALID",
+  "HISTORY_UNPROVEN",
   // Tried again at the next connection, or when it is assigned again.
   "HOOK_FAILED",
   "INTERRUPTED",

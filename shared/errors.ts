@@ -71,6 +71,8 @@ const journalCodes = {
   FACT_INVALID: failed,
   HEAD_SIGNATURE_INVALID: verification,
   HISTORY_UNPROVEN: verification,
+  CHECKPOINT_INVALID: verification,
+  COSIGNATURES_MISSING: verification,
 } as const;
 const fileCodes = {
   FILE_MISSING: notFound,

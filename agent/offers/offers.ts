@@ -13,6 +13,7 @@ import { maxPipelineBytes } from "../../shared/provenance/pipeline-file-name.js"
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
+import type { WitnessPolicy } from "../../shared/trust/checkpoint.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decideDownloadCoding, prefersLowRank } from "../../shared/wire/coding/decide-coding.js";
 import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
@@ -33,6 +34,7 @@ import {
   type OfferExtras,
   type SmallObjects,
 } from "./offer-check.js";
+import { requireCosigned } from "./cosigned-offer.js";
 import { sharedVersions } from "./shared-versions.js";
 
 export interface OffersOptions {
@@ -46,6 +48,8 @@ export interface OffersOptions {
   /** True if trainings of the line go on from the optimizer's state of their base, which is then fetched, too. */
   readonly resumesOptimizer: (line: string) => boolean;
   readonly releases: Pick<ReleaseTrust, "requireOffered">;
+  /** The witnesses that must have cosigned the journal with an offered version; undefined: none. */
+  readonly witnesses?: WitnessPolicy | undefined;
 }
 
 /**
@@ -80,18 +84,22 @@ interface OfferedVersion {
 export class Offers {
   readonly #taking = new Map<string, Promise<void>>();
   readonly #queue = new SerialQueue();
+  /** Offers whose journal is cosigned. Their proof is from the head of their time, so each is checked once. */
+  readonly #cosigned = new WeakSet<Offer>();
   constructor(private readonly options: OffersOptions) {}
 
   /**
    * Brings an offered version into the outbox; resolves when it is there. The same offer, received again
    * meanwhile, waits for the running one.
-   * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the errors of the
+   * @throws COSIGNATURES_MISSING, CHECKPOINT_INVALID, HISTORY_UNPROVEN where witnesses are pinned;
+   * SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the errors of the
    * transfer
    */
-  take(offer: Offer): Promise<void> {
+  async take(offer: Offer): Promise<void> {
     const key = `${offer.line} ${offer.versionId} ${offer.staged === true ? "staged" : ""}`;
     const running = this.#taking.get(key);
-    if (running !== undefined) return running;
+    if (running !== undefined) return await running;
+    this.#requireCosigned(offer);
     // Serially: two lines that are offered the same model fetch it once.
     const taking = this.#queue
       .run(() => this.#take(offer))
@@ -99,7 +107,16 @@ export class Offers {
         this.#taking.delete(key);
       });
     this.#taking.set(key, taking);
-    return taking;
+    await taking;
+  }
+
+  /** Requires it at once: a later receipt moves the head that the proof is from. A version of its own needs none. */
+  #requireCosigned(offer: Offer): void {
+    const { witnesses, outbox } = this.options;
+    if (witnesses === undefined || this.#cosigned.has(offer)) return;
+    if (outbox.entry(offer.versionId)?.origin === "trained") return;
+    requireCosigned(witnesses, outbox.state.seen, offer);
+    this.#cosigned.add(offer);
   }
 
   async #take(offer: Offer): Promise<void> {

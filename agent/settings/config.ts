@@ -15,6 +15,7 @@ import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
 import { ownerCertificateSchema } from "./owner-certificate.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
+import { witnessesSchema } from "./witnesses.js";
 
 /** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
 export const lineName = z
@@ -98,6 +99,8 @@ export const configSchema = z.strictObject({
    * as the enrolment asks.
    */
   releases: z.enum(releasePolicies).optional(),
+  /** The witnesses of the fleet's journal, without whose cosignatures no model of the server is installed. */
+  witnesses: witnessesSchema.optional(),
   /** Recipes of the fleet's own, whose code runs confined. */
   recipes: z
     .strictObject({

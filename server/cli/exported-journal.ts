@@ -3,6 +3,8 @@
  * `stemma journal export` writes it, `stemma journal verify` checks it without a server.
  */
 import { createReadStream } from "node:fs";
+import { isOpenDescriptor, requireRegular } from "../../shared/files/not-regular.js";
+import { stat } from "node:fs/promises";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { maxEntryBytes } from "../../shared/journal/frame.js";
@@ -49,6 +51,7 @@ const maxLineBytes = 2 * maxEntryBytes;
 
 /** Lines end with a line feed alone: facts may have other characters that end lines in a text. */
 async function* linesOf(path: string): AsyncGenerator<Buffer> {
+  if (!isOpenDescriptor(path)) requireRegular(await stat(path), path);
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);

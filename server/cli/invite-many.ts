@@ -5,7 +5,7 @@ import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
-import { nodeFiles } from "../../shared/files/node-files.js";
+import { regularFiles } from "../../shared/files/regular-files.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { loadInvitation } from "../../shared/trust/certificates/invitation.js";
 import { isName } from "../../shared/wire/topics.js";
@@ -80,7 +80,7 @@ export async function inviteMany(
       "USAGE",
       "--manifest names the devices: give --to FOLDER, and neither a device nor --file.",
     );
-  const files = nodeFiles();
+  const files = regularFiles();
   const path = resolve(manifest);
   if (((await files.stat(path))?.size ?? 0) > maxManifestBytes)
     throw new StemmaError(
@@ -132,7 +132,7 @@ export async function inviteMany(
 /** True if the invitation is there and not at its end; a torn or foreign file is written again. */
 async function isUsable(path: string, device: string, authority: string | undefined): Promise<boolean> {
   try {
-    const invitation = await loadInvitation(nodeFiles(), path);
+    const invitation = await loadInvitation(regularFiles(), path);
     return (
       invitation.device === device &&
       invitation.authority === authority &&

@@ -1,11 +1,11 @@
 /** Decides whose signature on a journal is believed, for the commands of the journal. */
-import { open, readFile } from "node:fs/promises";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { differs } from "../../shared/journal/fact-proof.js";
 import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { verifyHead, type ShownHead } from "../../shared/trust/signatures.js";
+import { readTextFile } from "./text-file.js";
 
 export interface KeyChoices {
   readonly key: string | undefined;
@@ -38,22 +38,12 @@ export function shorter({ length }: ShownHead, kept: number): StemmaError {
   );
 }
 
-/** @throws FILE_MISSING, USAGE */
+/** @throws FILE_MISSING, FILE_NOT_REGULAR, USAGE */
 export async function jsonFile(path: string): Promise<unknown> {
-  const maxBytes = 4 * 1024 * 1024;
-  const file = await open(path, "r").catch((error: unknown) => {
-    throw new StemmaError("FILE_MISSING", `${path} cannot be read: ${messageOf(error)}. Name another file.`);
-  });
+  const text = await readTextFile(path, 4 * 1024 * 1024);
   try {
-    const { size } = await file.stat();
-    if (size > maxBytes)
-      throw new StemmaError("USAGE", `${path} has ${size} bytes; at most ${maxBytes} are read.`);
-    return JSON.parse(await readFile(file, "utf8")) as unknown;
+    return JSON.parse(text) as unknown;
   } catch (error) {
-    if (error instanceof SyntaxError)
-      throw new StemmaError("USAGE", `${path} is not JSON: ${error.message}.`);
-    throw error;
-  } finally {
-    await file.close();
+    throw new StemmaError("USAGE", `${path} is not JSON: ${messageOf(error)}.`);
   }
 }

@@ -1,13 +1,14 @@
 /** Reads a model.json that a command is given. */
-import { readFile } from "node:fs/promises";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { regularFiles } from "../../shared/files/regular-files.js";
 
 /** @throws USAGE where it cannot be read, or is not a JSON object */
 export async function readJson(path: string): Promise<Record<string, unknown>> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(await readFile(path, "utf8"));
+    parsed = JSON.parse(Buffer.from(await regularFiles().read(path)).toString("utf8"));
   } catch (cause) {
+    if (isStemmaError(cause, "FILE_NOT_REGULAR")) throw cause;
     throw new StemmaError(
       "USAGE",
       `${path} could not be read as JSON: ${(cause as Error).message}. Give the model.json that TensorFlow.js saved.`,

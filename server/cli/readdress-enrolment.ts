@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
-import { nodeFiles } from "../../shared/files/node-files.js";
+import { regularFiles } from "../../shared/files/regular-files.js";
 import { loadEnrolment, pinnedKeys, sealEnrolment } from "../../shared/trust/enrolment.js";
 import { followKeyChanges } from "../../shared/trust/key-change.js";
 import { publicUrlHint, unreachableAddresses } from "../services/context/public-addresses.js";
@@ -26,7 +26,7 @@ export async function readdressEnrolment(
   { device, from, to, dryRun }: Readdressing,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const files = nodeFiles();
+  const files = regularFiles();
   const path = resolve(to ?? from);
   const present = await loadEnrolment(files, resolve(from));
   const opened = await operations();
@@ -52,7 +52,7 @@ export async function readdressEnrolment(
     ...defined({ http, ca, authorities: authorities && [...authorities] }),
   });
   if (!dryRun)
-    // nodeFiles creates files that only their owner may read.
+    // regularFiles creates files that only their owner may read.
     await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(enrolment, null, 2)}\n`));
   await noteAddresses(enrolment.mqtt, { output, operations });
   output.print({

@@ -1,7 +1,7 @@
 /** Reads a file for `stemma replay run`: an exported model's story with its tensors' ids, or a record alone. */
 import { readFile, stat } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
-import { nodeFiles } from "../../shared/files/node-files.js";
+import { regularFiles } from "../../shared/files/regular-files.js";
 import { maxStoryBytes, storyKey } from "../../shared/provenance/exported-story.js";
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { readSafetensors } from "../../shared/tensor/safetensors-reader.js";
@@ -23,7 +23,7 @@ export async function readReplayFile(argument: string): Promise<ReplayFile | und
     if (found.size > maxStoryBytes) throw withoutStory(argument, `it has more than ${maxStoryBytes} bytes`);
     return { story: (await readFile(argument, "utf8")).trim() };
   }
-  const file = await nodeFiles().open(argument, "read");
+  const file = await regularFiles().open(argument, "read");
   try {
     const opened = await readSafetensors(file, argument);
     const story = opened.metadata?.[storyKey];

@@ -125,6 +125,9 @@ function fleetGroups(context: OperationsContext, devices: ReturnType<typeof devi
     ...onUse(["restoreToSign", "approveRestore"], async () =>
       (await import("./stores/restore-operations.js")).restoreOperations(context),
     ),
+    ...onUse(["journalCheckpoint", "cosignJournal"], async () =>
+      (await import("./stores/checkpoint-operations.js")).checkpointOperations(context),
+    ),
     ...onUse(["tokens", "addToken", "removeToken"], async () =>
       (await import("./token-operations.js")).tokenOperations(context),
     ),

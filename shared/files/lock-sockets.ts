@@ -4,7 +4,7 @@
  * bytes, and a home's may be longer.
  */
 import { closeSync, openSync } from "node:fs";
-import { lstat } from "node:fs/promises";
+import { chmod, lstat } from "node:fs/promises";
 import { createConnection, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { systemCode } from "./file-error.js";
@@ -73,7 +73,9 @@ function listenOn(path: string): Promise<Server> {
     server.once("error", reject);
     server.listen(path, () => {
       server.unref();
-      resolve(server);
+      chmod(path, 0o600).then(() => {
+        resolve(server);
+      }, reject);
     });
   });
 }

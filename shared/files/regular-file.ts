@@ -3,12 +3,13 @@
  * anything when it is opened, and a link in another program's folder may point at any file: all are refused
  * before a byte is read.
  */
-import { constants, type BigIntStats } from "node:fs";
+import { constants } from "node:fs";
 import { lstat, open, stat, type FileHandle } from "node:fs/promises";
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
 import { fileError, systemCode } from "./file-error.js";
 import { NodeOpenFile } from "./node-files.js";
+import { notRegular, requireRegular } from "./not-regular.js";
 
 export interface RegularFileOptions {
   /** True if a symbolic link stands for the file that it points at; else it is refused. */
@@ -64,27 +65,4 @@ export async function openRegularFile(
       ? notRegular(path, "a symbolic link")
       : fileError(error, "open", path);
   }
-}
-
-function requireRegular(found: BigIntStats, path: string): void {
-  if (found.isFile()) return;
-  throw notRegular(
-    path,
-    found.isDirectory()
-      ? "a folder"
-      : found.isSymbolicLink()
-        ? "a symbolic link"
-        : found.isFIFO()
-          ? "a pipe"
-          : found.isSocket()
-            ? "a socket"
-            : "a device",
-  );
-}
-
-function notRegular(path: string, kind: string): StemmaError {
-  return new StemmaError("FILE_NOT_REGULAR", `${path} is ${kind}, not a file. Name a regular file.`, {
-    path,
-    kind,
-  });
 }

@@ -15,6 +15,7 @@ import {
   blocksPerManifestPart,
   encodingsPerManifestPart,
   maxBlockBytes,
+  maxCheckpointBytes,
   maxListLength,
   maxProofHashes,
   maxProvenEntryBytes,
@@ -217,6 +218,13 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     ),
     pipeline: field.optional(
       field.message<messages.OfferedPipeline>({ id: field.hash, data: field.nonEmptyBytes(maxMessageBytes) }),
+    ),
+    logged: field.optional(
+      field.message<messages.LoggedVersion>({
+        checkpoint: field.text(maxCheckpointBytes),
+        fact: provenFact,
+        start: startProof,
+      }),
     ),
   },
   fetch: {

@@ -58,6 +58,9 @@ export const maxProvenRestores = 16;
 export const maxRestoreApprovalBytes = 4096;
 export const maxRestoresBytes = 40 * 1024;
 
+/** A checkpoint with what witnesses signed, in bytes. */
+export const maxCheckpointBytes = 16 * 1024;
+
 /** A set of metadata of releases: bytes of one part, parts of one set, bytes of a release's manifest. */
 export const releasePartBytes = 48 * 1024;
 export const maxReleaseParts = 64;

@@ -293,6 +293,17 @@ export interface Offer {
   readonly release?: OfferedRelease | undefined;
   /** The pipeline; absent: it has none, or goes out without it. */
   readonly pipeline?: OfferedPipeline | undefined;
+  /** The proof that it is in the journal that witnesses cosigned; absent: none cosigned a state with it. */
+  readonly logged?: LoggedVersion | undefined;
+}
+/** A version's place in a cosigned journal (shared/trust/checkpoint.ts). */
+export interface LoggedVersion {
+  /** The checkpoint with its cosignatures. */
+  readonly checkpoint: string;
+  /** The fact `recorded`, proven in the checkpoint's journal. */
+  readonly fact: ProvenFact;
+  /** The proof that of that journal and the head sent last in this session the shorter one is the other's start. */
+  readonly start?: StartProof | undefined;
 }
 /**
  * An input pipeline, object of kind "pipeline". It is not among the offer's objects: agents of a release that does not

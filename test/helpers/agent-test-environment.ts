@@ -32,6 +32,8 @@ export interface AgentTestOverrides {
   /** A home other than the device's own. */
   readonly home?: string;
   readonly enrolment?: Enrolment;
+  /** The member of agent.json. */
+  readonly witnesses?: unknown;
 }
 export interface RunningAgent {
   readonly handle: AgentHandle;
@@ -76,6 +78,7 @@ export async function startAgentTestEnvironment(
     ),
     ports = {},
     log = new WaitableLog(),
+    witnesses,
     home: agentHome = home,
     enrolment: agentEnrolment = enrolment,
   }: AgentTestOverrides = {}): Promise<RunningAgent> => {
@@ -88,6 +91,7 @@ export async function startAgentTestEnvironment(
         home: agentHome,
         config: {
           format: 1,
+          ...(witnesses === undefined ? {} : { witnesses }),
           lines: Object.fromEntries(
             Object.entries(lines).map(([name, settings]) => [
               name,

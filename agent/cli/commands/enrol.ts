@@ -9,7 +9,7 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { describeClaim } from "../../../shared/files/home-locked.js";
 import { lockHome } from "../../../shared/files/home-lock.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
@@ -132,7 +132,7 @@ async function withHome(
   work: (opened: OpenHome) => Promise<Enrolment | undefined>,
 ): Promise<void> {
   const { home, output } = commonOptionsOf(command);
-  const files = nodeFiles();
+  const files = regularFiles();
   await makeFolderDurably(files, home);
   const path = resolve(enrolment ?? join(home, "enrolment.json"));
   await makeFolderDurably(files, dirname(path));

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { pinByHand, releasePolicies, type ReleasePolicy } from "../../releases/release-pin.js";
 import { commonOptionsOf } from "../common-options.js";
 
@@ -29,7 +29,7 @@ export function addTrust(program: Command): void {
     )
     .action(async (file: string, { policy, replace }: Choices, command: Command) => {
       const { home, output } = commonOptionsOf(command);
-      const files = nodeFiles();
+      const files = regularFiles();
       const root = new TextDecoder().decode(await files.read(resolve(file)));
       const result = await pinByHand(files, home, { root, policy }, replace);
       new Output(output).print({

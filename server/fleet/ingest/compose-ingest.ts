@@ -109,7 +109,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const claims = new Claims({ repository, limits, log, replays: parts.claimReplays });
   const quota = factsQuota(parts);
   const deliveries = new Deliveries({ repository, clock });
-  const offers = composeOffers(parts, sender, deliveries);
+  const offers = composeOffers(parts, { sender, deliveries, sessions });
   const confirmations = composeConfirmations(parts, receipts);
   const commands = new CommandRelay(sender, clock, random, log);
   return {
@@ -187,7 +187,18 @@ function fetchQuota({ clock, log, limits }: FleetIngestParts): DeviceQuota {
   });
 }
 
-function composeOffers(parts: FleetIngestParts, sender: DeviceSender, deliveries: Deliveries): Offers {
+function composeOffers(
+  parts: FleetIngestParts,
+  {
+    sender,
+    deliveries,
+    sessions,
+  }: {
+    readonly sender: DeviceSender;
+    readonly deliveries: Deliveries;
+    readonly sessions: DeviceSessions;
+  },
+): Offers {
   const { repository, signer, log, events } = parts;
   const { fleet } = repository;
   const withoutPipeline = new Set<Hash>();
@@ -195,6 +206,7 @@ function composeOffers(parts: FleetIngestParts, sender: DeviceSender, deliveries
     repository,
     signer,
     sender,
+    provenLength: (device) => sessions.get(device)?.provenLength,
     onOffered: (device, line, versionId, carried) => {
       deliveries.offered(device, versionId, carried);
       events.emit({ event: "offered", fleet, device, line, versionId });

@@ -190,6 +190,10 @@ export class FleetIngest {
   restoreApproved(): Promise<void> {
     return this.#greeting.restoreApproved();
   }
+  /** See LiveFleet. */
+  cosigned(): Promise<void> {
+    return this.#greeting.cosigned();
+  }
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void {
     this.#greeting.recipesChanged();

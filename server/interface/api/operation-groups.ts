@@ -39,6 +39,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   fleets: "server",
   journal: "journal",
   journalHead: "journal",
+  journalCheckpoint: "journal",
+  cosignJournal: "journal",
   proveFact: "journal",
   journalEntries: "journal",
   restoreToSign: "journal",

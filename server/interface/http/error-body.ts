@@ -1,66 +1,11 @@
 /** Encodes typed errors for HTTP, and decodes them to the same typed errors. Pure. */
-import {
-  type ErrorCode,
-  StemmaError,
-  exitStatus,
-  isErrorCode,
-  isStemmaError,
-} from "../../../shared/errors.js";
+import { StemmaError, isErrorCode, isStemmaError } from "../../../shared/errors.js";
 import type { ErrorBody } from "../api/job-schemas.js";
-
-const statusOfCode: Partial<Record<ErrorCode, number>> = {
-  TOKEN_INVALID: 401,
-  NOT_ALLOWED: 403,
-  DEVICE_REVOKED: 403,
-  CERTIFICATE_REFUSED: 403,
-  HOME_LOCKED: 409,
-  PLAN_STALE: 409,
-  COLLECTION_REFUSED: 409,
-  MODEL_HELD: 409,
-  MODEL_IN_USE: 409,
-  MODEL_RETIRED: 410,
-  MODEL_ERASED: 410,
-  MODEL_CLAIMED: 409,
-  CLAIMS_OPEN: 409,
-  SIZE_OVER_LIMIT: 413,
-  RECORD_TOO_LARGE: 413,
-  TENSOR_TOO_LARGE: 413,
-  QUOTA_EXCEEDED: 429,
-  DISK_FULL: 507,
-  JOURNAL_STOPPED: 503,
-  HOME_TAKEN: 503,
-  SAFETENSORS_MALFORMED: 400,
-  SAFETENSORS_TRUNCATED: 400,
-  FILE_CHANGED: 409,
-  FILE_NOT_SHARED: 409,
-  MODEL_JSON_MALFORMED: 400,
-  LAYER_NOT_ALLOWED: 400,
-  ARCHITECTURE_INVALID: 400,
-  ARCHITECTURE_MISMATCH: 400,
-  SHAPE_INVALID: 400,
-  DTYPE_UNKNOWN: 400,
-  SERVER_UNREACHABLE: 503,
-  TIER_UNREACHABLE: 503,
-  TRAINING_STOPPED: 409,
-};
+import { statusOfCode } from "./status-of-code.js";
 
 /** The HTTP status of an error; an error that is not typed is 500. */
 export function httpStatusOf(error: unknown): number {
-  if (!isStemmaError(error)) return 500;
-  const own = statusOfCode[error.code];
-  if (own !== undefined) return own;
-  switch (error.exitStatus) {
-    case exitStatus.usage:
-      return 400;
-    case exitStatus.notFound:
-      return 404;
-    case exitStatus.verification:
-      return 422;
-    case exitStatus.timedOut:
-      return 504;
-    default:
-      return 500;
-  }
+  return isStemmaError(error) ? statusOfCode[error.code] : 500;
 }
 
 /** Body for an error. Untyped errors become INTERNAL and reveal nothing of the server. */

@@ -1,5 +1,5 @@
 /** The page that a browser gets at the root of the HTTP interface. It needs no token and contains no secret. */
-export const welcomePage = `<!doctype html>
+export const welcomePage = (scheme: "http" | "https"): string => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -17,7 +17,7 @@ pre { padding: 0.75rem 1rem; overflow-x: auto; border: 1px solid #8888; border-r
 <p>A Stemma server runs here. It keeps the lineage of the models of a fleet of devices, and recovers each of them
 bit for bit. This is its HTTP interface for programs.</p>
 <h2>From a terminal</h2>
-<pre>export STEMMA_SERVER=http://THIS-ADDRESS
+<pre>export STEMMA_SERVER=${scheme}://THIS-ADDRESS
 export STEMMA_TOKEN=…
 stemma model list
 stemma device list</pre>

@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { outputsOf, type SamplePart, type SampleSet } from "../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import { outputShape } from "../../../shared/train/datasets/target-form.js";
@@ -69,7 +69,7 @@ async function evaluateVersion(
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
   try {
-    const { set } = await loadDataset(data.dataset, nodeFiles());
+    const { set } = await loadDataset(data.dataset, regularFiles());
     const words = await differingWords(repository, version, data.description ?? set.description);
     await mkdir(workFolderOf(home), { recursive: true });
     workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));

@@ -10,7 +10,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import { sharedDeltaCodec } from "../../../shared/delta/load.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Leaf } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
@@ -74,7 +74,7 @@ async function evaluateVersion(
   const repository = await fleets.get(request.fleet);
   const version = repository.resolve(request.model);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
-  const { set } = await loadDataset(dataset, nodeFiles());
+  const { set } = await loadDataset(dataset, regularFiles());
   await differingWords(repository, version, set.description);
   if (set.task !== "classification")
     throw new StemmaError(

@@ -3,8 +3,8 @@
  * file, its descriptions document every key, and `stemma server --print-config-schema` prints it.
  * docs/reference/server-json.md explains the file.
  */
-import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import * as z from "zod";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -236,14 +236,17 @@ export function serverFilePath(home: string, named?: string): string {
  */
 export async function readServerFile(home: string, named?: string): Promise<ServerSettings> {
   const file = serverFilePath(home, named);
-  const bytes = await readFile(file).catch((cause: NodeJS.ErrnoException) => {
-    if (named === undefined && cause.code === "ENOENT") return undefined;
-    throw new StemmaError(
-      "FILE_MISSING",
-      `The server's configuration ${file} cannot be read (${cause.message}). Check the path and the file's permissions.`,
-      { cause, path: file },
-    );
-  });
+  const bytes = await regularFiles()
+    .read(file)
+    .catch((cause: StemmaError) => {
+      if (named === undefined && cause.code === "FILE_MISSING") return undefined;
+      if (cause.code === "FILE_NOT_REGULAR") throw cause;
+      throw new StemmaError(
+        "FILE_MISSING",
+        `The server's configuration ${file} cannot be read (${cause.message}). Check the path and the file's permissions.`,
+        { cause, path: file },
+      );
+    });
   return bytes === undefined
     ? { options: {}, log: {} }
     : settingsOf(parseServerFile(bytes, file), dirname(file));

@@ -1,7 +1,7 @@
 /** Opens the MQTT broker that the configuration names: the embedded one or an external one. */
-import { readFile } from "node:fs/promises";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Clock, Log } from "../../../shared/ports.js";
 import type { Signer } from "../../../shared/trust/keys.js";
 import type { Authenticate, RunningBroker } from "../../access/broker/broker-port.js";
@@ -138,11 +138,15 @@ async function readFirstLine(path: string): Promise<string> {
 
 /** A text file that the configuration names. @throws FILE_MISSING */
 async function readConfigured(path: string): Promise<string> {
-  return readFile(path, "utf8").catch((cause: unknown) => {
-    throw new StemmaError(
-      "FILE_MISSING",
-      `The file ${path}, which the server's configuration names, cannot be read. Check the path and the file's permissions.`,
-      { cause, path },
-    );
-  });
+  const bytes = await regularFiles()
+    .read(path)
+    .catch((cause: unknown) => {
+      if (isStemmaError(cause, "FILE_NOT_REGULAR")) throw cause;
+      throw new StemmaError(
+        "FILE_MISSING",
+        `The file ${path}, which the server's configuration names, cannot be read. Check the path and the file's permissions.`,
+        { cause, path },
+      );
+    });
+  return Buffer.from(bytes).toString("utf8");
 }

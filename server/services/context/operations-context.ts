@@ -66,6 +66,8 @@ export interface LiveFleet {
   releasesChanged(): Promise<void>;
   /** The owner signed a restore: connected devices that do not believe this server are shown that now. */
   restoreApproved(): Promise<void>;
+  /** Witnesses cosigned the journal: connected devices are offered again what they may have refused. */
+  cosigned(): Promise<void>;
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void;
   /** Removes what is here of uploads that the device, or one that is not known any more, did not finish. */

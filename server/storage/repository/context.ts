@@ -47,6 +47,8 @@ export interface RepositoryContext {
   readonly versionsChanged: (versionIds: readonly Hash[]) => void;
   /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */
   readonly maintenanceQueue: SerialQueue;
+  /** Changes the kept checkpoints serially. */
+  readonly checkpointQueue: SerialQueue;
   /** Highest sequence number used by each device and line; keys are from sequenceKey. */
   readonly lastSequences: Map<string, number>;
 }

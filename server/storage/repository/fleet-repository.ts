@@ -28,6 +28,7 @@ import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
 import type { DatasetState } from "./state/state.js";
 import type { RestoreState } from "./state/restore-state.js";
+import type { FleetCheckpoints } from "./checkpoints.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
 import type { DeclaredRelation } from "./state/successors.js";
@@ -205,6 +206,8 @@ export interface FleetRepository {
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */
   restores(): readonly Readonly<RestoreState>[];
+  /** The journal's checkpoints, and what witnesses cosigned. */
+  readonly checkpoints: FleetCheckpoints;
   /** Lists devices without those that were removed. */
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;

@@ -5,7 +5,7 @@ import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js
 import { describeClaim } from "../../../shared/files/home-locked.js";
 import { lockFolderOf, lockHome, type LockOptions } from "../../../shared/files/home-lock.js";
 import { lockedFiles } from "../../../shared/files/locked-files.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import type { Log } from "../../../shared/ports.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
@@ -13,7 +13,7 @@ import { openHome, type Home, type HomePorts } from "./home.js";
 
 export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
-    files: nodeFiles(),
+    files: regularFiles(),
     clock: nodeClock(),
     random: nodeRandom(),
     lock: async (path) => {

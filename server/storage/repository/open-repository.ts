@@ -18,6 +18,7 @@ import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry
 import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
+import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
@@ -200,6 +201,7 @@ async function openContext(
         prefixes.changed(versionIds);
       },
       maintenanceQueue: new SerialQueue(),
+      checkpointQueue: new SerialQueue(),
     };
   } catch (error) {
     await objects.close();
@@ -334,6 +336,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     backup: (folder, passphrase) => backupFleet(context, home, folder, passphrase),
     backedUpTo: () => backedUpTo(state),
     restores: () => state.restores,
+    checkpoints: fleetCheckpoints(context, home),
     as: (caller, request) => repositoryOf({ ...context, queue: context.queue.as(caller, request) }, home),
     close: async () => {
       await context.droppedTensors.close();

@@ -2479,6 +2479,9 @@ export namespace stemma {
             /** Offer pipeline. */
             pipeline?: (stemma.v1.OfferedPipeline.$Properties|null);
 
+            /** Offer logged. */
+            logged?: (stemma.v1.LoggedVersion.$Properties|null);
+
             /**
              * Creates a new Offer instance using the specified properties.
              * @param [properties] Properties to set
@@ -2543,6 +2546,9 @@ export namespace stemma {
 
                 /** Offer pipeline */
                 pipeline?: (stemma.v1.OfferedPipeline.$Properties|null);
+
+                /** Offer logged */
+                logged?: (stemma.v1.LoggedVersion.$Properties|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -2692,6 +2698,83 @@ export namespace stemma {
 
             /** Shape of an OfferedPipeline. */
             type $Shape = stemma.v1.OfferedPipeline.$Properties;
+        }
+
+        /**
+         * Properties of a LoggedVersion.
+         * @deprecated Use stemma.v1.LoggedVersion.$Properties instead.
+         */
+        interface ILoggedVersion extends stemma.v1.LoggedVersion.$Properties {
+        }
+
+        /** Represents a LoggedVersion. */
+        class LoggedVersion {
+
+            /**
+             * Constructs a new LoggedVersion.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.LoggedVersion.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** LoggedVersion checkpoint. */
+            checkpoint: string;
+
+            /** LoggedVersion fact. */
+            fact?: (stemma.v1.ProvenFact.$Properties|null);
+
+            /** LoggedVersion start. */
+            start?: (stemma.v1.StartProof.$Properties|null);
+
+            /**
+             * Creates a new LoggedVersion instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns LoggedVersion instance
+             */
+            static create(properties: stemma.v1.LoggedVersion.$Shape): stemma.v1.LoggedVersion & stemma.v1.LoggedVersion.$Shape;
+            static create(properties?: stemma.v1.LoggedVersion.$Properties): stemma.v1.LoggedVersion;
+
+            /**
+             * Encodes the specified LoggedVersion message. Does not implicitly {@link stemma.v1.LoggedVersion.verify|verify} messages.
+             * @param message LoggedVersion message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.LoggedVersion.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes a LoggedVersion message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.LoggedVersion & stemma.v1.LoggedVersion.$Shape} LoggedVersion
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.LoggedVersion & stemma.v1.LoggedVersion.$Shape;
+        }
+
+        namespace LoggedVersion {
+
+            /** Properties of a LoggedVersion. */
+            interface $Properties {
+
+                /** LoggedVersion checkpoint */
+                checkpoint?: (string|null);
+
+                /** LoggedVersion fact */
+                fact?: (stemma.v1.ProvenFact.$Properties|null);
+
+                /** LoggedVersion start */
+                start?: (stemma.v1.StartProof.$Properties|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of a LoggedVersion. */
+            type $Shape = stemma.v1.LoggedVersion.$Properties;
         }
 
         /**

@@ -3684,6 +3684,7 @@ export const stemma = $root.stemma = (() => {
             Offer.prototype.staged = false;
             Offer.prototype.release = null;
             Offer.prototype.pipeline = null;
+            Offer.prototype.logged = null;
 
             Offer.create = function(properties) {
                 return new Offer(properties);
@@ -3719,6 +3720,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(88).bool(message.staged);
                 if (message.pipeline != null && $Object.hasOwnProperty.call(message, "pipeline"))
                     $root.stemma.v1.OfferedPipeline.encode(message.pipeline, writer.uint32(98).fork(), _depth + 1).ldelim();
+                if (message.logged != null && $Object.hasOwnProperty.call(message, "logged"))
+                    $root.stemma.v1.LoggedVersion.encode(message.logged, writer.uint32(106).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3842,6 +3845,12 @@ export const stemma = $root.stemma = (() => {
                             if (wireType !== 2)
                                 break;
                             message.pipeline = $root.stemma.v1.OfferedPipeline.decode(reader, reader.size(), $undefined, _depth + 1, message.pipeline);
+                            continue;
+                        }
+                    case 13: {
+                            if (wireType !== 2)
+                                break;
+                            message.logged = $root.stemma.v1.LoggedVersion.decode(reader, reader.size(), $undefined, _depth + 1, message.logged);
                             continue;
                         }
                     }
@@ -4058,6 +4067,110 @@ export const stemma = $root.stemma = (() => {
             };
 
             return OfferedPipeline;
+        })();
+
+        v1.LoggedVersion = (function() {
+
+            const LoggedVersion = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            LoggedVersion.prototype.checkpoint = "";
+            LoggedVersion.prototype.fact = null;
+            LoggedVersion.prototype.start = null;
+
+            LoggedVersion.create = function(properties) {
+                return new LoggedVersion(properties);
+            };
+
+            LoggedVersion.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.checkpoint != null && $Object.hasOwnProperty.call(message, "checkpoint") && message.checkpoint !== "")
+                    writer.uint32(10).string(message.checkpoint);
+                if (message.fact != null && $Object.hasOwnProperty.call(message, "fact"))
+                    $root.stemma.v1.ProvenFact.encode(message.fact, writer.uint32(18).fork(), _depth + 1).ldelim();
+                if (message.start != null && $Object.hasOwnProperty.call(message, "start"))
+                    $root.stemma.v1.StartProof.encode(message.start, writer.uint32(26).fork(), _depth + 1).ldelim();
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            LoggedVersion.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.LoggedVersion();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.checkpoint = value;
+                            else
+                                delete message.checkpoint;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            message.fact = $root.stemma.v1.ProvenFact.decode(reader, reader.size(), $undefined, _depth + 1, message.fact);
+                            continue;
+                        }
+                    case 3: {
+                            if (wireType !== 2)
+                                break;
+                            message.start = $root.stemma.v1.StartProof.decode(reader, reader.size(), $undefined, _depth + 1, message.start);
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return LoggedVersion;
         })();
 
         v1.ReleasePart = (function() {

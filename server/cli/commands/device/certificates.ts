@@ -1,7 +1,7 @@
 /** `stemma device sign|renew`: certificates of devices that make their own keys. */
 import { resolve } from "node:path";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { formatTime } from "../../../../shared/cli/output.js";
 import { plain } from "../../plain-command.js";
 
@@ -17,7 +17,7 @@ For devices that do not reach this server over HTTPS. On the device, at the serv
   stemma agent enroll car-7.invitation.json --response car-7.certificate.json
 `,
   run: async (given, { call }) => {
-    const files = nodeFiles();
+    const files = regularFiles();
     const { parseJson } = await import("../../../../shared/trust/keys.js");
     const { parseCertificateRequest } =
       await import("../../../../shared/trust/certificates/certificate-exchange.js");

@@ -9,6 +9,7 @@ import type { SalvageReport } from "../../../storage/repository/salvage-journal.
 import { factColumns } from "../../fact-columns.js";
 import { listed, plain } from "../../plain-command.js";
 import { wholeNumber } from "../../whole-number.js";
+import { commands as checkpointCommands } from "./checkpoints.js";
 import { commands as proofCommands } from "./proofs.js";
 import { commands as verifyCommands } from "./verify.js";
 import { commands as restoredCommands, ownerSigns } from "./restored.js";
@@ -158,4 +159,12 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
   },
 });
 
-export const commands = [...proofCommands, ...verifyCommands, ...restoredCommands, list, salvage, declare];
+export const commands = [
+  ...proofCommands,
+  ...checkpointCommands,
+  ...verifyCommands,
+  ...restoredCommands,
+  list,
+  salvage,
+  declare,
+];

@@ -7,7 +7,7 @@ import { formatTime } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { replaceDurably, writeDurably } from "../../../../shared/files/durable-write.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { checkFactProof, differs } from "../../../../shared/journal/fact-proof.js";
 import { verifyConsistency } from "../../../../shared/journal/merkle-log.js";
 import type { ShownHead } from "../../../../shared/trust/signatures.js";
@@ -49,7 +49,7 @@ interface HeadChoices extends KeyChoices {
 }
 
 async function headCommand(choices: HeadChoices, { output, operations, fleet }: PlainContext): Promise<void> {
-  const files = nodeFiles();
+  const files = regularFiles();
   const witness =
     choices.witness === undefined ? undefined : await readWitness(files, resolve(choices.witness), fleet);
   const key = (await pinnedKey(choices)) ?? witness?.heads[0]?.publicKey;
@@ -127,7 +127,8 @@ const prove = plain("proveFact", {
     force: { text: "overwrite the file", default: undefined },
   },
   run: async ({ fact, file, witness, length, force }, { call, fleet }) => {
-    const kept = witness === undefined ? undefined : await readWitness(nodeFiles(), resolve(witness), fleet);
+    const kept =
+      witness === undefined ? undefined : await readWitness(regularFiles(), resolve(witness), fleet);
     if (kept?.heads.length === 0)
       throw new StemmaError(
         "USAGE",
@@ -144,7 +145,7 @@ const prove = plain("proveFact", {
     checkFactProof(proof);
     const whole = { kind: "stemma-fact-proof", format: 1, fleet, ...proof };
     if (file !== undefined)
-      await writeDurably(nodeFiles(), resolve(file), Buffer.from(`${JSON.stringify(whole, null, 2)}\n`));
+      await writeDurably(regularFiles(), resolve(file), Buffer.from(`${JSON.stringify(whole, null, 2)}\n`));
     return whole;
   },
   print: (proof, { file }) => ({
@@ -175,7 +176,7 @@ const exporting = plain("journalHead", {
     const path = resolve(file);
     await refuseExisting(path, force);
     const { head: last } = await call("journalHead");
-    await replaceDurably(nodeFiles(), path, async (target) => {
+    await replaceDurably(regularFiles(), path, async (target) => {
       let at = 0;
       const write = async (text: string): Promise<void> => {
         const bytes = Buffer.from(text, "utf8");

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import {
   describeRestore,
   restoreFileText,
@@ -34,10 +34,10 @@ restore before you sign. The signature holds for this one restore in this journa
 `,
   run: async ({ file }, { call }) => {
     const path = resolve(file);
-    if ((await nodeFiles().stat(path)) !== undefined)
+    if ((await regularFiles().stat(path)) !== undefined)
       throw new StemmaError("USAGE", `${path} exists. Name another file, or remove that one.`, { path });
     const { file: text, restore, says } = await call("restoreToSign");
-    await writeDurably(nodeFiles(), path, Buffer.from(text));
+    await writeDurably(regularFiles(), path, Buffer.from(text));
     return { file: path, restore, says };
   },
   print: ({ file: path, says }, { file }) => ({
@@ -54,7 +54,7 @@ export async function signRestoreCommand(
   choices: SignerChoices,
   { output }: CommandContext,
 ): Promise<void> {
-  const files = nodeFiles();
+  const files = regularFiles();
   const says = describeRestore(restore);
   for (const line of says) output.info(`stemma: ${line}`);
   const signed = signRestore(restore, await signerOf(files, choices));

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { formatTime } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { checkFactProof, differs } from "../../../../shared/journal/fact-proof.js";
 import { JournalCheck } from "../../../../shared/journal/journal-check.js";
 import { verifyConsistency } from "../../../../shared/journal/merkle-log.js";
@@ -67,7 +67,7 @@ async function verifyServer(
   const witness =
     choices.witness === undefined
       ? undefined
-      : await readWitness(nodeFiles(), resolve(choices.witness), fleet);
+      : await readWitness(regularFiles(), resolve(choices.witness), fleet);
   const key = (await pinnedKey(choices)) ?? witness?.heads[0]?.publicKey;
   if (key === undefined)
     throw new StemmaError(
@@ -101,7 +101,7 @@ async function verifyLog(
   { output }: Pick<CommandContext, "output">,
 ): Promise<void> {
   const witness =
-    choices.witness === undefined ? undefined : await readWitness(nodeFiles(), resolve(choices.witness));
+    choices.witness === undefined ? undefined : await readWitness(regularFiles(), resolve(choices.witness));
   const key = (await pinnedKey(choices)) ?? witness?.heads[0]?.publicKey;
   let check: JournalCheck<ShownHead> | undefined;
   let stated: { readonly fleet: string; readonly head: ShownHead } | undefined;
@@ -169,7 +169,7 @@ async function verifyProof(
   const witness =
     choices.witness === undefined
       ? undefined
-      : await readWitness(nodeFiles(), resolve(choices.witness), proof.fleet);
+      : await readWitness(regularFiles(), resolve(choices.witness), proof.fleet);
   const key = (await pinnedKey(choices)) ?? witness?.heads[0]?.publicKey;
   if (key === undefined)
     throw new StemmaError(

@@ -1,6 +1,7 @@
 /** `stemma model import`: a model file becomes a version. */
 import { createReadStream } from "node:fs";
-import { readFile, realpath, stat } from "node:fs/promises";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
+import { realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { formatBytes } from "../../../../shared/cli/output.js";
@@ -132,14 +133,14 @@ async function describeFile(path: string): Promise<LocalFile> {
   return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
 }
 async function readText(path: string): Promise<string> {
-  return readFile(path, "utf8").catch((cause: unknown) => {
-    throw missing(path, cause);
-  });
+  return Buffer.from(await readBytes(path)).toString("utf8");
 }
 async function readBytes(path: string): Promise<Uint8Array> {
-  return readFile(path).catch((cause: unknown) => {
-    throw missing(path, cause);
-  });
+  return regularFiles()
+    .read(path)
+    .catch((cause: unknown) => {
+      throw isStemmaError(cause, "FILE_NOT_REGULAR") ? cause : missing(path, cause);
+    });
 }
 function missing(path: string, cause: unknown): StemmaError {
   return new StemmaError("NOT_FOUND", `${path} cannot be read. Check the path and its permissions.`, {

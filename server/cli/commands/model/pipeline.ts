@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { formatBytes } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import {
@@ -48,7 +48,7 @@ training saw:
     const described = describePipeline(pipeline);
     const write = async (bytes: Uint8Array, what: string): Promise<string> => {
       if (path === undefined) return "";
-      await writeDurably(nodeFiles(), path, bytes);
+      await writeDurably(regularFiles(), path, bytes);
       return `\nwrote ${what} to ${path}, ${formatBytes(bytes.length)}`;
     };
     if (input === undefined) {
@@ -70,7 +70,7 @@ training saw:
 
 /** A file, or the files of a folder in the order of their names but for hidden ones. @throws FILE_MISSING */
 async function readInputs(input: string): Promise<readonly InputFile[]> {
-  const files = nodeFiles();
+  const files = regularFiles();
   const path = resolve(input);
   if ((await files.stat(path))?.kind !== "folder") return [{ where: input, bytes: await files.read(path) }];
   const names = (await files.list(path)).filter((name) => !name.startsWith(".")).sort();

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import {
   isRecipeManifest,
@@ -53,7 +53,7 @@ const createKey = plain(null, {
   takes: { file: "where the encrypted key goes" },
   options: { passphraseFile: { text: "<file> encrypt it with the text of this file", required: true } },
   run: async ({ file, passphraseFile }) => {
-    const files = nodeFiles();
+    const files = regularFiles();
     const path = resolve(file);
     await refuseExisting(path);
     const made = generateKey(nodeRandom());
@@ -73,7 +73,7 @@ const init = plain(null, {
   takes: { file: "where the change goes" },
   options: keyOptions,
   run: async ({ file, ...choices }, context) => {
-    const keys = await keysOfChoices(nodeFiles(), choices);
+    const keys = await keysOfChoices(regularFiles(), choices);
     const change = firstChange(context.fleet, keys, validityOf(nodeClock().now(), choices));
     await writeChange(file, change, context);
   },
@@ -138,7 +138,7 @@ const rotate = plain(null, {
   options: { file: changeFile, ...keyOptions },
   run: async ({ file, ...choices }, context) => {
     const now = await publishedOf(await context.operations(), context.fleet);
-    const keys = await keysOfChoices(nodeFiles(), choices, keysOf(now.root));
+    const keys = await keysOfChoices(regularFiles(), choices, keysOf(now.root));
     const validity = validityOf(nodeClock().now(), choices);
     await writeChange(file, rotateKeys(context.fleet, now, keys, validity), context);
   },
@@ -155,8 +155,8 @@ const sign = plain(null, {
     if (restore !== undefined) return signRestoreCommand(file, restore, choices, context);
     const change = parseChange(text);
     for (const line of describeChange(change)) context.output.info(`stemma: ${line}`);
-    const signed = signChange(change, await signerOf(nodeFiles(), choices));
-    await writeDurably(nodeFiles(), resolve(file), Buffer.from(changeText(signed.change)));
+    const signed = signChange(change, await signerOf(regularFiles(), choices));
+    await writeDurably(regularFiles(), resolve(file), Buffer.from(changeText(signed.change)));
     printChange(file, signed.change, context, `signed ${signed.roles.join(", ")}`);
   },
 });
@@ -180,18 +180,18 @@ const publish = plain(null, {
 });
 
 async function readText(file: string): Promise<string> {
-  return new TextDecoder().decode(await nodeFiles().read(resolve(file)));
+  return new TextDecoder().decode(await regularFiles().read(resolve(file)));
 }
 
 async function refuseExisting(path: string): Promise<void> {
-  if ((await nodeFiles().stat(path)) !== undefined)
+  if ((await regularFiles().stat(path)) !== undefined)
     throw new StemmaError("USAGE", `${path} exists. Name another file, or remove that one.`, { path });
 }
 
 async function writeChange(file: string, change: ReleaseChange, context: PlainContext): Promise<void> {
   const path = resolve(file);
   await refuseExisting(path);
-  await writeDurably(nodeFiles(), path, Buffer.from(changeText(change)));
+  await writeDurably(regularFiles(), path, Buffer.from(changeText(change)));
   printChange(file, change, context, describeChange(change).join("\n"));
 }
 

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { formatTime } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, plain } from "../../plain-command.js";
 import { someDevices } from "../../some-devices.js";
@@ -41,7 +41,7 @@ const add = plain("addAuthority", {
     dryRun: "check, change nothing",
   },
   input: async ({ file }) => {
-    const certificates = Buffer.from(await nodeFiles().read(resolve(file))).toString("latin1");
+    const certificates = Buffer.from(await regularFiles().read(resolve(file))).toString("latin1");
     if (certificates.length > maxAuthorityFile)
       throw new StemmaError("SIZE_OVER_LIMIT", `${file} is larger than ${maxAuthorityFile} bytes.`);
     return { certificates };
@@ -96,7 +96,7 @@ const crl = plain("takeRevocationList", {
     dryRun: "check, change nothing",
   },
   input: async ({ file, issuer }) => {
-    const files = nodeFiles();
+    const files = regularFiles();
     const list = pemOfList(await files.read(resolve(file)));
     const issuers =
       issuer === undefined ? "" : Buffer.from(await files.read(resolve(issuer))).toString("latin1");

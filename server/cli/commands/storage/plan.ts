@@ -1,6 +1,6 @@
 /** `stemma storage plan|apply`: plans how to store a fleet in fewer bytes, and re-encodes it as planned. */
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { Option, type Command } from "commander";
 import { defined } from "../../../../shared/defined.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
@@ -251,9 +251,10 @@ async function readPlan(path: string): Promise<ArchivePlan> {
       "SIZE_OVER_LIMIT",
       `${path} has ${found.size} bytes; a plan has at most ${maxPlanBytes}. Name the file that \`stemma storage plan --out\` wrote.`,
     );
+  const bytes = await regularFiles().read(path);
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(path, "utf8"));
+    value = JSON.parse(Buffer.from(bytes).toString("utf8"));
   } catch (cause) {
     throw new StemmaError(
       "PLAN_INVALID",

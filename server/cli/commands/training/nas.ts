@@ -5,7 +5,7 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { formatBytes, formatDuration, type Column, type Output } from "../../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { DatasetReference } from "../../../../shared/train/training.js";
 import type { ServerOperations } from "../../../interface/api/server-operations.js";
@@ -172,7 +172,7 @@ async function runCommand(
   choices: RunChoices,
   { output, operations, options, signal }: CommandContext,
 ): Promise<void> {
-  const files = nodeFiles();
+  const files = regularFiles();
   const settings = await settingsFor(files, choices, options.fleet);
   const opened = await operations();
   const dataset = await datasetOf(opened, settings);
@@ -249,7 +249,9 @@ async function trainersFor(
       "USAGE",
       "With --workers 0 nobody trains. Name devices with --on, or leave --workers out.",
     );
-  const here = Array.from({ length: count }, () => trainerHere({ files: nodeFiles(), dataset, threads: 1 }));
+  const here = Array.from({ length: count }, () =>
+    trainerHere({ files: regularFiles(), dataset, threads: 1 }),
+  );
   if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
   const { devicesOfSearch } = await import("../../../learning/nas/search-devices.js");
   const devices = await devicesOfSearch(operations, {
@@ -360,7 +362,7 @@ async function showCommand(
   { folder, limit }: { readonly folder: string; readonly limit: number },
   { output }: CommandContext,
 ): Promise<void> {
-  const files = nodeFiles();
+  const files = regularFiles();
   checkSettings(await readSettings(files, folder), settingsPath(folder));
   const rows = rowsOf(searchState((await SearchLog.open(files, folder)).events));
   output.printRows(rows.slice(0, limit), {

@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { StemmaError } from "../../../../shared/errors.js";
 import { formatTime } from "../../../../shared/cli/output.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { listed, pathOf, plain } from "../../plain-command.js";
@@ -49,7 +49,7 @@ const approve = plain("approveEngine", {
 async function readArchive(path: string): Promise<Uint8Array> {
   const { packEngine } = await import("../../../../shared/train/unpack-engine.js");
   const { maxEngineBytes } = await import("../../../../shared/train/engine-archive.js");
-  const files = nodeFiles();
+  const files = regularFiles();
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory() === true) return await packEngine(files, path);
   if (found !== undefined && found.size > maxEngineBytes)

@@ -12,6 +12,7 @@ import type { FleetRepository } from "../../../storage/repository/fleet-reposito
 import type { ServerSigner } from "../../../storage/repository/home.js";
 import { isKnown } from "../uploads/claims.js";
 import { fittingInline, type DeviceSender } from "../sessions/device-sender.js";
+import { loggedVersion, readLogged } from "./logged-version.js";
 import { offeredExtras } from "./offered-pipeline.js";
 
 export interface OfferParts {
@@ -27,9 +28,13 @@ export interface OfferParts {
     | "claim"
     | "releases"
     | "isRedacted"
+    | "journal"
+    | "checkpoints"
   >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
+  /** The length of the newest head that was sent to the device in this session; undefined: none. */
+  provenLength(device: string): number | undefined;
   /** `carried`: small objects that the offer brought along. */
   onOffered(device: string, line: string, versionId: Hash, carried: readonly Hash[]): void;
   /** The version goes out without the input pipeline that its release has, which cannot be made any more. */
@@ -148,8 +153,10 @@ export class Offers {
     const signature = signOffer(signer, { fleet, device, line, versionId, generation, staged });
     const { release, pipeline, isPipelineLost } = await offeredExtras(repository, versionId);
     if (isPipelineLost) this.parts.onPipelineLost(versionId);
+    const logged = await readLogged(repository, summary.position);
     const pipelineData = pipeline === undefined ? undefined : inlined(pipeline.bytes, record);
-    const fixedBytes = record.length + (release?.manifest.length ?? 0) + (pipelineData?.length ?? 0);
+    const fixedBytes =
+      record.length + (release?.manifest.length ?? 0) + (pipelineData?.length ?? 0) + (logged?.bytes ?? 0);
     const inline = fittingInline(objects, fixedBytes);
     await sender.send(device, {
       type: "offer",
@@ -164,6 +171,8 @@ export class Offers {
       staged: staged || undefined,
       release,
       pipeline: pipeline && { id: pipeline.id, data: pipelineData },
+      // Proven from the head that was sent last, so there is no await between this and sending.
+      logged: logged && loggedVersion(repository, logged, this.parts.provenLength(device)),
     });
     this.parts.onOffered(
       device,

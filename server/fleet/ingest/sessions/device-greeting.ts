@@ -77,6 +77,12 @@ export class DeviceGreeting {
     }
   }
 
+  /** Offers again what is assigned to connected devices: the journal up to there may be cosigned now. */
+  async cosigned(): Promise<void> {
+    for (const [device, { birth }] of this.services.sessions.all())
+      if (birth !== undefined) await this.services.offers.offerAll(device);
+  }
+
   /** Answers their last birth again, with the signature. */
   async restoreApproved(): Promise<void> {
     for (const [device, online] of this.services.sessions.all())

@@ -4,6 +4,7 @@ import type { LogRoot } from "../../../../shared/journal/merkle-log.js";
 import type { FactProof } from "../../../../shared/journal/fact-proof.js";
 import { keyChangesSchema } from "../../../../shared/trust/key-change.js";
 import type { ShownHead } from "../../../../shared/trust/signatures.js";
+import { maxNoteBytes } from "../../../../shared/trust/signed-note.js";
 import { count, fleetParams, fleetPath, hash, modelText } from "../fields.js";
 import { journalPage, maxListedFacts } from "./journal-schemas.js";
 import { call } from "../operation.js";
@@ -57,6 +58,17 @@ const entryPage = z
   })
   .meta({ id: "JournalLeaves" });
 
+const checkpoint = z
+  .object({
+    origin: z.string().describe("The journal's name for witnesses; it changes when the fleet is restored"),
+    verifierKey: z.string().describe("The server's key as witnesses are given it (C2SP signed-note)"),
+    length: count,
+    root: hash,
+    text: z.string().describe("The checkpoint (C2SP tlog-checkpoint), with the cosignatures that are here"),
+    cosigners: z.array(z.string()).describe("Names below it; their signatures are not verified here"),
+  })
+  .meta({ id: "JournalCheckpoint" });
+
 const restoreAtIssue = {
   restore: count.describe("Position of the fact `restored`"),
   says: z.array(z.string()).describe("What the statement says, for those who sign it"),
@@ -83,6 +95,35 @@ export const journalOperations = {
     output: z
       .object({ head: signedHead, consistency: proof.nullable().describe("Null where none was asked for") })
       .meta({ id: "ProvenHead" }),
+  }),
+  journalCheckpoint: call({
+    summary: "The head of a fleet's journal as a checkpoint, which public witnesses can cosign",
+    method: "GET",
+    path: `${fleetPath}/journal/checkpoint`,
+    params: fleetParams,
+    query: {
+      from: position
+        .optional()
+        .describe("Number of facts that the witness cosigned last; absent: no request to it"),
+    },
+    output: checkpoint
+      .extend({
+        request: z
+          .string()
+          .nullable()
+          .describe("What the witness is sent (C2SP tlog-witness, add-checkpoint)"),
+      })
+      .meta({ id: "CheckpointToCosign" }),
+  }),
+  cosignJournal: call({
+    summary: "Bring a checkpoint with the cosignatures of witnesses; devices that ask for them are shown it",
+    method: "POST",
+    path: `${fleetPath}/journal/checkpoint`,
+    params: fleetParams,
+    body: {
+      checkpoint: z.string().min(1).max(maxNoteBytes).describe("Its text, with the witnesses' lines below"),
+    },
+    output: checkpoint,
   }),
   proveFact: call({
     summary: "The proof that a fact is in the journal: by its position, or the fact that recorded a model",

@@ -39,7 +39,7 @@ export function addServiceRoutes(
   { operations, metrics, problems, stopping }: ServiceParts,
   isKnown: (request: FastifyRequest) => boolean,
 ): void {
-  app.get("/", (_request, reply) =>
+  app.get("/", (request, reply) =>
     reply
       .headers({
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
@@ -47,7 +47,7 @@ export function addServiceRoutes(
         "referrer-policy": "no-referrer",
       })
       .type("text/html; charset=utf-8")
-      .send(welcomePage),
+      .send(welcomePage(request.protocol)),
   );
   addTryPage(app);
   app.get("/healthz", async (_request, reply) => {

@@ -200,6 +200,13 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
         data: optional(fc.uint8Array({ minLength: 1, maxLength: 40 })),
       }),
     ),
+    logged: optional(
+      record<NonNullable<BodyOf<"offer">["logged"]>>({
+        checkpoint: text,
+        fact: provenFact,
+        start: optional(startProof),
+      }),
+    ),
   }),
   releasePart: record({ type: fc.constant("releasePart"), set: hash, part: u32, parts: u32, data: bytes }),
   fetch: record({

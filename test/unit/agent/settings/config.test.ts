@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig, parseConfig } from "../../../../agent/settings/config.js";
 import { profileOfDevice } from "../../../../agent/settings/profile.js";
+import { witnessPolicy } from "../../../../agent/settings/witnesses.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
+import { testWitness } from "../../../helpers/test-witness.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 
@@ -32,6 +34,29 @@ describe("the agent's settings", () => {
     const { threads } = parseConfig({ format: 1, threads: 3 }, "x");
     assert.equal(profileOfDevice(ofClass, { threads }).training.threads, 3);
     assert.deepEqual(profileOfDevice(ofClass, parseConfig({ format: 1 }, "x")), ofClass);
+  });
+  it("pin witnesses that differ, and no more of them than there are", () => {
+    const [w1, w2] = [testWitness("w1.example"), testWitness("w2.example")];
+    const good = { origin: "stemma/00/cars", threshold: 2, keys: [w1.vkey, w2.vkey] };
+    const policy = witnessPolicy(parseConfig({ format: 1, witnesses: good }, "x").witnesses);
+    assert.deepEqual(
+      policy?.witnesses.map(({ name, publicKey }) => ({ name, publicKey })),
+      [w1, w2].map(({ name, publicKey }) => ({ name, publicKey })),
+    );
+    assert.equal(witnessPolicy(parseConfig({ format: 1 }, "x").witnesses), undefined);
+    for (const [wrong, part] of [
+      [{ threshold: 3 }, "witnesses.threshold"],
+      [{ threshold: 0 }, "witnesses.threshold"],
+      [{ keys: [] }, "witnesses.keys"],
+      [{ keys: [w1.vkey, w1.vkey] }, "witnesses.keys"],
+      [{ keys: [w1.vkey, w2.vkey.replace("w2", "w3")] }, "witnesses.keys"],
+      [{ origin: "stemma/00/cars/restored-0123456789abcdef" }, "witnesses.origin"],
+    ] as const)
+      assert.throws(
+        () => parseConfig({ format: 1, witnesses: { ...good, ...wrong } }, "x"),
+        (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes(part),
+        part,
+      );
   });
   it("name the field that is wrong, and the file", async () => {
     for (const [value, part] of [

@@ -267,3 +267,14 @@ it("reads the claims of the first version, which say nothing of machine, mount a
   await (await lockHome(home)).release();
   assert.deepEqual(await readdir(join(home, "lock")), ["reserve"]);
 });
+
+it("lets nobody else connect to its socket", async () => {
+  const home = join(folder, "private");
+  const lock = await lockHome(home);
+  const names = await readdir(join(home, "lock"));
+  const found = await Promise.all(names.map((name) => stat(join(home, "lock", name))));
+  const sockets = found.filter((each) => each.isSocket());
+  assert.equal(sockets.length, 1);
+  for (const { mode } of sockets) assert.equal(mode & 0o777, 0o600);
+  await lock.release();
+});

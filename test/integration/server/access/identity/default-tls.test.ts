@@ -1,5 +1,8 @@
 // What a server does without further options: TLS of its own, certificates for devices; and what is weaker, and said.
 import assert from "node:assert/strict";
+import type { IncomingMessage } from "node:http";
+import { get } from "node:https";
+import { text } from "node:stream/consumers";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -64,6 +67,17 @@ test("programs on other machines trust the server by the file of its authority",
     const careful = connectOperations({ url: httpUrl, token });
     await assert.rejects(careful.health(), { code: "SERVER_UNREACHABLE", message: /STEMMA_CA=FILE/ });
     await careful.close();
+  });
+});
+
+test("the page for browsers names the scheme by which it was asked", async (t) => {
+  const home = await newHome(t);
+  await serve(home, async ({ httpUrl }) => {
+    const ca = await readFile(join(home, "authority.pem"));
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      get(httpUrl, { ca }, resolve).on("error", reject);
+    });
+    assert.match(await text(answer), /STEMMA_SERVER=https:\/\/THIS-ADDRESS/);
   });
 });
 

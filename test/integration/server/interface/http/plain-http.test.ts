@@ -78,7 +78,7 @@ describe("plain HTTP", () => {
     const page = await ask(`${server.handle.httpUrl}/`, { headers: { accept: "text/html" } });
     assert.equal(page.status, 200);
     assert.match(String(page.headers["content-type"]), /^text\/html/);
-    assert.match(page.body.toString(), /A Stemma server runs here/);
+    assert.match(page.body.toString(), /A Stemma server runs here[\s\S]*STEMMA_SERVER=http:\/\//);
     for (const secret of [token, server.home, testFleet])
       assert.ok(!page.body.toString().includes(secret), "the page contains nothing about this server");
   });

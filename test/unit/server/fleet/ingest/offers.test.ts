@@ -56,6 +56,7 @@ class Fleet {
       releases: () => Promise.resolve(this.#releases()),
       get: (id: Hash) => summary(this.versions.get(id), id),
       claim: (id: Hash) => summary(this.claims.get(id), id),
+      checkpoints: { covering: () => Promise.resolve(undefined) },
     } as unknown as ConstructorParameters<typeof Offers>[0]["repository"];
     this.offers = new Offers({
       repository,
@@ -65,6 +66,7 @@ class Fleet {
         sendBlock: () => Promise.resolve(),
         refuse: () => Promise.resolve(),
       },
+      provenLength: () => 1,
       onOffered: (_device, line, versionId) => this.offered.push(`${line} ${versionId}`),
       onPipelineLost: (versionId) => this.withoutPipeline.push(versionId),
     });

@@ -4,11 +4,12 @@ import { describe, it } from "node:test";
 import { errorBodyOf, errorOfAnswer, httpStatusOf } from "../../../../../server/interface/http/error-body.js";
 import { decodeImport, encodeImportOptions } from "../../../../../server/interface/http/import-frame.js";
 import { maxImportOptionsBytes } from "../../../../../server/interface/api/models/import-schemas.js";
+import { statusOfCode } from "../../../../../server/interface/http/status-of-code.js";
 import { bearerMatches } from "../../../../../server/interface/http/token.js";
 import { createTrainJobs } from "../../../../../server/interface/http/train-jobs.js";
 import type { TrainReport } from "../../../../../server/interface/api/models/evaluation-schemas.js";
 import type { Caller } from "../../../../../shared/journal/caller.js";
-import { StemmaError } from "../../../../../shared/errors.js";
+import { isErrorCode, StemmaError } from "../../../../../shared/errors.js";
 
 describe("errors over HTTP", () => {
   it("keep code, message and plain details, and lose causes", () => {
@@ -45,6 +46,31 @@ describe("errors over HTTP", () => {
     ).map((code) => httpStatusOf(new StemmaError(code, "x")));
     assert.deepEqual(statuses, [404, 400, 422, 504, 401, 409, 413, 507, 410, 500]);
     assert.equal(httpStatusOf(new TypeError("x")), 500);
+  });
+  it("blame the server for its own faults alone: every other code says what the client can change", () => {
+    const serverFaults = [
+      [
+        "BACKEND_UNAVAILABLE",
+        "CHAIN_CYCLIC",
+        "CHAIN_TOO_LONG",
+        "CONFINEMENT_FAILED",
+        "DATA_MANIFEST_INVALID",
+      ],
+      ["FACT_INVALID", "FILE_FAILED", "HOME_FORMAT_UNKNOWN", "INTERNAL", "JOURNAL_CORRUPT"],
+      ["JOURNAL_FORMAT_UNKNOWN", "MACHINE_INEXACT", "PACK_CORRUPT", "PACK_FORMAT_UNKNOWN", "PATH_TOO_LONG"],
+      ["PORT_TAKEN", "REBUILD_FAILED", "RECOVERY_INCOMPLETE", "TENSORS_LEAKED"],
+    ].flat();
+    const codes = Object.keys(statusOfCode).filter(isErrorCode);
+    const errors = codes.map((code) => ({ code, status: httpStatusOf(new StemmaError(code, "x")) }));
+    const of = (wanted: number): readonly string[] =>
+      errors.filter(({ status }) => status === wanted).map(({ code }) => code);
+    assert.deepEqual([...of(500)].sort(), serverFaults);
+    const notNow = ["AGENT_UNREACHABLE", "INTERRUPTED", "JOURNAL_STOPPED", "SEARCH_WORKER_LOST"];
+    assert.deepEqual([...of(503)].sort(), [
+      ...notNow,
+      ...["SERVER_UNREACHABLE", "STORE_FAILED", "TIER_UNREACHABLE"],
+    ]);
+    for (const { code, status } of errors) assert.ok(status >= 400 && status <= 507, code);
   });
   it("disclose nothing of the server's internals if they are not typed", () => {
     assert.equal(JSON.stringify(errorBodyOf(new TypeError("secret path /x"))).includes("secret"), false);

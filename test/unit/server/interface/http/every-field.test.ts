@@ -317,6 +317,8 @@ const inputs = {
   removeWebhook: { name: "ops" },
   journal: { fleet, from: 3, limit: 4 },
   journalHead: { fleet, from: 3 },
+  journalCheckpoint: { fleet, from: 3 },
+  cosignJournal: { fleet, checkpoint: "cars\n" },
   proveFact: { fleet, position: 3, model, length: 4 },
   journalEntries: { fleet, from: 3, limit: 4 },
   restoreToSign: { fleet },

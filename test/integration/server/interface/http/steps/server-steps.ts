@@ -97,6 +97,28 @@ export function serverSteps(backupFolder: string): readonly Step[] {
       },
     },
     {
+      name: "journalCheckpoint",
+      ask: async (at) => {
+        const { cosigners, request } = await at.journalCheckpoint({ fleet, from: 0 });
+        const request0 = request?.split("\n")[0] ?? null;
+        return {
+          origin: "",
+          verifierKey: "",
+          length: 0,
+          root: noHash,
+          text: "",
+          cosigners,
+          request: request0,
+        };
+      },
+    },
+    {
+      name: "cosignJournal",
+      shows: "what is not a checkpoint",
+      ask: (at) => at.cosignJournal({ fleet, checkpoint: "{}" }),
+      fails: "CHECKPOINT_INVALID",
+    },
+    {
       name: "proveFact",
       ask: async (at) => {
         const { position, head } = await at.proveFact({ fleet, position: 0 });
