@@ -9,7 +9,9 @@ import { transfersFolder } from "./home/agent-home.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
 import { Credentials, withPresentKeys } from "./identity/credentials.js";
+import type { DeviceTime } from "./identity/device-time.js";
 import { pinOf, policyOf } from "./releases/release-pin.js";
+import { openDeviceTime } from "./releases/trusted-file.js";
 import { ReleaseTrust } from "./releases/release-trust.js";
 import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
@@ -26,8 +28,10 @@ import { LiveTrials } from "./trials/live-trials.js";
 
 /** Opens what is on the disk and connects the parts. Nothing runs yet. */
 export async function composeAgent(given: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
+  const time = await openDeviceTime(given);
   const credentials = new Credentials({
     ...given,
+    time,
     path: given.enrolmentPath,
     askOverMqtt: (why) => {
       const { conversation } = connection;
@@ -42,7 +46,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const clockError = new ClockError();
   const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines: enrolment.lines, ...stores });
   const messages = new ServerMessages(parts);
-  const releases = await openReleases(parts, messages);
+  const releases = await openReleases(parts, time);
   const recipes = await OwnRecipes.open({
     ...parts,
     releases,
@@ -62,6 +66,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     current,
     intakes,
     credentials,
+    time,
     ...connection,
     releases,
     recipes,
@@ -199,7 +204,7 @@ function commonParts(parts: AgentParts, { stores, clockError, diskUse }: SharedS
 
 async function openReleases(
   { files, home, enrolment, config, log }: AgentParts,
-  messages: ServerMessages,
+  time: DeviceTime,
 ): Promise<ReleaseTrust> {
   const pin = await pinOf(files, home, enrolment.releases);
   const policy = policyOf(config.releases, pin, enrolment.releases?.policy);
@@ -208,7 +213,7 @@ async function openReleases(
     home,
     pin,
     policy,
-    serverTimeMs: () => messages.serverTimeMs(),
+    nowMs: () => time.presentMs,
     onEvent: (name, text) => {
       log.warn(name, { text });
     },

@@ -46,6 +46,7 @@ export function composeLink(
         later.conversation().onOpen(session);
       },
       onClosed: () => {
+        credentials.disconnected();
         later.conversation().onClosed();
       },
       onMessage: (payload) => {

@@ -1,6 +1,6 @@
 /**
  * Keeps what this device proves itself with and judges its server by. Those are the certificates of its
- * enrolment, and the latest time that its server has signed for it. The clock of the device is not asked.
+ * enrolment, and the time that it believes (device-time.ts). The clock of the device is not asked.
  * Renews the certificate in time, where the server issued it.
  *
  * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
@@ -15,7 +15,6 @@ import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import {
-  certificatesBeginMs,
   isServerAuthority,
   verifyChain,
   type ChainVerdict,
@@ -26,6 +25,7 @@ import { issuedProof, ownedProof, type ConnectionProof } from "./connection-proo
 import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
+import { DeviceTime } from "./device-time.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
 export interface CredentialsParts {
@@ -38,6 +38,8 @@ export interface CredentialsParts {
   readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
+  /** The time that this device believes; absent: that of its enrolment, counted on. */
+  readonly time?: DeviceTime | undefined;
   /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
   askOverMqtt?(why: string): boolean;
 }
@@ -53,8 +55,7 @@ export class Credentials {
   readonly #parts: CredentialsParts;
   readonly #proof: ConnectionProof;
   #enrolment: Enrolment;
-  /** The server's time when it was stated last, and the monotonic clock then. */
-  #time: { readonly serverMs: number; readonly atMs: number };
+  readonly #time: DeviceTime;
   #renewing: Promise<Enrolment> | undefined;
   #failedAtMs: number | undefined;
   #askedAtMs: number | undefined;
@@ -67,9 +68,7 @@ export class Credentials {
     const proofParts = { ...parts, enrolment: () => this.#enrolment };
     const { ownerCertificate: owned } = parts;
     this.#proof = owned === undefined ? issuedProof(proofParts) : ownedProof(proofParts, owned);
-    const { identity, ownerCertificate } = parts.enrolment;
-    const serverMs = Math.max((identity ?? ownerCertificate)?.issuedAtMs ?? 0, certificatesBeginMs);
-    this.#time = { serverMs, atMs: parts.clock.monotonic() };
+    this.#time = parts.time ?? DeviceTime.ofEnrolment(parts);
   }
 
   /** True if the server's certificate is judged here, and not by TLS. */
@@ -82,20 +81,19 @@ export class Credentials {
     return certificateEnd(this.#enrolment);
   }
 
-  /** The server has signed that it is this time there. A lower one than before changes nothing. */
+  /** The server has signed that it is this time there. */
   stated(serverMs: number): void {
-    const atMs = this.#parts.clock.monotonic();
-    if (serverMs > this.#latestMs()) this.#time = { serverMs, atMs };
+    this.#time.serverStated(serverMs);
   }
 
-  /** The earliest that it can be at the server now. */
-  #latestMs(): number {
-    return this.#time.serverMs + Math.max(0, this.#parts.clock.monotonic() - this.#time.atMs);
+  /** The session ended, or another is about to begin. */
+  disconnected(): void {
+    this.#time.serverLeft();
   }
 
   judgeServer(chain: readonly Uint8Array[]): ChainVerdict {
     const authorities = (this.#enrolment.authorities ?? []).map((pem) => new X509Certificate(pem));
-    return verifyChain(chain, { authorities, atMs: this.#latestMs(), purpose: "server" });
+    return verifyChain(chain, { authorities, atMs: this.#time.connectionMs, purpose: "server" });
   }
 
   /** The server's key, and those that it had before: renewals follow its changes. */
@@ -110,6 +108,7 @@ export class Credentials {
    * @throws CERTIFICATE_REFUSED
    */
   async dial(address: string): Promise<TLSSocket> {
+    this.disconnected();
     const first = await this.#open(address);
     if (!first.hasNewAuthority) return first.socket;
     first.socket.destroy();
@@ -167,10 +166,10 @@ export class Credentials {
     const notAfterMs = this.notAfterMs;
     await this.#logOwnedEnd();
     if (identity === undefined || notAfterMs === undefined) return;
-    const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
+    const isDue = notAfterMs - this.#time.presentMs < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
     if (!(isDue || wasRefused)) return;
-    const opensNone = wasRefused || this.#latestMs() >= notAfterMs;
+    const opensNone = wasRefused || this.#time.presentMs >= notAfterMs;
     const isHttps = http?.startsWith("https:") === true;
     if ((isHttps || opensNone) && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
       try {
@@ -266,7 +265,7 @@ export class Credentials {
     if (owned === undefined) return;
     try {
       const { notAfterMs } = await owned.present();
-      if (notAfterMs > this.#latestMs() || notAfterMs === this.#loggedEndMs) return;
+      if (notAfterMs > this.#time.presentMs || notAfterMs === this.#loggedEndMs) return;
       this.#loggedEndMs = notAfterMs;
       log.warn("certificate-ended", {
         text: `the certificate of this device expired on ${new Date(notAfterMs).toISOString()}, so its server refuses it; the authority of its owner has to issue a new one: put it into ${owned.file}`,

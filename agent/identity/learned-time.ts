@@ -1,8 +1,9 @@
 /**
  * Decides what time a device believes. A server's word moves what is learned for good no further than the monotonic
- * clock allows since the last time that was trusted; a larger step (months in a garage, or a server whose clock is
- * wrong) is provisional and counts while that server is connected. What the fleet's owner signed offline counts at
- * once. Nothing that a server says can therefore lock a device out. Pure; all times in milliseconds.
+ * clock allows since the last time that was trusted. A larger step (months in a garage, or a server whose clock is
+ * wrong) is provisional: the device works by it until a server states another time, and judges new connections by it
+ * only while that server is connected, so that nothing that a server says locks the device out. What the fleet's owner
+ * signed offline counts at once. Pure; all times in milliseconds.
  */
 
 /** A time since 1970, true at a reading of this run's monotonic clock. */
@@ -16,8 +17,8 @@ export interface LearnedTime {
   readonly anchor: Reading;
   /** What is learned for good. */
   readonly permanent: Reading;
-  /** What the connected server said last; undefined: none is connected. */
-  readonly provisional?: Reading | undefined;
+  /** What a server said last in this run, where one did. */
+  readonly provisional?: (Reading & { readonly isConnected: boolean }) | undefined;
   /** The number of the owner's newest statement; 0: none came. */
   readonly number: number;
 }
@@ -50,6 +51,11 @@ export function presentMs(time: LearnedTime, nowMs: number): number {
   return Math.max(permanentMs(time, nowMs), provisional === undefined ? 0 : counted(provisional, nowMs));
 }
 
+/** The time by which a server's certificate is judged. */
+export function connectionMs(time: LearnedTime, nowMs: number): number {
+  return time.provisional?.isConnected === true ? presentMs(time, nowMs) : permanentMs(time, nowMs);
+}
+
 /** The connected server states that it is `serverMs`. */
 export function serverStated(time: LearnedTime, serverMs: number, nowMs: number): LearnedTime {
   const { anchor } = time;
@@ -58,13 +64,14 @@ export function serverStated(time: LearnedTime, serverMs: number, nowMs: number)
   return {
     ...time,
     permanent: { timeMs: learnedMs, atMs: nowMs },
-    provisional: { timeMs: serverMs, atMs: nowMs },
+    provisional: { timeMs: serverMs, atMs: nowMs, isConnected: true },
   };
 }
 
-/** The connection ended: what its server said was for it alone. */
-export function serverLeft({ provisional: _, ...time }: LearnedTime): LearnedTime {
-  return time;
+/** The connection ended. */
+export function serverLeft(time: LearnedTime): LearnedTime {
+  const { provisional } = time;
+  return provisional === undefined ? time : { ...time, provisional: { ...provisional, isConnected: false } };
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Keeps durably what this device trusts of its fleet's releases, and which versions it may therefore install.
  * The pinned root comes from the device's owner (`stemma agent trust`, or the enrolment at its first use); a
- * server cannot change it, nor weaken what was pinned. Time is the server's signed time or the latest that
- * this device has ever seen of it, never this device's own clock. (docs/releases.md)
+ * server cannot change it, nor weaken what was pinned. Time is what this device believes of its servers and its owner
+ * (agent/identity/device-time.ts), never its own clock. (docs/releases.md)
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -35,8 +35,8 @@ export interface ReleaseTrustOptions {
   /** The root and policy that the device pinned; undefined: none. */
   readonly pin: ReleasePin | undefined;
   readonly policy: ReleasePolicy;
-  /** The server's time, where this device knows it now; milliseconds since 1970. */
-  serverTimeMs(): number | undefined;
+  /** The time that this device believes; milliseconds since 1970. */
+  nowMs(): number;
   onEvent(name: string, text: string): void;
 }
 
@@ -46,9 +46,6 @@ export interface Candidate {
   /** True if this device trained or saved it. */
   readonly isOwn: boolean;
 }
-
-/** Milliseconds by which the latest time may grow before it is written. */
-const timeStepMs = 3_600_000;
 
 export class ReleaseTrust {
   readonly #collector = new SetCollector();
@@ -99,13 +96,8 @@ export class ReleaseTrust {
     if (file === undefined || this.policy === "off") return false;
     const received = this.#collector.take(part);
     if (received === undefined) return false;
-    const { trusted, error } = updateReleases(file.trusted, received.set, this.#nowMs());
-    await this.#keep({
-      ...file,
-      trusted,
-      set: error === undefined ? received.id : undefined,
-      latestMs: this.#nowMs(),
-    });
+    const { trusted, error } = updateReleases(file.trusted, received.set, this.options.nowMs());
+    await this.#keep({ ...file, trusted, set: error === undefined ? received.id : undefined });
     if (error !== undefined) throw error;
     return true;
   }
@@ -138,9 +130,7 @@ export class ReleaseTrust {
       });
     if (this.file === undefined)
       throw required("it has no root of releases. Give it one with `stemma agent trust FILE` on the device");
-    const nowMs = this.#nowMs();
-    if (nowMs - this.file.latestMs > timeStepMs) await this.#keep({ ...this.file, latestMs: nowMs });
-    const fresh = freshTargets(this.file.trusted, nowMs).signed;
+    const fresh = freshTargets(this.file.trusted, this.options.nowMs()).signed;
     if (releasesOf(fresh, subject).length === 0)
       throw required(
         `the fleet's owner has not signed it (targets version ${fresh.version}). Release it with ` +
@@ -165,7 +155,7 @@ export class ReleaseTrust {
     if (this.policy === "off" || this.file === undefined || release === undefined || needsNone)
       return this.policy === "required" ? undefined : pipeline?.id;
     const { name } = release;
-    const targets = freshTargets(this.file.trusted, this.#nowMs()).signed;
+    const targets = freshTargets(this.file.trusted, this.options.nowMs()).signed;
     const manifest = verifyManifest(targets, name, release.manifest);
     requireManifestOf(manifest, name, { versionId, record });
     if (pipeline !== undefined && pipeline.id !== manifest.pipeline)
@@ -206,14 +196,6 @@ export class ReleaseTrust {
       targets: targets?.signed.version ?? null,
       expires: timestamp?.signed.expires ?? null,
     };
-  }
-
-  /**
-   * Returns the present time, never earlier than what was seen before: a server that states an old time keeps
-   * nothing valid.
-   */
-  #nowMs(): number {
-    return Math.max(this.file?.latestMs ?? 0, this.options.serverTimeMs() ?? 0);
   }
 
   async #keep(file: TrustedFile): Promise<void> {

@@ -12,6 +12,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
+import type { DeviceTime } from "../../identity/device-time.js";
 import type { OwnerCertificate } from "../../identity/owner-certificate.js";
 import { commonOptionsOf } from "../common-options.js";
 
@@ -63,10 +64,14 @@ export function addEnrol(program: Command): void {
       .command("renew")
       .description("get a new certificate for a new key; a running agent does so itself, in time"),
   ).action(async (choices: FileChoices, command: Command) =>
-    withHome(command, choices, async ({ files, path, deviceKey, ownerCertificate }) => {
+    withHome(command, choices, async ({ files, home, path, deviceKey, ownerCertificate }) => {
       const { renewalExchange } = await import("../../identity/exchanges.js");
       const log = openLog({ form: "plain", level: "warn" });
-      const parts = { files, path, clock: nodeClock(), log, ownerCertificate };
+      const { openDeviceTime } = await import("../../releases/trusted-file.js");
+      const clock = nodeClock();
+      const openTime = (enrolment: Enrolment): Promise<DeviceTime> =>
+        openDeviceTime({ files, home, enrolment, clock, log });
+      const parts = { files, path, clock, log, ownerCertificate, openTime };
       return run(files, choices, await renewalExchange(parts, deviceKey));
     }),
   );
@@ -92,6 +97,7 @@ async function run(
 
 interface OpenHome {
   readonly files: Files;
+  readonly home: string;
   /** The path of the enrolment file. */
   readonly path: string;
   /** The key of the program that agent.json names. */
@@ -137,7 +143,7 @@ async function withHome(
   const lock = await lockHome(home);
   try {
     const keys = await keysIn(files, home, config);
-    const enrolled = await work({ files, path, ...keys });
+    const enrolled = await work({ files, home, path, ...keys });
     if (enrolled === undefined) {
       const file = resolve(request ?? "");
       new Output(output).print({

@@ -9,6 +9,7 @@ import fc from "fast-check";
 import "../../../helpers/property-seed.js";
 import {
   beginTime,
+  connectionMs,
   ownerStated,
   permanentMs,
   presentMs,
@@ -67,6 +68,10 @@ class Device {
     return permanentMs(this.time, this.#monotonicMs);
   }
 
+  get connectionMs(): number {
+    return connectionMs(this.time, this.#monotonicMs);
+  }
+
   get presentMs(): number {
     return presentMs(this.time, this.#monotonicMs);
   }
@@ -96,7 +101,7 @@ class Device {
 
   /** True if the device takes the certificate of an honest server that started just now. */
   get connects(): boolean {
-    return this.permanentMs < this.trueMs + certificateMs;
+    return this.connectionMs < this.trueMs + certificateMs;
   }
 }
 
@@ -111,6 +116,7 @@ test("no server moves what is learned for good further than the monotonic clock"
         assert.ok(device.permanentMs <= startMs + device.ranMs * (1 + maxDrift) + 1);
         assert.ok(device.presentMs >= device.permanentMs);
       }
+      device.take({ do: "leave" });
       assert.ok(device.connects, "an honest server is refused");
     }),
   );
@@ -137,9 +143,11 @@ test("a step that is too large counts while that server is connected, and for go
       const device = new Device(startMs);
       device.take({ do: "claim", timeMs: startMs + aheadMs });
       assert.equal(device.presentMs, startMs + aheadMs);
+      assert.equal(device.connectionMs, startMs + aheadMs);
       assert.equal(device.permanentMs, startMs);
       device.take({ do: "leave" });
-      assert.equal(device.presentMs, startMs);
+      assert.equal(device.presentMs, startMs + aheadMs);
+      assert.equal(device.connectionMs, startMs);
       device.take({ do: "wait", ms: aheadMs });
       assert.equal(device.permanentMs, startMs + aheadMs);
     }),
