@@ -33,6 +33,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     ...given,
     time,
     path: given.enrolmentPath,
+    takeOwnerTime: (statement) => takeOwnerTime(given, { time, releases }, statement),
     askOverMqtt: (why) => {
       const { conversation } = connection;
       if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
@@ -74,6 +75,22 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     trials,
     diskUse,
   };
+}
+
+/** Takes the owner's statement of the time; true: it is new here. @throws RELEASE_METADATA_INVALID */
+async function takeOwnerTime(
+  { enrolment: { fleet }, log }: AgentParts,
+  { time, releases }: Pick<AgentServices, "time" | "releases">,
+  statement: string,
+): Promise<boolean> {
+  const { number, timeMs } = releases.ownerTime(fleet, statement);
+  const before = new Date(time.permanentMs).toISOString();
+  const isNew = await time.ownerStated({ number, timeMs });
+  if (isNew)
+    log.info("time-stated", {
+      text: `the fleet's owner stated that it is ${new Date(timeMs).toISOString()} (statement ${number}); this device had learned ${before}`,
+    });
+  return isNew;
 }
 
 /** Services that several of the parts use. */

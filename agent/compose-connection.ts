@@ -163,6 +163,16 @@ function conversationHandlers(
       if (isEcho) onEcho();
       else reactions.onOffer(offer);
     },
+    onOwnerTime: async (statement) => {
+      try {
+        return await credentials.takeOwnerTime(statement);
+      } catch (error) {
+        if (!isStemmaError(error)) throw error;
+        // Without a root, this device knows no key of its owner.
+        if (releases.status.root !== null) reactions.report("time-refused", messageWithCode(error), "");
+        return false;
+      }
+    },
     onReleasePart: async (part) => {
       try {
         return await releases.receive(part);

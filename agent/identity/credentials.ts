@@ -40,6 +40,8 @@ export interface CredentialsParts {
   readonly log: Log;
   /** The time that this device believes; absent: that of its enrolment, counted on. */
   readonly time?: DeviceTime | undefined;
+  /** Takes what the fleet's owner states about the time; true: it is new here. @throws RELEASE_METADATA_INVALID */
+  takeOwnerTime?(statement: string): Promise<boolean>;
   /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
   askOverMqtt?(why: string): boolean;
 }
@@ -89,6 +91,11 @@ export class Credentials {
   /** The session ended, or another is about to begin. */
   disconnected(): void {
     this.#time.serverLeft();
+  }
+
+  /** See CredentialsParts; false where this device has nobody to ask. */
+  async takeOwnerTime(statement: string): Promise<boolean> {
+    return (await this.#parts.takeOwnerTime?.(statement)) ?? false;
   }
 
   judgeServer(chain: readonly Uint8Array[]): ChainVerdict {

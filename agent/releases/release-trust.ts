@@ -16,9 +16,11 @@ import {
   verifyManifest,
 } from "../../shared/trust/releases/manifest.js";
 import type { Root } from "../../shared/trust/releases/metadata.js";
+import { ownerTimeInvalid, parseOwnerTime, statedTime } from "../../shared/trust/releases/owner-time.js";
 import { SetCollector } from "../../shared/trust/releases/release-set.js";
 import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
 import type { Birth, Offer, ReleasePart } from "../../shared/wire/messages.js";
+import type { OwnerTime } from "../identity/learned-time.js";
 import { OwnVersions } from "./own-versions.js";
 import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
 import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
@@ -172,6 +174,16 @@ export class ReleaseTrust {
   restoreOwner(fleet: string): RestoreOwner | undefined {
     if (this.policy !== "required") return undefined;
     return { fleet, root: this.file?.trusted.root.signed };
+  }
+
+  /** The time that the fleet's owner states, by the keys of the newest root here. @throws RELEASE_METADATA_INVALID */
+  ownerTime(fleet: string, text: string): OwnerTime {
+    const root = this.file?.trusted.root.signed;
+    if (root === undefined)
+      throw ownerTimeInvalid(
+        "this device has pinned no root of releases, so it does not know its owner's keys. Give it one with `stemma agent trust FILE`, or enrol it again",
+      );
+    return statedTime({ root, fleet }, parseOwnerTime(text));
   }
 
   /**

@@ -58,6 +58,9 @@ export const maxProvenRestores = 16;
 export const maxRestoreApprovalBytes = 4096;
 export const maxRestoresBytes = 40 * 1024;
 
+/** The owner's statement of the time. */
+export const maxOwnerTimeBytes = 4096;
+
 /** A set of metadata of releases: bytes of one part, parts of one set, bytes of a release's manifest. */
 export const releasePartBytes = 48 * 1024;
 export const maxReleaseParts = 64;

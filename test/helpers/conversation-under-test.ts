@@ -111,6 +111,7 @@ export async function startConversation(pin?: string): Promise<ConversationUnder
     },
     {
       onWelcomed: () => undefined,
+      onOwnerTime: () => Promise.resolve(false),
       onReleasePart: (part) => releases.receive(part),
       onReceipt: (line, { kind }) => {
         receipts.push(`${line} ${kind}`);

@@ -66,6 +66,8 @@ export interface LiveFleet {
   releasesChanged(): Promise<void>;
   /** The owner signed a restore: connected devices that do not believe this server are shown that now. */
   restoreApproved(): Promise<void>;
+  /** The owner stated the time: connected devices are told. */
+  timeStated(): Promise<void>;
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void;
   /** Removes what is here of uploads that the device, or one that is not known any more, did not finish. */
