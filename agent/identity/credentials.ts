@@ -25,6 +25,7 @@ import { issuedProof, ownedProof, type ConnectionProof } from "./connection-proo
 import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
+import { askOwnerTime } from "./ask-owner-time.js";
 import { DeviceTime } from "./device-time.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
@@ -52,6 +53,12 @@ const unreached: ReadonlySet<string> = new Set(["NOT_ALLOWED", "SERVER_UNREACHAB
 /** Pause between two renewals that failed. */
 const retryMs = 600_000;
 const defaultPorts: Readonly<Record<string, number>> = { "mqtts:": 8883, "https:": 443 };
+
+interface OpenConnection {
+  readonly socket: TLSSocket;
+  /** The authority that this device trusts has certified another server's authority: the one that followed it. */
+  readonly hasNewAuthority: boolean;
+}
 
 export class Credentials {
   readonly #parts: CredentialsParts;
@@ -116,7 +123,7 @@ export class Credentials {
    */
   async dial(address: string): Promise<TLSSocket> {
     this.disconnected();
-    const first = await this.#open(address);
+    const first = await this.#openInTime(address);
     if (!first.hasNewAuthority) return first.socket;
     first.socket.destroy();
     const { log } = this.#parts;
@@ -141,7 +148,32 @@ export class Credentials {
     return (await this.#open(address)).socket;
   }
 
-  async #open(address: string): Promise<{ readonly socket: TLSSocket; readonly hasNewAuthority: boolean }> {
+  /** Opens a connection; where the certificate is refused for its validity alone, the owner's time decides. */
+  async #openInTime(address: string): Promise<OpenConnection> {
+    try {
+      return await this.#open(address);
+    } catch (error) {
+      const isUntimely = isStemmaError(error) && error.details["isUntimely"] === true;
+      if (!isUntimely || !(await this.#askOwnerTime(address))) throw error;
+      return await this.#open(address);
+    }
+  }
+
+  /** Returns whether the server brought a statement of the owner that is new here. */
+  async #askOwnerTime(address: string): Promise<boolean> {
+    const { log } = this.#parts;
+    try {
+      const { socket } = await this.#open(address, { isForTime: true });
+      const statement = await askOwnerTime(this.#enrolment, socket);
+      return statement !== undefined && (await this.takeOwnerTime(statement));
+    } catch (error) {
+      log.warn("time-refused", { text: messageOf(error) });
+      return false;
+    }
+  }
+
+  /** @param isForTime the connection serves the question for the owner's time alone, whatever the validity */
+  async #open(address: string, { isForTime = false } = {}): Promise<OpenConnection> {
     let found: ChainVerdict | undefined;
     // URL does not normalise other schemes than http.
     const { hostname, port } = new URL(address.replace(/^mqtts:/, "https:"));
@@ -151,9 +183,9 @@ export class Credentials {
       port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
       identity: await this.#proof.present(),
       judge: (chain) => (found = this.judgeServer(chain)),
+      takesUntimely: isForTime,
       timeoutMs: connectMs,
     });
-    // The authority that this device trusts has certified another server's authority: the one that followed it.
     const hasNewAuthority =
       found?.verdict === "trusted" &&
       found.certificate.path.length > 1 &&
