@@ -1,4 +1,5 @@
 /** Homes on this machine's disk, as servers and commands open them. */
+import { uptime } from "node:os";
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
 import { defined } from "../../../shared/defined.js";
 import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js";
@@ -13,6 +14,7 @@ export function nodeHomePorts(log?: Log): HomePorts {
   return {
     files: nodeFiles(),
     clock: nodeClock(),
+    sinceBootMs: () => uptime() * 1000,
     random: nodeRandom(),
     lock: lockHome,
     reserve: {
