@@ -1,4 +1,4 @@
-/** One question to the server over MQTT without a session: the CONNECT asks, one message answers, the connection ends. */
+/** Asks the server one question over MQTT without a session: the CONNECT asks, one message answers. */
 import type { Duplex } from "node:stream";
 import { MqttClient, type IClientOptions } from "mqtt";
 import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";

@@ -1,6 +1,6 @@
 /**
- * Keeps the time that this device believes in its home (`time.json`). An enrolment that a person brings begins it again,
- * and so does `stemma agent trust --replace`; a renewal does not. The clock of the device is not asked.
+ * Keeps the time that this device believes in its home (`time.json`). An enrolment that a person brings begins it
+ * again, and so does `stemma agent trust --replace`; a renewal does not. The clock of the device is not asked.
  */
 import { join } from "node:path";
 import * as z from "zod";
@@ -17,7 +17,6 @@ import {
   presentMs,
   serverLeft,
   serverStated,
-  signedOffline,
   type LearnedTime,
   type OwnerTime,
 } from "./learned-time.js";
@@ -26,7 +25,7 @@ const fileSchema = z.strictObject({
   format: z.literal(1),
   /** The enrolment that this time began with. */
   generation: z.number().int().min(0),
-  /** What was learned for good, in milliseconds since 1970. */
+  /** The time that was learned for good, in milliseconds since 1970. */
   timeMs: z.number().min(0),
   /** The number of the owner's newest statement; 0: none came. */
   number: z.number().int().min(0),
@@ -119,11 +118,6 @@ export class DeviceTime {
     if (this.#learned === before) return false;
     await this.store();
     return true;
-  }
-
-  /** The owner signed metadata at this time. */
-  signedOffline(timeMs: number): void {
-    this.#learned = signedOffline(this.#learned, timeMs, this.#atMs);
   }
 
   /** Stores what was learned for good, where it is later by that much than what is stored. */

@@ -36,7 +36,7 @@ export interface CertificateExchange {
 
 export interface RenewalParts extends Omit<CredentialsParts, "enrolment" | "deviceKey" | "time"> {
   /** The time that the device believes; absent: that of its enrolment. */
-  openTime?(enrolment: Enrolment): Promise<DeviceTime>;
+  readonly openTime?: (enrolment: Enrolment) => Promise<DeviceTime>;
 }
 
 const connectMs = 30_000;

@@ -15,9 +15,9 @@ interface Reading {
 export interface LearnedTime {
   /** The last time that was trusted without a server's word: at the start of this run, or by the owner. */
   readonly anchor: Reading;
-  /** What is learned for good. */
+  /** The time that is learned for good. */
   readonly permanent: Reading;
-  /** What a server said last in this run, where one did. */
+  /** The time that a server stated last in this run, where one did. */
   readonly provisional?: (Reading & { readonly isConnected: boolean }) | undefined;
   /** The number of the owner's newest statement; 0: none came. */
   readonly number: number;
@@ -32,7 +32,7 @@ export interface OwnerTime {
 /** The most that a monotonic clock may run behind, per millisecond (two plain quartzes). */
 const maxDrift = 200e-6;
 
-/** What was learned for good in an earlier run holds when this one starts. */
+/** The time that was learned for good in an earlier run holds when this one starts. */
 export function beginTime({ timeMs, number }: OwnerTime, atMs: number): LearnedTime {
   const reading = { timeMs, atMs };
   return { anchor: reading, permanent: reading, number };
@@ -82,11 +82,4 @@ export function ownerStated(time: LearnedTime, { number, timeMs }: OwnerTime, no
   if (number <= time.number) return time;
   const reading = { timeMs, atMs: nowMs };
   return { ...time, anchor: reading, permanent: reading, number };
-}
-
-/** The owner signed metadata at this time, so it is not earlier now. */
-export function signedOffline(time: LearnedTime, timeMs: number, nowMs: number): LearnedTime {
-  if (timeMs <= permanentMs(time, nowMs)) return time;
-  const reading = { timeMs, atMs: nowMs };
-  return { ...time, anchor: reading, permanent: reading };
 }

@@ -49,6 +49,14 @@ export interface Candidate {
   readonly isOwn: boolean;
 }
 
+/** Rejects with what `check` throws. */
+function attempt(check: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    check();
+    resolve();
+  });
+}
+
 export class ReleaseTrust {
   readonly #collector = new SetCollector();
   private constructor(
@@ -108,14 +116,16 @@ export class ReleaseTrust {
    * Requires that a version may be installed, by what is trusted now.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
-  async requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
+  requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
     const what = `the version ${versionId.slice(0, 12)}`;
     const rule = "installs only released versions and its own";
-    await this.#requireReleased(versionId, what, rule, isOwn || this.own.has(versionId));
+    return attempt(() => {
+      this.#requireReleased(versionId, what, rule, isOwn || this.own.has(versionId));
+    });
   }
 
   /** @param isOwn a release is not needed, and only that it was revoked counts */
-  async #requireReleased(subject: Hash, what: string, rule: string, isOwn = false): Promise<void> {
+  #requireReleased(subject: Hash, what: string, rule: string, isOwn = false): void {
     if (this.policy === "off") return;
     const targets = this.file?.trusted.targets?.signed;
     const because = targets && revocationOf(targets, subject);
@@ -190,8 +200,10 @@ export class ReleaseTrust {
    * Requires that a recipe of the fleet's own may be run, by what is trusted now: it is code, so it is asked each time.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
-  async requireRecipe(recipe: Hash): Promise<void> {
-    await this.#requireReleased(recipe, `the recipe ${recipe.slice(0, 12)}`, "runs only released recipes");
+  requireRecipe(recipe: Hash): Promise<void> {
+    return attempt(() => {
+      this.#requireReleased(recipe, `the recipe ${recipe.slice(0, 12)}`, "runs only released recipes");
+    });
   }
 
   /** Remembers versions that this device made, before it forgets them: it may be given them again. */

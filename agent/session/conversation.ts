@@ -253,7 +253,7 @@ export class Conversation {
     if (body.type === "command") this.options.send(refuseCommand(this.#trust.doubt), { correlation });
   }
 
-  /** What was refused by the time before comes again after another birth. */
+  /** Takes the owner's time; the server sends what was refused by the time before again after another birth. */
   async #ownerTime(statement: string): Promise<void> {
     if (await this.handlers.onOwnerTime(statement)) this.#sendBirth();
   }

@@ -1,12 +1,12 @@
 /**
- * Decides whether a server may sign by its clock. A clock that jumped ahead makes certificates that outlive what is good
- * for a fleet, and times that devices see. Pure; all times in milliseconds.
+ * Decides whether a server may sign by its clock: a clock that jumped ahead makes certificates that are good for too
+ * long, and times that devices see. Pure; all times in milliseconds.
  */
 
 export interface ClockReading {
-  /** Since 1970. */
+  /** The clock of the machine, since 1970. */
   readonly wallMs: number;
-  /** Of a clock that nobody sets. */
+  /** A clock that nobody sets. */
   readonly monotonicMs: number;
 }
 

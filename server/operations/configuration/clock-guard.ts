@@ -55,7 +55,7 @@ export class ClockGuard {
     if (doubt !== undefined) throw doubtful(doubt, this.#clock.now());
   }
 
-  /** Undefined: the clock is trusted. */
+  /** The reason why the clock is not trusted; undefined: it is. */
   get doubt(): ClockDoubt | undefined {
     return judgeClock(this.start, readingOf(this.parts.home.ports));
   }

@@ -75,7 +75,10 @@ export function releaseOperations({
   };
 }
 
-/** Checks the owner's statement as a device does. @throws RELEASE_METADATA_INVALID, RELEASE_UNKNOWN, RELEASE_ROLLED_BACK */
+/**
+ * Checks the owner's statement as a device does.
+ * @throws RELEASE_METADATA_INVALID, RELEASE_UNKNOWN, RELEASE_ROLLED_BACK
+ */
 async function checkedOwnerTime(
   repository: FleetRepository,
   text: string,

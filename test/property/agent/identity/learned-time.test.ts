@@ -15,7 +15,6 @@ import {
   presentMs,
   serverLeft,
   serverStated,
-  signedOffline,
   type LearnedTime,
 } from "../../../../agent/identity/learned-time.js";
 
@@ -36,7 +35,6 @@ type Step =
   | { readonly do: "off"; readonly ms: number }
   | { readonly do: "leave" }
   | { readonly do: "claim"; readonly timeMs: number }
-  | { readonly do: "metadata"; readonly timeMs: number }
   | { readonly do: "owner"; readonly timeMs: number };
 
 const serverSteps: fc.Arbitrary<Step> = fc.oneof(
@@ -48,7 +46,6 @@ const serverSteps: fc.Arbitrary<Step> = fc.oneof(
 const anySteps: fc.Arbitrary<Step> = fc.oneof(
   serverSteps,
   fc.record({ do: fc.constant("owner" as const), timeMs: times }),
-  fc.record({ do: fc.constant("metadata" as const), timeMs: times }),
 );
 
 /** A device with its clocks. */
@@ -82,7 +79,6 @@ class Device {
     else if (step.do === "off") this.#start(step.ms);
     else if (step.do === "leave") this.time = serverLeft(this.time);
     else if (step.do === "claim") this.time = serverStated(this.time, step.timeMs, nowMs);
-    else if (step.do === "metadata") this.time = signedOffline(this.time, step.timeMs, nowMs);
     else this.time = ownerStated(this.time, { number: ++this.number, timeMs: step.timeMs }, nowMs);
   }
 

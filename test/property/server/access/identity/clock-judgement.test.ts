@@ -1,4 +1,4 @@
-/** When a server signs by its clock: jumps are found at the start and while it runs, and it goes on if the clock returns. */
+/** A server finds jumps of its clock at the start and while it runs, and goes on if the clock returns. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
