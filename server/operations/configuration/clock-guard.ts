@@ -6,7 +6,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
-import type { Clock, Log } from "../../../shared/ports.js";
+import type { Clock, Files, Log } from "../../../shared/ports.js";
 import { parseJson } from "../../../shared/trust/keys.js";
 import {
   judgeClock,
@@ -14,7 +14,7 @@ import {
   type ClockReading,
   type ClockStart,
 } from "../../access/identity/clock-judgement.js";
-import type { Home, HomePorts } from "../../storage/repository/home.js";
+import type { HomePorts } from "../../storage/repository/home.js";
 
 const fileSchema = z.strictObject({ format: z.literal(1), trustedMs: z.number().min(0) });
 const checkMs = 60_000;
@@ -41,7 +41,7 @@ export class ClockGuard {
 
   static async open(parts: ClockGuardParts): Promise<ClockGuard> {
     const { home, accept } = parts;
-    const known = (await readKept(home)) ?? (await parts.newestFactMs());
+    const known = (await readKept(home.ports.files, home.path)) ?? (await parts.newestFactMs());
     const knownMs = accept || known === 0 ? undefined : known;
     const guard = new ClockGuard(parts, { ...readingOf(home.ports), knownMs });
     await guard.#check();
@@ -112,10 +112,19 @@ function readingOf({ clock, sinceBootMs }: HomePorts): ClockReading {
 
 const pathIn = (home: string): string => join(home, "clock.json");
 
-async function readKept({
-  path,
-  ports: { files },
-}: Pick<Home, "path" | "ports">): Promise<number | undefined> {
+/** Returns why the clock is too far past the last time that a server of this home trusted; undefined: it is not. */
+export async function whyNotClock(
+  files: Files,
+  home: string,
+  nowMs: number,
+): Promise<StemmaError | undefined> {
+  const knownMs = await readKept(files, home);
+  const now = { wallMs: nowMs, monotonicMs: 0 };
+  const doubt = judgeClock({ ...now, knownMs }, now);
+  return doubt && doubtful(doubt, nowMs);
+}
+
+async function readKept(files: Files, path: string): Promise<number | undefined> {
   if ((await files.stat(pathIn(path))) === undefined) return undefined;
   return fileSchema.safeParse(parseJson(await files.read(pathIn(path)))).data?.trustedMs;
 }

@@ -1,7 +1,7 @@
 // A server whose clock jumped signs nothing until it returns, or until a person takes the clock as it is.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ClockGuard } from "../../../../../server/operations/configuration/clock-guard.js";
+import { ClockGuard, whyNotClock } from "../../../../../server/operations/configuration/clock-guard.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import { manualClock, seededRandom } from "../../../../helpers/manual-clock.js";
@@ -47,6 +47,9 @@ test("a jump while the server runs, its return, a start after it, and --accept-c
   assert.throws(() => {
     ahead.guard.requireTrusted();
   }, code);
+  // `doctor` says so, too.
+  assert.equal((await whyNotClock(files, "/home", newestFactMs))?.code, "CLOCK_NOT_TRUSTED");
+  assert.equal(await whyNotClock(files, "/home", rightMs), undefined);
   const accepted = await open(startMs + 301 * dayMs, { accept: true });
   accepted.guard.requireTrusted();
 });
