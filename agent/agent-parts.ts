@@ -13,6 +13,7 @@ import type { DeviceKey } from "../shared/trust/keys.js";
 import type { Command, CommandResult, Offer, Receipt } from "../shared/wire/messages.js";
 import type { CurrentStore } from "./current/current-store.js";
 import type { Credentials } from "./identity/credentials.js";
+import type { DeviceTime } from "./identity/device-time.js";
 import type { OwnerCertificate } from "./identity/owner-certificate.js";
 import type { Intake } from "./intake/intake.js";
 import type { Activator } from "./lines/activator.js";
@@ -82,6 +83,7 @@ export interface Stores {
 export interface AgentServices extends Omit<Stores, "counter"> {
   readonly link: Link;
   readonly credentials: Credentials;
+  readonly time: DeviceTime;
   readonly conversation: Conversation;
   readonly uploads: Uploads;
   readonly downloads: Downloads;

@@ -32,6 +32,8 @@ import type { TrainingRequest } from "./trainer/training-job.js";
 import type { ObservationsTaken, TrialForSoftware } from "./trials/trial-answers.js";
 
 const housekeepingMs = 30_000;
+/** A time that is later by less than that is not worth a write when the agent stops. */
+const stopStepMs = 60_000;
 /** Longest text of an event, in UTF-16 code units. */
 const maxEventLength = 2000;
 
@@ -102,7 +104,7 @@ export class Agent {
     this.#tasks.stop();
     const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
       this.#services;
-    const { trials } = this.#services;
+    const { trials, time } = this.#services;
     downloads.stop();
     evaluator.stop();
     hooks.stop();
@@ -115,6 +117,7 @@ export class Agent {
     await activator.idle();
     for (const intake of intakes.values()) await intake.close();
     await outbox.close();
+    await time.storeIfLater(stopStepMs);
     this.parts.log.info("stopped", { text: "stopped; all models and samples are kept" });
   }
 
@@ -336,6 +339,7 @@ export class Agent {
   }
 
   async #housekeeping(): Promise<void> {
+    await this.#services.time.storeIfLater();
     await this.#services.credentials.renewIfDue();
     const { trainer, evaluator, activator, outbox, trials } = this.#services;
     await trials.housekeeping();

@@ -9,7 +9,9 @@ import { transfersFolder } from "./home/agent-home.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
 import { Credentials, withPresentKeys } from "./identity/credentials.js";
+import type { DeviceTime } from "./identity/device-time.js";
 import { pinOf, policyOf } from "./releases/release-pin.js";
+import { openDeviceTime } from "./releases/trusted-file.js";
 import { ReleaseTrust } from "./releases/release-trust.js";
 import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
@@ -27,9 +29,12 @@ import { LiveTrials } from "./trials/live-trials.js";
 
 /** Opens what is on the disk and connects the parts. Nothing runs yet. */
 export async function composeAgent(given: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
+  const time = await openDeviceTime(given);
   const credentials = new Credentials({
     ...given,
+    time,
     path: given.enrolmentPath,
+    takeOwnerTime: (statement) => takeOwnerTime(given, { time, releases }, statement),
     askOverMqtt: (why) => {
       const { conversation } = connection;
       if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
@@ -43,7 +48,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const clockError = new ClockError();
   const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines: enrolment.lines, ...stores });
   const messages = new ServerMessages(parts);
-  const releases = await openReleases(parts, messages);
+  const releases = await openReleases(parts, time);
   const recipes = await OwnRecipes.open({
     ...parts,
     releases,
@@ -63,6 +68,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     current,
     intakes,
     credentials,
+    time,
     ...connection,
     releases,
     recipes,
@@ -70,6 +76,22 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     trials,
     diskUse,
   };
+}
+
+/** Takes the owner's statement of the time; true: it is new here. @throws RELEASE_METADATA_INVALID */
+async function takeOwnerTime(
+  { enrolment: { fleet }, log }: AgentParts,
+  { time, releases }: Pick<AgentServices, "time" | "releases">,
+  statement: string,
+): Promise<boolean> {
+  const { number, timeMs } = releases.ownerTime(fleet, statement);
+  const before = new Date(time.permanentMs).toISOString();
+  const isNew = await time.ownerStated({ number, timeMs });
+  if (isNew)
+    log.info("time-stated", {
+      text: `the fleet's owner stated that it is ${new Date(timeMs).toISOString()} (statement ${number}); this device had learned ${before}`,
+    });
+  return isNew;
 }
 
 /** Services that several of the parts use. */
@@ -201,7 +223,7 @@ function commonParts(parts: AgentParts, { stores, clockError, diskUse }: SharedS
 
 async function openReleases(
   { files, home, enrolment, config, log }: AgentParts,
-  messages: ServerMessages,
+  time: DeviceTime,
 ): Promise<ReleaseTrust> {
   const pin = await pinOf(files, home, enrolment.releases);
   const policy = policyOf(config.releases, pin, enrolment.releases?.policy);
@@ -210,7 +232,7 @@ async function openReleases(
     home,
     pin,
     policy,
-    serverTimeMs: () => messages.serverTimeMs(),
+    nowMs: () => time.presentMs,
     onEvent: (name, text) => {
       log.warn(name, { text });
     },

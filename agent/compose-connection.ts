@@ -46,6 +46,7 @@ export function composeLink(
         later.conversation().onOpen(session);
       },
       onClosed: () => {
+        credentials.disconnected();
         later.conversation().onClosed();
       },
       onMessage: (payload) => {
@@ -161,6 +162,16 @@ function conversationHandlers(
     onOffer: (offer, isEcho) => {
       if (isEcho) onEcho();
       else reactions.onOffer(offer);
+    },
+    onOwnerTime: async (statement) => {
+      try {
+        return await credentials.takeOwnerTime(statement);
+      } catch (error) {
+        if (!isStemmaError(error)) throw error;
+        // Without a root, this device knows no key of its owner.
+        if (releases.status.root !== null) reactions.report("time-refused", messageWithCode(error), "");
+        return false;
+      }
     },
     onReleasePart: async (part) => {
       try {

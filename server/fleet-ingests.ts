@@ -4,7 +4,7 @@ import { StemmaError } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
-import { isRenewalClientId } from "../shared/wire/topics.js";
+import { isRenewalClientId, isTimeClientId } from "../shared/wire/topics.js";
 import type {
   AnswerOnly,
   BrokerEvent,
@@ -22,6 +22,7 @@ import type { CertificateJudge } from "./access/identity/judge-certificate.js";
 import type { ClaimReplays } from "./fleet/ingest/uploads/claims.js";
 import { FleetIngest } from "./fleet/ingest/fleet-ingest.js";
 import type { MeasuredFleet } from "./metrics.js";
+import { answerTime } from "./fleet/ingest/sessions/time-connection.js";
 import { answerRenewal, type RenewalParts } from "./fleet/ingest/sessions/renewal-connection.js";
 import type { Home } from "./storage/repository/home.js";
 
@@ -99,8 +100,10 @@ export class FleetIngests {
     const fleet = attempt.clientId.split(":")[0] ?? "";
     const ingest = this.#started.get(fleet);
     if (ingest === undefined) return { refused: "unknown fleet" };
-    if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
     const { config, fleets, certificates } = this.#parts;
+    if (isTimeClientId(attempt.clientId))
+      return answerTime(attempt, { root: config.rootTopic, repository: await fleets.get(fleet) });
+    if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
     const certify = this.#certify;
     if (certify === undefined) return { refused: "the server is starting", isForNow: true };
     const repository = await fleets.get(fleet);

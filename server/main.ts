@@ -41,6 +41,7 @@ import {
   refuseTokenDevices,
   warnOfWeakPorts,
 } from "./operations/configuration/own-tls.js";
+import { ClockGuard } from "./operations/configuration/clock-guard.js";
 import { brokerTls, openBroker, readEnrolmentCa } from "./operations/configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./interface/api/server-operations.js";
@@ -93,6 +94,7 @@ interface Parts extends GivenParts {
   readonly replays: ReplayRunner;
   /** The TLS with the server's own authority; undefined: without TLS, or with files. */
   readonly tls: ServerTls | undefined;
+  readonly clockGuard: ClockGuard;
   readonly closing: ClosingSteps;
   /** Aborted first when the server closes: ends event streams and counting. */
   readonly stopping: AbortController;
@@ -180,7 +182,9 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
   await refuseTokenDevices(config, fleets);
-  const tls = config.tls === "own" ? await openOwnTls(config, home, log) : undefined;
+  const clockGuard = await openClockGuard(given, fleets);
+  closing.add(() => Promise.resolve(clockGuard.close()));
+  const tls = config.tls === "own" ? await openOwnTls(config, home, { log, clockGuard }) : undefined;
   if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
   const events = eventHub(home.ports.clock);
   const rules = new ClaimRules({ ...config.limits, training: config.trainingLimits }, home.ports.clock);
@@ -211,7 +215,17 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
     certificates: tls?.judge,
   });
   const stopping = new AbortController();
-  return { ...given, fleets, events, ingests, replays, tls, closing, stopping };
+  return { ...given, fleets, events, ingests, replays, tls, clockGuard, closing, stopping };
+}
+
+function openClockGuard({ config, home, log }: GivenParts, fleets: OpenFleets): Promise<ClockGuard> {
+  const newestFactMs = async (): Promise<number> => {
+    let newestMs = 0;
+    for (const fleet of await fleets.names())
+      newestMs = Math.max(newestMs, (await fleets.get(fleet)).newestFactMs());
+    return newestMs;
+  };
+  return ClockGuard.open({ home, newestFactMs, accept: config.acceptClock, log });
 }
 
 /** Opens the broker and attaches an ingest per fleet to it. */
@@ -310,7 +324,7 @@ function webhookRunner({ home, log, fleets }: Parts): WebhookRunner {
 
 /** Returns the parts of the running server that operations can use. */
 async function liveServer(
-  { config, recent, events, ingests, replays, tls }: Parts,
+  { config, recent, events, ingests, replays, tls, clockGuard }: Parts,
   broker: RunningBroker,
   runners: Pick<LiveServer, "rollouts" | "webhooks" | "httpUrl">,
 ): Promise<LiveServer> {
@@ -327,6 +341,9 @@ async function liveServer(
       takesTokens: config.deviceTokens,
     },
     authority: tls?.authority,
+    requireClock: () => {
+      clockGuard.requireTrusted();
+    },
     events,
     replays,
     ...runners,
@@ -382,7 +399,7 @@ function startCertificateChecks(parts: Parts, live: LiveServer, operationsAs: Op
 
 /** Returns the parts that both HTTP servers serve. */
 function httpPartsOf(
-  { home, log, events, ingests, closing, stopping }: Parts,
+  { home, log, events, ingests, clockGuard, closing, stopping }: Parts,
   broker: RunningBroker,
   {
     operations,
@@ -402,7 +419,7 @@ function httpPartsOf(
       fleets: () => ingests.all(),
       freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
-      problems: () => problemsOf(home),
+      problems: () => problemsOf(home, clockGuard),
       log: log.child({ part: "metrics" }),
     },
     stopping.signal,
@@ -413,7 +430,7 @@ function httpPartsOf(
     jobs,
     archiveJobs,
     metrics,
-    problems: () => problemsOf(home),
+    problems: () => problemsOf(home, clockGuard),
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
@@ -457,7 +474,11 @@ function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
 const maxTierAnswerMs = 2000;
 
 /** Finds the problems that keep the server from doing all of its work. */
-async function problemsOf(home: Home): Promise<readonly ServerProblem[]> {
+async function problemsOf(home: Home, clockGuard: ClockGuard): Promise<readonly ServerProblem[]> {
+  return [...clockGuard.problems, ...(await problemsOfStorage(home))];
+}
+
+async function problemsOfStorage(home: Home): Promise<readonly ServerProblem[]> {
   const tiers = (await home.tiers.unreachable(maxTierAnswerMs)).map(({ tier }) => ({
     // Answered without a token: neither the folder nor the cause.
     code: "TIER_UNREACHABLE",

@@ -3,7 +3,7 @@
  *
  *     home.json      format, and which device this home belongs to
  *     agent.json     settings (config.ts), optional; enrolment.json unless named elsewhere
- *     session.json   session counter
+ *     session.json   session counter; time.json, the time that the device believes (identity/device-time.ts)
  *     outbox/        journal and packs of models
  *     versions/, current/   model out (current/read-current.ts)
  *     samples/<line>/, inbox/<line>/   samples in

@@ -1,6 +1,6 @@
 /**
  * Keeps what this device proves itself with and judges its server by. Those are the certificates of its
- * enrolment, and the latest time that its server has signed for it. The clock of the device is not asked.
+ * enrolment, and the time that it believes (device-time.ts). The clock of the device is not asked.
  * Renews the certificate in time, where the server issued it.
  *
  * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
@@ -15,7 +15,6 @@ import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import {
-  certificatesBeginMs,
   isServerAuthority,
   verifyChain,
   type ChainVerdict,
@@ -26,6 +25,8 @@ import { issuedProof, ownedProof, type ConnectionProof } from "./connection-proo
 import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
+import { askOwnerTime } from "./ask-owner-time.js";
+import { DeviceTime } from "./device-time.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
 export interface CredentialsParts {
@@ -38,6 +39,10 @@ export interface CredentialsParts {
   readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
+  /** The time that this device believes; absent: that of its enrolment, counted on. */
+  readonly time?: DeviceTime | undefined;
+  /** Takes what the fleet's owner states about the time; true: it is new here. @throws RELEASE_METADATA_INVALID */
+  takeOwnerTime?(statement: string): Promise<boolean>;
   /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
   askOverMqtt?(why: string): boolean;
 }
@@ -49,12 +54,17 @@ const unreached: ReadonlySet<string> = new Set(["NOT_ALLOWED", "SERVER_UNREACHAB
 const retryMs = 600_000;
 const defaultPorts: Readonly<Record<string, number>> = { "mqtts:": 8883, "https:": 443 };
 
+interface OpenConnection {
+  readonly socket: TLSSocket;
+  /** The authority that this device trusts has certified another server's authority: the one that followed it. */
+  readonly hasNewAuthority: boolean;
+}
+
 export class Credentials {
   readonly #parts: CredentialsParts;
   readonly #proof: ConnectionProof;
   #enrolment: Enrolment;
-  /** The server's time when it was stated last, and the monotonic clock then. */
-  #time: { readonly serverMs: number; readonly atMs: number };
+  readonly #time: DeviceTime;
   #renewing: Promise<Enrolment> | undefined;
   #failedAtMs: number | undefined;
   #askedAtMs: number | undefined;
@@ -67,9 +77,7 @@ export class Credentials {
     const proofParts = { ...parts, enrolment: () => this.#enrolment };
     const { ownerCertificate: owned } = parts;
     this.#proof = owned === undefined ? issuedProof(proofParts) : ownedProof(proofParts, owned);
-    const { identity, ownerCertificate } = parts.enrolment;
-    const serverMs = Math.max((identity ?? ownerCertificate)?.issuedAtMs ?? 0, certificatesBeginMs);
-    this.#time = { serverMs, atMs: parts.clock.monotonic() };
+    this.#time = parts.time ?? DeviceTime.ofEnrolment(parts);
   }
 
   /** True if the server's certificate is judged here, and not by TLS. */
@@ -82,20 +90,24 @@ export class Credentials {
     return certificateEnd(this.#enrolment);
   }
 
-  /** The server has signed that it is this time there. A lower one than before changes nothing. */
+  /** The server has signed that it is this time there. */
   stated(serverMs: number): void {
-    const atMs = this.#parts.clock.monotonic();
-    if (serverMs > this.#latestMs()) this.#time = { serverMs, atMs };
+    this.#time.serverStated(serverMs);
   }
 
-  /** The earliest that it can be at the server now. */
-  #latestMs(): number {
-    return this.#time.serverMs + Math.max(0, this.#parts.clock.monotonic() - this.#time.atMs);
+  /** The session ended, or another is about to begin. */
+  disconnected(): void {
+    this.#time.serverLeft();
+  }
+
+  /** See CredentialsParts; false where this device has nobody to ask. */
+  async takeOwnerTime(statement: string): Promise<boolean> {
+    return (await this.#parts.takeOwnerTime?.(statement)) ?? false;
   }
 
   judgeServer(chain: readonly Uint8Array[]): ChainVerdict {
     const authorities = (this.#enrolment.authorities ?? []).map((pem) => new X509Certificate(pem));
-    return verifyChain(chain, { authorities, atMs: this.#latestMs(), purpose: "server" });
+    return verifyChain(chain, { authorities, atMs: this.#time.connectionMs, purpose: "server" });
   }
 
   /** The server's key, and those that it had before: renewals follow its changes. */
@@ -110,7 +122,8 @@ export class Credentials {
    * @throws CERTIFICATE_REFUSED
    */
   async dial(address: string): Promise<TLSSocket> {
-    const first = await this.#open(address);
+    this.disconnected();
+    const first = await this.#openInTime(address);
     if (!first.hasNewAuthority) return first.socket;
     first.socket.destroy();
     const { log } = this.#parts;
@@ -135,7 +148,32 @@ export class Credentials {
     return (await this.#open(address)).socket;
   }
 
-  async #open(address: string): Promise<{ readonly socket: TLSSocket; readonly hasNewAuthority: boolean }> {
+  /** Opens a connection; where the certificate is refused for its validity alone, the owner's time decides. */
+  async #openInTime(address: string): Promise<OpenConnection> {
+    try {
+      return await this.#open(address);
+    } catch (error) {
+      const isUntimely = isStemmaError(error) && error.details["isUntimely"] === true;
+      if (!isUntimely || !(await this.#askOwnerTime(address))) throw error;
+      return await this.#open(address);
+    }
+  }
+
+  /** Returns whether the server brought a statement of the owner that is new here. */
+  async #askOwnerTime(address: string): Promise<boolean> {
+    const { log } = this.#parts;
+    try {
+      const { socket } = await this.#open(address, { isForTime: true });
+      const statement = await askOwnerTime(this.#enrolment, socket);
+      return statement !== undefined && (await this.takeOwnerTime(statement));
+    } catch (error) {
+      log.warn("time-refused", { text: messageOf(error) });
+      return false;
+    }
+  }
+
+  /** @param isForTime the connection serves the question for the owner's time alone, whatever the validity */
+  async #open(address: string, { isForTime = false } = {}): Promise<OpenConnection> {
     let found: ChainVerdict | undefined;
     // URL does not normalise other schemes than http.
     const { hostname, port } = new URL(address.replace(/^mqtts:/, "https:"));
@@ -145,9 +183,9 @@ export class Credentials {
       port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
       identity: await this.#proof.present(),
       judge: (chain) => (found = this.judgeServer(chain)),
+      takesUntimely: isForTime,
       timeoutMs: connectMs,
     });
-    // The authority that this device trusts has certified another server's authority: the one that followed it.
     const hasNewAuthority =
       found?.verdict === "trusted" &&
       found.certificate.path.length > 1 &&
@@ -167,10 +205,10 @@ export class Credentials {
     const notAfterMs = this.notAfterMs;
     await this.#logOwnedEnd();
     if (identity === undefined || notAfterMs === undefined) return;
-    const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
+    const isDue = notAfterMs - this.#time.presentMs < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
     if (!(isDue || wasRefused)) return;
-    const opensNone = wasRefused || this.#latestMs() >= notAfterMs;
+    const opensNone = wasRefused || this.#time.presentMs >= notAfterMs;
     const isHttps = http?.startsWith("https:") === true;
     if ((isHttps || opensNone) && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
       try {
@@ -266,7 +304,7 @@ export class Credentials {
     if (owned === undefined) return;
     try {
       const { notAfterMs } = await owned.present();
-      if (notAfterMs > this.#latestMs() || notAfterMs === this.#loggedEndMs) return;
+      if (notAfterMs > this.#time.presentMs || notAfterMs === this.#loggedEndMs) return;
       this.#loggedEndMs = notAfterMs;
       log.warn("certificate-ended", {
         text: `the certificate of this device expired on ${new Date(notAfterMs).toISOString()}, so its server refuses it; the authority of its owner has to issue a new one: put it into ${owned.file}`,

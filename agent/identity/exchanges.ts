@@ -14,6 +14,7 @@ import { verifyChain } from "../../shared/trust/certificates/verify-chain.js";
 import { loadEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
+import type { DeviceTime } from "./device-time.js";
 import { deviceKeyOf } from "./device-key.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
 import { checkOwnerCertificate } from "./owner-certificate.js";
@@ -31,6 +32,11 @@ export interface CertificateExchange {
   request(): Promise<CertificateRequest>;
   send(request: object): Promise<unknown>;
   take(answer: unknown): Promise<Enrolment>;
+}
+
+export interface RenewalParts extends Omit<CredentialsParts, "enrolment" | "deviceKey" | "time"> {
+  /** The time that the device believes; absent: that of its enrolment. */
+  readonly openTime?: (enrolment: Enrolment) => Promise<DeviceTime>;
 }
 
 const connectMs = 30_000;
@@ -85,12 +91,14 @@ function batchExchange(
  * @throws ENROLMENT_INVALID, FILE_MISSING, CONFIG_INVALID
  */
 export async function renewalExchange(
-  parts: Omit<CredentialsParts, "enrolment" | "deviceKey">,
+  { openTime, ...parts }: RenewalParts,
   program?: DeviceKey,
 ): Promise<CertificateExchange> {
   const enrolment = await loadEnrolment(parts.files, parts.path);
   checkOwnerCertificate(enrolment, parts.ownerCertificate !== undefined);
-  const credentials = new Credentials({ ...parts, enrolment, deviceKey: deviceKeyOf(enrolment, program) });
+  const time = await openTime?.(enrolment);
+  const deviceKey = deviceKeyOf(enrolment, program);
+  const credentials = new Credentials({ ...parts, time, enrolment, deviceKey });
   return {
     request: () => credentials.request(),
     send: (request) => credentials.send(request as CertificateRequest),

@@ -4,16 +4,13 @@
  * server answers with one message and ends the connection (docs/protocol.md, "Renewal without a session").
  */
 import type { Duplex } from "node:stream";
-import { MqttClient } from "mqtt";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import { parseJson } from "../../shared/trust/keys.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
-import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { renewalClientIdOf } from "../../shared/wire/topics.js";
-
-const answerMs = 60_000;
+import { askOverMqtt } from "./ask-over-mqtt.js";
 
 /**
  * @param socket a connection to the server whose certificate was judged
@@ -25,34 +22,11 @@ export async function renewOverMqtt(
   socket: Duplex,
   request: CertificateRequest,
 ): Promise<unknown> {
-  keepNoMqttNumbers();
-  const client = new MqttClient(() => socket, {
-    protocolVersion: 4,
-    clean: true,
-    reconnectPeriod: 0,
-    connectTimeout: answerMs,
-    resubscribe: false,
-    clientId: renewalClientIdOf(fleet, device),
-    username: device,
-    password: Buffer.from(JSON.stringify(request)),
-  });
-  let refused: Error | undefined;
-  client.on("error", (error) => {
-    refused = error;
-  });
-  try {
-    const payload = await new Promise<Uint8Array>((resolve, reject) => {
-      client.on("message", (_, message) => {
-        resolve(message);
-      });
-      client.once("close", () => {
-        reject(noAnswer(device, refused));
-      });
-    });
-    return answerIn(payload);
-  } finally {
-    client.end(true);
-  }
+  const password = Buffer.from(JSON.stringify(request));
+  const clientId = renewalClientIdOf(fleet, device);
+  const { payload, error } = await askOverMqtt(socket, { clientId, username: device, password });
+  if (payload === undefined) throw noAnswer(device, error);
+  return answerIn(payload);
 }
 
 /** @throws what decodeEnvelope throws; CERTIFICATE_REFUSED where it is something else */

@@ -6,7 +6,7 @@ import { connect, type TLSSocket } from "node:tls";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
-import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
+import { isUntimely, type ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
 
 export interface VerifiedSocketOptions {
   readonly host: string;
@@ -14,12 +14,14 @@ export interface VerifiedSocketOptions {
   /** The certificate of this device and its key, PEM. */
   readonly identity?: { readonly certificate: string; readonly key: string } | undefined;
   readonly judge: (chain: readonly Uint8Array[]) => ChainVerdict;
+  /** True: a certificate that is refused for its validity alone will do. */
+  readonly takesUntimely?: boolean;
   readonly timeoutMs: number;
 }
 
 /** @throws CERTIFICATE_REFUSED; the errors of the connection as they are */
 export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSSocket> {
-  const { host, port, identity, judge, timeoutMs } = options;
+  const { host, port, identity, judge, takesUntimely = false, timeoutMs } = options;
   return new Promise((resolve, reject) => {
     const socket = connect({
       host,
@@ -39,15 +41,9 @@ export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSS
     socket.once("error", fail);
     socket.once("secureConnect", () => {
       const found = judge(peerChain(socket));
-      if (found.verdict !== "trusted" || socket.isSessionReused()) {
-        const why = found.verdict === "refused" ? found.why : `it is ${found.verdict}`;
-        fail(
-          new StemmaError(
-            "CERTIFICATE_REFUSED",
-            `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS. If the server's key was replaced more than once while this device was away, or longer ago than both keys were good, renew by files (\`stemma agent renew --request FILE\`); if the one before was withdrawn, enrol it again (\`stemma device enroll\` at the server).`,
-            { host, port },
-          ),
-        );
+      const isTaken = found.verdict === "trusted" || (takesUntimely && isUntimely(found));
+      if (!isTaken || socket.isSessionReused()) {
+        fail(isUntimely(found) ? untimely(found, `${host}:${port}`) : untrusted(found, { host, port }));
         return;
       }
       socket.setTimeout(0);
@@ -55,4 +51,31 @@ export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSS
       resolve(socket);
     });
   });
+}
+
+function untrusted(
+  found: ChainVerdict,
+  { host, port }: { readonly host: string; readonly port: number },
+): StemmaError {
+  const why = found.verdict === "refused" ? found.why : `it is ${found.verdict}`;
+  return new StemmaError(
+    "CERTIFICATE_REFUSED",
+    `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS. If the server's key was replaced more than once while this device was away, or longer ago than both keys were good, renew by files (\`stemma agent renew --request FILE\`); if the one before was withdrawn, enrol it again (\`stemma device enroll\` at the server).`,
+    { host, port },
+  );
+}
+
+/** The error of a certificate that is good but for the time that this device believes; its details say so. */
+function untimely(found: ChainVerdict, address: string): StemmaError {
+  const why =
+    found.verdict === "expired"
+      ? `it ended on ${new Date(found.certificate.chainEndsMs).toISOString()}`
+      : found.verdict === "refused"
+        ? found.why
+        : "";
+  return new StemmaError(
+    "CERTIFICATE_REFUSED",
+    `The certificate of the server at ${address} is not valid at the time that this device learned (${why}); nothing was sent to it but the question what the fleet's owner says of the time. If the clock of the server was ahead once, or is behind now, set it right, start the server again, and let the owner state the time (\`stemma release time\`); without releases, enrol the device again (\`stemma device enroll\` at the server).`,
+    { address, isUntimely: true },
+  );
 }

@@ -1,8 +1,8 @@
 /**
  * Keeps durably what this device trusts of its fleet's releases, and which versions it may therefore install.
  * The pinned root comes from the device's owner (`stemma agent trust`, or the enrolment at its first use); a
- * server cannot change it, nor weaken what was pinned. Time is the server's signed time or the latest that
- * this device has ever seen of it, never this device's own clock. (docs/releases.md)
+ * server cannot change it, nor weaken what was pinned. Time is what this device believes of its servers and its owner
+ * (agent/identity/device-time.ts), never its own clock. (docs/releases.md)
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -16,9 +16,11 @@ import {
   verifyManifest,
 } from "../../shared/trust/releases/manifest.js";
 import type { Root } from "../../shared/trust/releases/metadata.js";
+import { ownerTimeInvalid, parseOwnerTime, statedTime } from "../../shared/trust/releases/owner-time.js";
 import { SetCollector } from "../../shared/trust/releases/release-set.js";
 import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
 import type { Birth, Offer, ReleasePart } from "../../shared/wire/messages.js";
+import type { OwnerTime } from "../identity/learned-time.js";
 import { OwnVersions } from "./own-versions.js";
 import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
 import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
@@ -35,8 +37,8 @@ export interface ReleaseTrustOptions {
   /** The root and policy that the device pinned; undefined: none. */
   readonly pin: ReleasePin | undefined;
   readonly policy: ReleasePolicy;
-  /** The server's time, where this device knows it now; milliseconds since 1970. */
-  serverTimeMs(): number | undefined;
+  /** The time that this device believes; milliseconds since 1970. */
+  nowMs(): number;
   onEvent(name: string, text: string): void;
 }
 
@@ -47,8 +49,13 @@ export interface Candidate {
   readonly isOwn: boolean;
 }
 
-/** Milliseconds by which the latest time may grow before it is written. */
-const timeStepMs = 3_600_000;
+/** Rejects with what `check` throws. */
+function attempt(check: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    check();
+    resolve();
+  });
+}
 
 export class ReleaseTrust {
   readonly #collector = new SetCollector();
@@ -99,13 +106,8 @@ export class ReleaseTrust {
     if (file === undefined || this.policy === "off") return false;
     const received = this.#collector.take(part);
     if (received === undefined) return false;
-    const { trusted, error } = updateReleases(file.trusted, received.set, this.#nowMs());
-    await this.#keep({
-      ...file,
-      trusted,
-      set: error === undefined ? received.id : undefined,
-      latestMs: this.#nowMs(),
-    });
+    const { trusted, error } = updateReleases(file.trusted, received.set, this.options.nowMs());
+    await this.#keep({ ...file, trusted, set: error === undefined ? received.id : undefined });
     if (error !== undefined) throw error;
     return true;
   }
@@ -114,14 +116,16 @@ export class ReleaseTrust {
    * Requires that a version may be installed, by what is trusted now.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
-  async requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
+  requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
     const what = `the version ${versionId.slice(0, 12)}`;
     const rule = "installs only released versions and its own";
-    await this.#requireReleased(versionId, what, rule, isOwn || this.own.has(versionId));
+    return attempt(() => {
+      this.#requireReleased(versionId, what, rule, isOwn || this.own.has(versionId));
+    });
   }
 
   /** @param isOwn a release is not needed, and only that it was revoked counts */
-  async #requireReleased(subject: Hash, what: string, rule: string, isOwn = false): Promise<void> {
+  #requireReleased(subject: Hash, what: string, rule: string, isOwn = false): void {
     if (this.policy === "off") return;
     const targets = this.file?.trusted.targets?.signed;
     const because = targets && revocationOf(targets, subject);
@@ -138,9 +142,7 @@ export class ReleaseTrust {
       });
     if (this.file === undefined)
       throw required("it has no root of releases. Give it one with `stemma agent trust FILE` on the device");
-    const nowMs = this.#nowMs();
-    if (nowMs - this.file.latestMs > timeStepMs) await this.#keep({ ...this.file, latestMs: nowMs });
-    const fresh = freshTargets(this.file.trusted, nowMs).signed;
+    const fresh = freshTargets(this.file.trusted, this.options.nowMs()).signed;
     if (releasesOf(fresh, subject).length === 0)
       throw required(
         `the fleet's owner has not signed it (targets version ${fresh.version}). Release it with ` +
@@ -165,7 +167,7 @@ export class ReleaseTrust {
     if (this.policy === "off" || this.file === undefined || release === undefined || needsNone)
       return this.policy === "required" ? undefined : pipeline?.id;
     const { name } = release;
-    const targets = freshTargets(this.file.trusted, this.#nowMs()).signed;
+    const targets = freshTargets(this.file.trusted, this.options.nowMs()).signed;
     const manifest = verifyManifest(targets, name, release.manifest);
     requireManifestOf(manifest, name, { versionId, record });
     if (pipeline !== undefined && pipeline.id !== manifest.pipeline)
@@ -184,12 +186,24 @@ export class ReleaseTrust {
     return { fleet, root: this.file?.trusted.root.signed };
   }
 
+  /** The time that the fleet's owner states, by the keys of the newest root here. @throws RELEASE_METADATA_INVALID */
+  ownerTime(fleet: string, text: string): OwnerTime {
+    const root = this.file?.trusted.root.signed;
+    if (root === undefined)
+      throw ownerTimeInvalid(
+        "this device has pinned no root of releases, so it does not know its owner's keys. Give it one with `stemma agent trust FILE`, or enrol it again",
+      );
+    return statedTime({ root, fleet }, parseOwnerTime(text));
+  }
+
   /**
    * Requires that a recipe of the fleet's own may be run, by what is trusted now: it is code, so it is asked each time.
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
-  async requireRecipe(recipe: Hash): Promise<void> {
-    await this.#requireReleased(recipe, `the recipe ${recipe.slice(0, 12)}`, "runs only released recipes");
+  requireRecipe(recipe: Hash): Promise<void> {
+    return attempt(() => {
+      this.#requireReleased(recipe, `the recipe ${recipe.slice(0, 12)}`, "runs only released recipes");
+    });
   }
 
   /** Remembers versions that this device made, before it forgets them: it may be given them again. */
@@ -206,14 +220,6 @@ export class ReleaseTrust {
       targets: targets?.signed.version ?? null,
       expires: timestamp?.signed.expires ?? null,
     };
-  }
-
-  /**
-   * Returns the present time, never earlier than what was seen before: a server that states an old time keeps
-   * nothing valid.
-   */
-  #nowMs(): number {
-    return Math.max(this.file?.latestMs ?? 0, this.options.serverTimeMs() ?? 0);
   }
 
   async #keep(file: TrustedFile): Promise<void> {

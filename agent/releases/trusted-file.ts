@@ -10,8 +10,10 @@ import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Files } from "../../shared/ports.js";
 import { isHash, sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { parseJson } from "../../shared/trust/keys.js";
 import { metadataText, parseMetadata, verifyRole } from "../../shared/trust/releases/metadata.js";
 import { pinnedRoot, type TrustedReleases } from "../../shared/trust/releases/trusted-releases.js";
+import { DeviceTime, type KeptTimeParts } from "../identity/device-time.js";
 import type { ReleasePin } from "./release-pin.js";
 
 const fileSchema = z.strictObject({
@@ -19,6 +21,7 @@ const fileSchema = z.strictObject({
   /** Hash of the pinned root that the rest follows from. */
   pin: z.string(),
   set: z.custom<Hash>(isHash).nullable(),
+  /** Time of the server that agents kept here before they had time.json; written as 0 since. */
   latestMs: z.number().min(0),
   root: z.string(),
   timestamp: z.string().nullable(),
@@ -31,8 +34,6 @@ export interface TrustedFile {
   readonly trusted: TrustedReleases;
   /** The set that was taken completely last. */
   readonly set: Hash | undefined;
-  /** Latest time of the server that this device has seen; milliseconds since 1970. */
-  readonly latestMs: number;
 }
 
 const pathIn = (folder: string): string => join(folder, "trusted.json");
@@ -48,7 +49,6 @@ export async function loadTrusted(
     pin: pinHash,
     trusted: pinnedRoot(pin.root),
     set: undefined,
-    latestMs: 0,
   };
   const path = pathIn(folder);
   if ((await files.stat(path)) === undefined) return { file: begin };
@@ -70,7 +70,7 @@ export async function loadTrusted(
       snapshot: read("snapshot"),
       targets: read("targets"),
     };
-    return { file: { pin: pinHash, trusted, set: file.set ?? undefined, latestMs: file.latestMs } };
+    return { file: { pin: pinHash, trusted, set: file.set ?? undefined } };
   } catch (error) {
     return { file: begin, damage: `${path} cannot be used (${messageOf(error)})` };
   }
@@ -83,11 +83,22 @@ export async function saveTrusted(files: Files, folder: string, file: TrustedFil
     format: 1,
     pin: file.pin,
     set: file.set ?? null,
-    latestMs: file.latestMs,
+    latestMs: 0,
     root: metadataText(root),
     timestamp: timestamp === undefined ? null : metadataText(timestamp),
     snapshot: snapshot === undefined ? null : metadataText(snapshot),
     targets: targets === undefined ? null : metadataText(targets),
   };
   await writeDurably(files, pathIn(folder), new TextEncoder().encode(`${JSON.stringify(content)}\n`));
+}
+
+/** Opens the time that a device believes. Agents that had no file for it kept the latest one here. */
+export async function openDeviceTime(parts: KeptTimeParts): Promise<DeviceTime> {
+  return await DeviceTime.open(parts, () => earlierLatestMs(parts));
+}
+
+async function earlierLatestMs({ files, home }: KeptTimeParts): Promise<number> {
+  const path = pathIn(join(home, "releases"));
+  if ((await files.stat(path)) === undefined) return 0;
+  return fileSchema.safeParse(parseJson(await files.read(path))).data?.latestMs ?? 0;
 }

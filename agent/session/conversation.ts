@@ -191,6 +191,8 @@ export class Conversation {
       case "releasePart":
         await this.handlers.onReleasePart(body);
         return;
+      case "ownerTime":
+        return this.#ownerTime(body.statement);
       case "offer":
         this.handlers.onOffer(body, this.#isEcho(body));
         return;
@@ -242,12 +244,18 @@ export class Conversation {
    * the fleet's owner signed proves itself; it may bring the key by which the owner signed a restore.
    */
   async #beforeWelcome(body: Body, correlation: string): Promise<void> {
+    if (body.type === "ownerTime") return this.#ownerTime(body.statement);
     if (body.type === "releasePart" && this.#trust.waitsForOwner) {
       if (await this.handlers.onReleasePart(body)) this.#sendBirth();
       return;
     }
     this.options.log.debug("not-believed", { type: body.type });
     if (body.type === "command") this.options.send(refuseCommand(this.#trust.doubt), { correlation });
+  }
+
+  /** Takes the owner's time; the server sends what was refused by the time before again after another birth. */
+  async #ownerTime(statement: string): Promise<void> {
+    if (await this.handlers.onOwnerTime(statement)) this.#sendBirth();
   }
 
   async #welcome(welcome: Welcome): Promise<void> {

@@ -135,11 +135,6 @@ export class ServerMessages {
     return why;
   }
 
-  /** The server's time, as far as it is known now; milliseconds since 1970. */
-  serverTimeMs(): number | undefined {
-    return this.#time.latestMs(this.#now());
-  }
-
   #now(): ClockReading {
     const { clock } = this.options;
     return { monotonicMs: clock.monotonic(), wallMs: clock.now() };

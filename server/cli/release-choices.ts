@@ -66,13 +66,26 @@ function wholeNumber(text: string, option: string): number {
 
 export function validityOf(
   nowMs: number,
-  { rootDays }: Partial<Pick<KeyChoices, "rootDays">> = {},
+  { rootDays, days }: Partial<Pick<KeyChoices, "rootDays">> & { readonly days?: string | undefined } = {},
 ): Validity {
-  const days =
-    rootDays === undefined
-      ? defaultValidDays
-      : { ...defaultValidDays, root: wholeNumber(rootDays, "--root-days") };
-  return { nowMs, days };
+  const given = days === undefined ? undefined : validDays(days);
+  return {
+    nowMs,
+    days: {
+      ...defaultValidDays,
+      ...(rootDays === undefined ? {} : { root: wholeNumber(rootDays, "--root-days") }),
+      ...(given === undefined ? {} : { targets: given, snapshot: given, timestamp: given }),
+    },
+  };
+}
+
+/** A list that is valid for longer would keep what is revoked later for as long. */
+const maxValidDays = 3650;
+
+function validDays(text: string): number {
+  const days = wholeNumber(text, "--days");
+  if (days <= maxValidDays) return days;
+  throw new StemmaError("USAGE", `--days ${text} is more than ${maxValidDays}. Choose fewer days.`);
 }
 
 /** @throws RELEASE_UNKNOWN where nothing was published */

@@ -157,7 +157,7 @@ function fleetGroups(context: OperationsContext, devices: ReturnType<typeof devi
       ],
       async () => (await import("./rollouts/rollout-operations.js")).rolloutOperations(context, devices),
     ),
-    ...onUse(["releases", "releaseManifest", "publishReleases"], async () =>
+    ...onUse(["releases", "releaseManifest", "publishReleases", "publishOwnerTime"], async () =>
       (await import("./rollouts/release-operations.js")).releaseOperations(context),
     ),
   };

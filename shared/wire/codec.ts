@@ -27,6 +27,7 @@ import {
   maxMessageBytes,
   oldestProtocolVersion,
   protocolVersion,
+  maxOwnerTimeBytes,
   releasePartBytes,
 } from "./limits.js";
 import type * as messages from "./messages.js";
@@ -241,6 +242,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
   transferDone: { transfer },
   parked: { versionId: field.hash, expiresMs: field.u32 },
   event: { name: shortText, text: longText, line: shortText, versionId: field.optionalHash },
+  ownerTime: { statement: field.text(maxOwnerTimeBytes) },
   releasePart: { set: field.hash, part: field.u32, parts: field.u32, data: field.bytes(releasePartBytes) },
 };
 

@@ -60,6 +60,8 @@ export const maxRestoresBytes = 40 * 1024;
 
 /** A checkpoint with what witnesses signed, in bytes. */
 export const maxCheckpointBytes = 16 * 1024;
+/** The owner's statement of the time, in bytes. */
+export const maxOwnerTimeBytes = 4096;
 
 /** A set of metadata of releases: bytes of one part, parts of one set, bytes of a release's manifest. */
 export const releasePartBytes = 48 * 1024;

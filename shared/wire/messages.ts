@@ -327,6 +327,11 @@ export interface ReleasePart {
   readonly parts: number;
   readonly data: Uint8Array;
 }
+/** The owner's statement of the time (shared/trust/releases/owner-time.ts). */
+export interface OwnerTime {
+  readonly type: "ownerTime";
+  readonly statement: string;
+}
 export interface Fetch extends CodingTerms {
   readonly type: "fetch";
   readonly versionId: Hash;
@@ -367,6 +372,7 @@ export type Body =
   | TransferDone
   | Parked
   | Event
-  | ReleasePart;
+  | ReleasePart
+  | OwnerTime;
 export type BodyType = Body["type"];
 export type BodyOf<Type extends BodyType> = Extract<Body, { type: Type }>;

@@ -115,6 +115,14 @@ export function isRenewalClientId(clientId: string): boolean {
   return clientId.endsWith(renewalSuffix);
 }
 const renewalSuffix = ":renewal";
+/** The MQTT client id of a connection that only asks for the owner's statement of the time. */
+export function timeClientIdOf(fleet: string, device: string): string {
+  return `${clientIdOf(fleet, device)}${timeSuffix}`;
+}
+export function isTimeClientId(clientId: string): boolean {
+  return clientId.endsWith(timeSuffix);
+}
+const timeSuffix = ":time";
 
 /** The MQTT client id of a device: bound to its credentials by the broker. */
 export function clientIdOf(fleet: string, device: string): string {

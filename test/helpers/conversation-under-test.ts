@@ -69,7 +69,7 @@ export async function startConversation(pin?: string): Promise<ConversationUnder
     home: "/agent",
     pin: pin === undefined ? undefined : { root: pin, policy: "required" },
     policy: pin === undefined ? "off" : "required",
-    serverTimeMs: () => startMs,
+    nowMs: () => startMs,
     onEvent: (name) => events.push(name),
   });
   const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random, log });
@@ -111,6 +111,7 @@ export async function startConversation(pin?: string): Promise<ConversationUnder
     },
     {
       onWelcomed: () => undefined,
+      onOwnerTime: () => Promise.resolve(false),
       onReleasePart: (part) => releases.receive(part),
       onReceipt: (line, { kind }) => {
         receipts.push(`${line} ${kind}`);

@@ -188,6 +188,7 @@ function liveServer({
       takesTokens: true,
     },
     authority: undefined,
+    requireClock: () => undefined,
     events,
     recentLog: new RecentEvents(clock),
     replays: { running: undefined, wake: () => undefined, stop: () => undefined },

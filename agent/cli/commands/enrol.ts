@@ -13,6 +13,7 @@ import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
+import type { DeviceTime } from "../../identity/device-time.js";
 import type { OwnerCertificate } from "../../identity/owner-certificate.js";
 import { addTakeOver, commonOptionsOf } from "../common-options.js";
 
@@ -65,10 +66,14 @@ export function addEnrol(program: Command): void {
       .command("renew")
       .description("get a new certificate for a new key; a running agent does so itself, in time"),
   ).action(async (choices: FileChoices, command: Command) =>
-    withHome(command, choices, async ({ files, path, deviceKey, ownerCertificate }) => {
+    withHome(command, choices, async ({ files, home, path, deviceKey, ownerCertificate }) => {
       const { renewalExchange } = await import("../../identity/exchanges.js");
       const log = openLog({ form: "plain", level: "warn" });
-      const parts = { files, path, clock: nodeClock(), log, ownerCertificate };
+      const { openDeviceTime } = await import("../../releases/trusted-file.js");
+      const clock = nodeClock();
+      const openTime = (enrolment: Enrolment): Promise<DeviceTime> =>
+        openDeviceTime({ files, home, enrolment, clock, log });
+      const parts = { files, path, clock, log, ownerCertificate, openTime };
       return run(files, choices, await renewalExchange(parts, deviceKey));
     }),
   );
@@ -94,6 +99,7 @@ async function run(
 
 interface OpenHome {
   readonly files: Files;
+  readonly home: string;
   /** The path of the enrolment file. */
   readonly path: string;
   /** The key of the program that agent.json names. */
@@ -143,7 +149,7 @@ async function withHome(
     });
   try {
     const keys = await keysIn(files, home, config);
-    const enrolled = await work({ files, path, ...keys });
+    const enrolled = await work({ files, home, path, ...keys });
     if (enrolled === undefined) {
       const file = resolve(request ?? "");
       new Output(output).print({

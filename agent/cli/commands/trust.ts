@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
+import { forgetTime } from "../../identity/device-time.js";
 import { pinByHand, releasePolicies, type ReleasePolicy } from "../../releases/release-pin.js";
 import { commonOptionsOf } from "../common-options.js";
 
@@ -23,7 +24,11 @@ export function addTrust(program: Command): void {
         .choices(releasePolicies)
         .default("required"),
     )
-    .option("--replace", "in place of what this device pinned before", false)
+    .option(
+      "--replace",
+      "in place of what this device pinned before; what time it is, is forgotten too",
+      false,
+    )
     .description(
       "pin the root of the fleet's releases on this device; a running agent takes it when it starts again",
     )
@@ -32,6 +37,7 @@ export function addTrust(program: Command): void {
       const files = regularFiles();
       const root = new TextDecoder().decode(await files.read(resolve(file)));
       const result = await pinByHand(files, home, { root, policy }, replace);
+      if (replace) await forgetTime(files, home);
       new Output(output).print({
         data: { result, policy },
         names: [result],

@@ -17,6 +17,8 @@ export interface ServerTlsParts {
   readonly random: Random;
   /** The hosts where devices and people reach the server: names, IP addresses. */
   readonly hosts: readonly string[];
+  /** @throws CLOCK_NOT_TRUSTED */
+  readonly requireClock?: (() => void) | undefined;
   readonly onRenewFailed: (error: unknown) => void;
 }
 
@@ -36,6 +38,7 @@ export async function openServerTls(parts: ServerTlsParts): Promise<ServerTls> {
   const authority = await openAuthority(serverKey, random);
   /** Devices that trust only the authority before find the bridge to it in the chain, while that one is good. */
   const issue = async (): Promise<ServerIdentity> => {
+    parts.requireClock?.();
     const issued = await authority.issueForServer(hosts, clock.now());
     const bridge = overlapOf(keyChanges, clock.now())?.bridge;
     return bridge === undefined ? issued : { ...issued, cert: `${issued.cert}\n${bridge}\n` };

@@ -2,7 +2,9 @@
 import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { messageWithCode } from "../../../shared/error-text.js";
-import { silentLog } from "../../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { nodeClock, silentLog } from "../../../shared/adapters/node-ports.js";
+import { whyNotClock } from "../../operations/configuration/clock-guard.js";
 import { serverConfig, type ServerConfig } from "../../operations/configuration/config.js";
 import { readServerFile, serverFilePath } from "../../operations/configuration/config-file.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
@@ -32,8 +34,16 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
   return [
     ...(isThere ? [settingsFinding(config, file)] : []),
     ...(config.broker === undefined ? [] : [await examineBroker(config, home)]),
+    ...(await examineClock(home)),
     await examinePorts(config, home),
   ];
+}
+
+async function examineClock(home: string): Promise<Finding[]> {
+  const why = await whyNotClock(nodeFiles(), home, nodeClock().now());
+  if (why === undefined) return [];
+  const advice = "Set the clock right; if it is right, start the server with --accept-clock.";
+  return [{ what: "clock", state: "wrong", found: messageWithCode(why), advice }];
 }
 
 /**

@@ -186,13 +186,16 @@ export class FleetIngest {
   releasesChanged(): Promise<void> {
     return this.#greeting.releasesChanged();
   }
-  /** See LiveFleet. */
   restoreApproved(): Promise<void> {
     return this.#greeting.restoreApproved();
   }
   /** See LiveFleet. */
   cosigned(): Promise<void> {
     return this.#greeting.cosigned();
+  }
+  /** See LiveFleet. */
+  timeStated(): Promise<void> {
+    return this.#greeting.timeStated();
   }
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void {

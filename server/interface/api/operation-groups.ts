@@ -93,6 +93,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   releases: "releases",
   releaseManifest: "releases",
   publishReleases: "releases",
+  publishOwnerTime: "releases",
   models: "models",
   listModels: "models",
   model: "models",

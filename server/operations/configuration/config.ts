@@ -65,6 +65,8 @@ export interface ServerOptions {
   readonly brokerLimits?: Partial<BrokerLimits> | undefined;
   readonly httpLimits?: Partial<HttpLimits> | undefined;
   readonly trainingLimits?: Partial<TrainingLimits> | undefined;
+  /** True if this start takes the clock as it is, however far it is past what the home knows. */
+  readonly acceptClock?: boolean | undefined;
   /** True if retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
   readonly recipeConfinement?: RequiredConfinement | undefined;
@@ -91,6 +93,7 @@ export interface ServerConfig {
   readonly brokerLimits: BrokerLimits;
   readonly httpLimits: HttpLimits;
   readonly trainingLimits: TrainingLimits;
+  readonly acceptClock: boolean;
   readonly retention: boolean;
   readonly recipeConfinement: RequiredConfinement;
   readonly rolloutApproval: boolean;
@@ -134,6 +137,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     brokerLimits: checkedLimits(brokerLimitsSchema, options.brokerLimits),
     httpLimits: checkedLimits(httpLimitsSchema, options.httpLimits),
     trainingLimits: checkedLimits(trainingLimitsSchema, options.trainingLimits),
+    acceptClock: options.acceptClock ?? false,
     retention: options.retention ?? true,
     recipeConfinement: options.recipeConfinement ?? "namespaces",
     rolloutApproval: options.rolloutApproval ?? false,

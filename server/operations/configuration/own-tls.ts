@@ -9,12 +9,18 @@ import type { Log } from "../../../shared/ports.js";
 import type { OpenFleets } from "../../services/context/open-fleets.js";
 import { openServerTls, type ServerTls } from "../../access/identity/server-tls.js";
 import type { Home } from "../../storage/repository/home.js";
+import type { ClockGuard } from "./clock-guard.js";
 import type { ServerConfig } from "./config.js";
 
 /** The authority's file for people: other programs that are to trust the server's certificate need it. */
 export const authorityFile = "authority.pem";
 
-export async function openOwnTls(config: ServerConfig, home: Home, log: Log): Promise<ServerTls> {
+/** @throws CLOCK_NOT_TRUSTED: no certificate is made by a clock that jumped */
+export async function openOwnTls(
+  config: ServerConfig,
+  home: Home,
+  { log, clockGuard }: { readonly log: Log; readonly clockGuard: Pick<ClockGuard, "requireTrusted"> },
+): Promise<ServerTls> {
   const { mqttUrls = [], httpUrl } = config.enrolment;
   // URL does not normalise other schemes than http.
   const hosts = [...mqttUrls, ...(httpUrl === undefined ? [] : [httpUrl])].map(
@@ -26,6 +32,9 @@ export async function openOwnTls(config: ServerConfig, home: Home, log: Log): Pr
     clock: home.ports.clock,
     random: home.ports.random,
     hosts: [config.host, ...hosts],
+    requireClock: () => {
+      clockGuard.requireTrusted();
+    },
     onRenewFailed: (error) => {
       log.error("certificate-not-renewed", { text: messageOf(error) });
     },

@@ -139,6 +139,7 @@ async function createBatch(
   const key = generateKey(home.ports.random);
   const atMs = home.ports.clock.now();
   const expiresAtMs = atMs + input.validMs;
+  context.live?.requireClock();
   const { names, namePattern, labels, count, hold = false, mayReplace = false, authority } = input;
   await repository.append({
     type: "batch-created",

@@ -62,6 +62,7 @@ export async function invite(
 ): Promise<Invitation> {
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
+  context.live?.requireClock();
   const { authorities, ...addresses } = await enrolmentAddresses(context);
   if (authorities === undefined)
     throw new StemmaError(
@@ -113,6 +114,7 @@ export async function invite(
 /** @throws ENROLMENT_INVALID, CERTIFICATE_REFUSED, QUOTA_EXCEEDED */
 export async function certify(context: OperationsContext, value: unknown): Promise<CertificateAnswer> {
   const request = parseCertificateRequest(value);
+  context.live?.requireClock();
   const { certificate, generation } = await certificateFor(context, request);
   const { signer, keyChanges, ports } = context.home;
   const changes = changesToShow(keyChanges);

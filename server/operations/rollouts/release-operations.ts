@@ -9,6 +9,15 @@ import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { describeChange, parseChange } from "../../../shared/trust/releases/change-file.js";
 import { encodeManifest, manifestOf, recipePrefix } from "../../../shared/trust/releases/manifest.js";
+import {
+  describeOwnerTime,
+  ownerTimeInvalid,
+  ownerTimeText,
+  parseOwnerTime,
+  parseOwnerTimeFile,
+  statedTime,
+  type OwnerTimeStatement,
+} from "../../../shared/trust/releases/owner-time.js";
 import { releaseRoles } from "../../../shared/trust/releases/metadata.js";
 import { describeSignatures, signaturesOf } from "../../../shared/trust/releases/release-change.js";
 
@@ -16,7 +25,10 @@ export function releaseOperations({
   fleets,
   live,
   home,
-}: OperationsContext): Pick<ServerOperations, "releases" | "releaseManifest" | "publishReleases"> {
+}: OperationsContext): Pick<
+  ServerOperations,
+  "releases" | "releaseManifest" | "publishReleases" | "publishOwnerTime"
+> {
   const now = (): number => home.ports.clock.now();
   return {
     releases: async ({ fleet }) => describeReleases(await fleets.get(fleet), now()),
@@ -46,7 +58,52 @@ export function releaseOperations({
       }
       return { changes: [...describeChange(change)], releases: await describeReleases(repository, now()) };
     },
+    publishOwnerTime: async ({ fleet, file, dryRun = false }) => {
+      const repository = await fleets.get(fleet);
+      const { statement, number } = await checkedOwnerTime(repository, file);
+      if (!dryRun && repository.ownerTime()?.number !== number) {
+        await repository.append({
+          type: "time-stated",
+          atMs: now(),
+          number,
+          statement: ownerTimeText(statement),
+        });
+        await (await live?.fleet(fleet))?.timeStated();
+      }
+      return { number, says: [...describeOwnerTime(statement)] };
+    },
   };
+}
+
+/**
+ * Checks the owner's statement as a device does.
+ * @throws RELEASE_METADATA_INVALID, RELEASE_UNKNOWN, RELEASE_ROLLED_BACK
+ */
+async function checkedOwnerTime(
+  repository: FleetRepository,
+  text: string,
+): Promise<{ readonly statement: OwnerTimeStatement; readonly number: number }> {
+  const file = parseOwnerTimeFile(text);
+  if (file === undefined) throw ownerTimeInvalid("that is not its file");
+  const { fleet } = repository;
+  const releases = await repository.releases();
+  if (releases === undefined)
+    throw new StemmaError(
+      "RELEASE_UNKNOWN",
+      `The fleet ${fleet} has no releases, so its owner has no key that devices know. Begin with \`stemma release init\`.`,
+      { fleet },
+    );
+  const { statement } = file;
+  const { number } = statedTime({ root: releases.published.root.signed, fleet }, statement);
+  const before = repository.ownerTime();
+  const isSame = before?.number === number && before.statement === ownerTimeText(statement);
+  if (before !== undefined && number <= before.number && !isSame)
+    throw new StemmaError(
+      "RELEASE_ROLLED_BACK",
+      `The statement of the time has the number ${number}, and number ${before.number} is published already, so no device would take it. Write it again with \`stemma release time\`, and sign that.`,
+      { fleet, number },
+    );
+  return { statement, number };
 }
 
 /** The manifest of a recipe of the fleet's own. @throws RECIPE_UNKNOWN, RECIPE_NOT_APPROVED */
@@ -78,6 +135,13 @@ async function releasedRecipe(
   };
 }
 
+function ownerTimeOf(repository: FleetRepository): FleetReleasesAnswer["ownerTime"] {
+  const stated = repository.ownerTime();
+  return stated === undefined
+    ? null
+    : { number: stated.number, time: parseOwnerTime(stated.statement).signed.time };
+}
+
 async function describeReleases(repository: FleetRepository, nowMs: number): Promise<FleetReleasesAnswer> {
   const { fleet } = repository;
   const stored = await repository.releases();
@@ -90,6 +154,7 @@ async function describeReleases(repository: FleetRepository, nowMs: number): Pro
       isExpired: false,
       releases: [],
       revoked: [],
+      ownerTime: null,
     };
   const { set, manifests, published } = stored;
   const { root, timestamp, snapshot, targets } = published;
@@ -122,5 +187,6 @@ async function describeReleases(repository: FleetRepository, nowMs: number): Pro
       versionId,
       because,
     })),
+    ownerTime: ownerTimeOf(repository),
   };
 }

@@ -68,6 +68,8 @@ export interface LiveFleet {
   restoreApproved(): Promise<void>;
   /** Witnesses cosigned the journal: connected devices are offered again what they may have refused. */
   cosigned(): Promise<void>;
+  /** The owner stated the time: connected devices are told. */
+  timeStated(): Promise<void>;
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void;
   /** Removes what is here of uploads that the device, or one that is not known any more, did not finish. */
@@ -157,6 +159,8 @@ export interface LiveServer {
   readonly enrolment: EnrolmentAddresses;
   /** The server's own; undefined: it uses none. */
   readonly authority: Authority | undefined;
+  /** Required before anything is signed by the clock. @throws CLOCK_NOT_TRUSTED */
+  requireClock(): void;
   readonly events: EventHub;
   /** The newest lines of the server's log. */
   readonly recentLog: Pick<RecentEvents, "matching" | "sinceMs">;

@@ -26,7 +26,7 @@ import type { DataDropCandidates } from "./versions/drop-data.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
-import type { DatasetState } from "./state/state.js";
+import type { DatasetState, OwnerTimeState } from "./state/state.js";
 import type { RestoreState } from "./state/restore-state.js";
 import type { FleetCheckpoints } from "./checkpoints.js";
 import type { ModelLeases } from "./model-leases.js";
@@ -278,6 +278,10 @@ export interface FleetRepository {
   storeEvaluation(evaluation: StoredEvaluation, predictions?: Uint8Array): Promise<EvaluationState>;
   /** Stored evaluations of versions, oldest first; none of versions without any, or whose objects are not kept. */
   evaluations(versionIds: Iterable<Hash>): ReadonlyMap<Hash, readonly EvaluationState[]>;
+  /** The newest time of a fact, in milliseconds since 1970; 0: there is none. */
+  newestFactMs(): number;
+  /** The owner's newest statement of the time; undefined: none was published. */
+  ownerTime(): OwnerTimeState | undefined;
   /** The owner's signed releases; undefined: none were published. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
   releases(): Promise<StoredReleases | undefined>;
   /**

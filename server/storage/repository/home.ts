@@ -28,6 +28,8 @@ import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 export interface HomePorts {
   readonly files: Files;
   readonly clock: Clock;
+  /** Milliseconds since this machine started, its sleep included; absent: the monotonic clock. */
+  readonly sinceBootMs?: () => number;
   readonly random: Random;
   readonly log?: Log;
   /** The environment of this process; recorded with models that are imported or trained here. */

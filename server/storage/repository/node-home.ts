@@ -1,4 +1,5 @@
 /** Homes on this machine's disk, as servers and commands open them. */
+import { uptime } from "node:os";
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
 import { defined } from "../../../shared/defined.js";
 import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js";
@@ -15,6 +16,7 @@ export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
     files: regularFiles(),
     clock: nodeClock(),
+    sinceBootMs: () => uptime() * 1000,
     random: nodeRandom(),
     lock: async (path) => {
       const lock = await lockHome(path, options);

@@ -98,4 +98,11 @@ export type FleetFact =
       readonly restore: number;
       /** JSON with the signatures (shared/trust/releases/restore-approval.ts). */
       readonly approval: string;
+    })
+  /** The fleet's owner stated the time: devices go on from it. */
+  | (Caused & {
+      readonly type: "time-stated";
+      readonly number: number;
+      /** JSON with the signatures (shared/trust/releases/owner-time.ts). */
+      readonly statement: string;
     });

@@ -55,7 +55,13 @@ export type ChainVerdict =
   | { readonly verdict: "trusted"; readonly certificate: VerifiedCertificate }
   /** All is well but the time. */
   | { readonly verdict: "expired"; readonly certificate: VerifiedCertificate }
-  | { readonly verdict: "refused"; readonly why: string };
+  /** `isEarly`: all is well but the time, which has not come. */
+  | { readonly verdict: "refused"; readonly why: string; readonly isEarly?: true };
+
+/** True if a chain is refused for its validity alone: another time would have it trusted. */
+export function isUntimely(found: ChainVerdict): boolean {
+  return found.verdict === "expired" || (found.verdict === "refused" && found.isEarly === true);
+}
 
 /**
  * The time when every certificate of Stemma begins: long before it is issued, because a clock that is wrong
@@ -135,7 +141,11 @@ function judgePath(path: readonly Link[], authority: Link, rules: ChainRules): C
   if (wrong !== undefined) return refused(wrong);
   const all = [...path, authority].map(({ certificate }) => certificate);
   if (all.some((each) => Date.parse(each.validFrom) > rules.atMs))
-    return refused(`it is valid only from ${leaf.certificate.validFrom} on`);
+    return {
+      verdict: "refused",
+      why: `it is valid only from ${leaf.certificate.validFrom} on`,
+      isEarly: true,
+    };
   const chainEndsMs = Math.min(...all.map((each) => Date.parse(each.validTo)));
   const numbers = path.map(({ certificate }, index) => ({
     serial: certificate.serialNumber.toLowerCase(),

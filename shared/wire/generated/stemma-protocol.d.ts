@@ -103,6 +103,9 @@ export namespace stemma {
             /** Envelope event. */
             event?: (stemma.v1.Event.$Properties|null);
 
+            /** Envelope ownerTime. */
+            ownerTime?: (stemma.v1.OwnerTime.$Properties|null);
+
             /** Envelope releasePart. */
             releasePart?: (stemma.v1.ReleasePart.$Properties|null);
 
@@ -110,7 +113,7 @@ export namespace stemma {
             activationReceipt?: (stemma.v1.ActivationReceipt.$Properties|null);
 
             /** Envelope body. */
-            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart"|"activationReceipt");
+            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"ownerTime"|"releasePart"|"activationReceipt");
 
             /**
              * Creates a new Envelope instance using the specified properties.
@@ -219,6 +222,9 @@ export namespace stemma {
                 /** Envelope event */
                 event?: (stemma.v1.Event.$Properties|null);
 
+                /** Envelope ownerTime */
+                ownerTime?: (stemma.v1.OwnerTime.$Properties|null);
+
                 /** Envelope releasePart */
                 releasePart?: (stemma.v1.ReleasePart.$Properties|null);
 
@@ -226,7 +232,7 @@ export namespace stemma {
                 activationReceipt?: (stemma.v1.ActivationReceipt.$Properties|null);
 
                 /** Envelope body */
-                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart"|"activationReceipt");
+                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"ownerTime"|"releasePart"|"activationReceipt");
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -259,11 +265,12 @@ export namespace stemma {
               transferDone?: stemma.v1.TransferDone.$Shape|null;
               parked?: stemma.v1.Parked.$Shape|null;
               event?: stemma.v1.Event.$Shape|null;
+              ownerTime?: stemma.v1.OwnerTime.$Shape|null;
               releasePart?: stemma.v1.ReleasePart.$Shape|null;
               activationReceipt?: stemma.v1.ActivationReceipt.$Shape|null;
               $unknowns?: Uint8Array[];
             } & (
-              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null; releasePart?: null; activationReceipt?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape; releasePart?: null; activationReceipt?: null }|{ body?: "releasePart"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart: stemma.v1.ReleasePart.$Shape; activationReceipt?: null }|{ body?: "activationReceipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null; activationReceipt: stemma.v1.ActivationReceipt.$Shape })
+              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape; ownerTime?: null; releasePart?: null; activationReceipt?: null }|{ body?: "ownerTime"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime: stemma.v1.OwnerTime.$Shape; releasePart?: null; activationReceipt?: null }|{ body?: "releasePart"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart: stemma.v1.ReleasePart.$Shape; activationReceipt?: null }|{ body?: "activationReceipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; ownerTime?: null; releasePart?: null; activationReceipt: stemma.v1.ActivationReceipt.$Shape })
             );
         }
 
@@ -2858,6 +2865,71 @@ export namespace stemma {
 
             /** Shape of a ReleasePart. */
             type $Shape = stemma.v1.ReleasePart.$Properties;
+        }
+
+        /**
+         * Properties of an OwnerTime.
+         * @deprecated Use stemma.v1.OwnerTime.$Properties instead.
+         */
+        interface IOwnerTime extends stemma.v1.OwnerTime.$Properties {
+        }
+
+        /** Represents an OwnerTime. */
+        class OwnerTime {
+
+            /**
+             * Constructs a new OwnerTime.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.OwnerTime.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** OwnerTime statement. */
+            statement: string;
+
+            /**
+             * Creates a new OwnerTime instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns OwnerTime instance
+             */
+            static create(properties: stemma.v1.OwnerTime.$Shape): stemma.v1.OwnerTime & stemma.v1.OwnerTime.$Shape;
+            static create(properties?: stemma.v1.OwnerTime.$Properties): stemma.v1.OwnerTime;
+
+            /**
+             * Encodes the specified OwnerTime message. Does not implicitly {@link stemma.v1.OwnerTime.verify|verify} messages.
+             * @param message OwnerTime message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.OwnerTime.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes an OwnerTime message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.OwnerTime & stemma.v1.OwnerTime.$Shape} OwnerTime
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.OwnerTime & stemma.v1.OwnerTime.$Shape;
+        }
+
+        namespace OwnerTime {
+
+            /** Properties of an OwnerTime. */
+            interface $Properties {
+
+                /** OwnerTime statement */
+                statement?: (string|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of an OwnerTime. */
+            type $Shape = stemma.v1.OwnerTime.$Properties;
         }
 
         /**

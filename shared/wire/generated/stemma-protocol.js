@@ -50,13 +50,14 @@ export const stemma = $root.stemma = (() => {
             Envelope.prototype.transferDone = null;
             Envelope.prototype.parked = null;
             Envelope.prototype.event = null;
+            Envelope.prototype.ownerTime = null;
             Envelope.prototype.releasePart = null;
             Envelope.prototype.activationReceipt = null;
 
             let $oneOfFields;
 
             $Object.defineProperty(Envelope.prototype, "body", {
-                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event", "releasePart", "activationReceipt"]),
+                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event", "ownerTime", "releasePart", "activationReceipt"]),
                 set: $util.oneOfSetter($oneOfFields)
             });
 
@@ -121,6 +122,8 @@ export const stemma = $root.stemma = (() => {
                     $root.stemma.v1.Parked.encode(message.parked, writer.uint32(210).fork(), _depth + 1).ldelim();
                 if (message.event != null && $Object.hasOwnProperty.call(message, "event"))
                     $root.stemma.v1.Event.encode(message.event, writer.uint32(218).fork(), _depth + 1).ldelim();
+                if (message.ownerTime != null && $Object.hasOwnProperty.call(message, "ownerTime"))
+                    $root.stemma.v1.OwnerTime.encode(message.ownerTime, writer.uint32(274).fork(), _depth + 1).ldelim();
                 if (message.releasePart != null && $Object.hasOwnProperty.call(message, "releasePart"))
                     $root.stemma.v1.ReleasePart.encode(message.releasePart, writer.uint32(306).fork(), _depth + 1).ldelim();
                 if (message.activationReceipt != null && $Object.hasOwnProperty.call(message, "activationReceipt"))
@@ -345,6 +348,13 @@ export const stemma = $root.stemma = (() => {
                                 break;
                             message.event = $root.stemma.v1.Event.decode(reader, reader.size(), $undefined, _depth + 1, message.event);
                             message.body = "event";
+                            continue;
+                        }
+                    case 34: {
+                            if (wireType !== 2)
+                                break;
+                            message.ownerTime = $root.stemma.v1.OwnerTime.decode(reader, reader.size(), $undefined, _depth + 1, message.ownerTime);
+                            message.body = "ownerTime";
                             continue;
                         }
                     case 38: {
@@ -4293,6 +4303,92 @@ export const stemma = $root.stemma = (() => {
             };
 
             return ReleasePart;
+        })();
+
+        v1.OwnerTime = (function() {
+
+            const OwnerTime = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            OwnerTime.prototype.statement = "";
+
+            OwnerTime.create = function(properties) {
+                return new OwnerTime(properties);
+            };
+
+            OwnerTime.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.statement != null && $Object.hasOwnProperty.call(message, "statement") && message.statement !== "")
+                    writer.uint32(10).string(message.statement);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            OwnerTime.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.OwnerTime();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.statement = value;
+                            else
+                                delete message.statement;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return OwnerTime;
         })();
 
         v1.Fetch = (function() {

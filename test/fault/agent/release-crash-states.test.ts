@@ -32,7 +32,7 @@ async function openTrust(files: Files): Promise<ReleaseTrust> {
     home: "/device",
     pin: await pinOf(files, "/device", pin),
     policy: "required",
-    serverTimeMs: () => startMs,
+    nowMs: () => startMs,
     onEvent: () => undefined,
   });
 }

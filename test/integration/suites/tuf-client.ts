@@ -62,7 +62,7 @@ class DeviceUnderTest {
       home,
       pin,
       policy: "required",
-      serverTimeMs: () => nowMs,
+      nowMs: () => nowMs,
       onEvent: (_name, text) => {
         throw new Error(text);
       },

@@ -1,4 +1,4 @@
-/** `stemma release key|init|create|revoke|refresh|rotate|sign|publish`: versions that the owner signs offline. */
+/** `stemma release key|init|create|revoke|refresh|rotate|time|sign|publish`: versions that the owner signs offline. */
 import { resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -24,16 +24,18 @@ import {
   type ReleaseChange,
 } from "../../../../shared/trust/releases/release-change.js";
 import { parseRestoreFile } from "../../../../shared/trust/releases/restore-approval.js";
+import { parseOwnerTimeFile } from "../../../../shared/trust/releases/owner-time.js";
 import { saveSealedKey } from "../../../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../../../operations/stores/passphrase-file.js";
 import { plain, type PlainContext } from "../../plain-command.js";
 import { keyOptions, keysOfChoices, publishedOf, validityOf } from "../../release-choices.js";
 import { signerOf, signerOptions } from "../../release-signer.js";
 import { commands as listCommands } from "./list.js";
+import { publishTimeCommand, signTimeCommand, timeCommand } from "./time.js";
 import { publishRestoreCommand, signRestoreCommand } from "../journal/restored.js";
 
 export const help = `
-What changes the releases is a file: init, create, revoke, refresh and rotate write one, sign
+What changes the releases is a file: init, create, revoke, refresh, rotate and time write one, sign
 adds signatures to it (without a server, as often as signers are needed), and publish brings
 it to the server, which checks it as a device does. docs/releases.md goes through it.
 
@@ -124,10 +126,14 @@ const revoke = plain(null, {
 const refresh = plain(null, {
   name: "refresh",
   about: "the same releases, valid for longer",
-  options: { file: changeFile, online: "only the two roles that a key may sign which is kept online" },
-  run: async ({ file, online }, context) => {
+  options: {
+    file: changeFile,
+    online: "only the two roles that a key may sign which is kept online",
+    days: "<days> days for which it is valid from now on (list 365, that it is the newest 90)",
+  },
+  run: async ({ file, online, days }, context) => {
     const now = await publishedOf(await context.operations(), context.fleet);
-    const validity = validityOf(nodeClock().now());
+    const validity = validityOf(nodeClock().now(), { days });
     await writeChange(file, refreshReleases(context.fleet, now, validity, online), context);
   },
 });
@@ -146,13 +152,15 @@ const rotate = plain(null, {
 
 const sign = plain(null, {
   name: "sign",
-  about: "sign a change, or a restore, with a key; needs no server",
+  about: "sign a change, a restore or a time with a key; needs no server",
   takes: { file: "the change; its signatures are added to it" },
   options: signerOptions,
   run: async ({ file, ...choices }, context) => {
     const text = await readText(file);
     const restore = parseRestoreFile(text);
     if (restore !== undefined) return signRestoreCommand(file, restore, choices, context);
+    const time = parseOwnerTimeFile(text);
+    if (time !== undefined) return signTimeCommand(file, time, choices, context);
     const change = parseChange(text);
     for (const line of describeChange(change)) context.output.info(`stemma: ${line}`);
     const signed = signChange(change, await signerOf(regularFiles(), choices));
@@ -163,12 +171,13 @@ const sign = plain(null, {
 
 const publish = plain(null, {
   name: "publish",
-  about: "bring a signed change, or restore, to the server; connected devices get it at once",
+  about: "bring what was signed to the server; connected devices get it at once",
   takes: { file: "the signed change" },
   options: { dryRun: "only check that it is complete" },
   run: async ({ file, dryRun }, context) => {
     const text = await readText(file);
     if (parseRestoreFile(text) !== undefined) return publishRestoreCommand(text, dryRun, context);
+    if (parseOwnerTimeFile(text) !== undefined) return publishTimeCommand(text, dryRun, context);
     const change = changeText(parseChange(text));
     const answer = await context.call("publishReleases", { change, dryRun });
     context.output.print({
@@ -211,6 +220,6 @@ function printChange(file: string, change: ReleaseChange, { output }: PlainConte
 
 export const commands = [
   { name: "key", about: "keys of the fleet's owner", commands: [createKey] },
-  ...[init, create, revoke, refresh, rotate, sign, publish],
+  ...[init, create, revoke, refresh, rotate, timeCommand, sign, publish],
   ...listCommands,
 ];

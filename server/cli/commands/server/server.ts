@@ -23,6 +23,7 @@ interface ServerChoices {
   readonly tlsKey?: string;
   readonly log?: LogForm;
   readonly logLevel?: LogLevel;
+  readonly acceptClock: boolean;
   /** Commander sets true where --no-retention is absent. */
   readonly retention: boolean;
   readonly takeOver: boolean;
@@ -56,6 +57,11 @@ export function define(command: Command): void {
         "--log-level <level>",
         "least important events that are logged (default info; debug with --verbose)",
       ).choices(logLevels),
+    )
+    .option(
+      "--accept-clock",
+      "take this machine's clock as it is, also where it is more than 30 days past the newest fact",
+      false,
     )
     .option(
       "--no-retention",
@@ -123,6 +129,7 @@ function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit
         : { certFile: tlsCert, keyFile: tlsKey },
     deviceTokens: choices.deviceTokens ?? options.deviceTokens,
     enrolment: publicAddresses(choices.publicUrl, options.enrolment),
+    acceptClock: choices.acceptClock,
     retention: choices.retention ? options.retention : false,
     takeOver: choices.takeOver,
   };

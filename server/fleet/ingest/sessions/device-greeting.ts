@@ -62,6 +62,8 @@ export class DeviceGreeting {
     };
     await sender.send(device, welcome, challenge);
     await this.#sendReleases(device, birth);
+    // Behind the roots, whose keys may have signed it; a device to which it is new sends its birth again.
+    await this.#sendTime(device);
     await offers.offerAll(device);
     this.bringSettings(device);
     this.#bringRecipes(device);
@@ -81,6 +83,12 @@ export class DeviceGreeting {
   async cosigned(): Promise<void> {
     for (const [device, { birth }] of this.services.sessions.all())
       if (birth !== undefined) await this.services.offers.offerAll(device);
+  }
+
+  /** Sends the owner's statement of the time to connected devices. */
+  async timeStated(): Promise<void> {
+    for (const [device, online] of this.services.sessions.all())
+      if (online.birth !== undefined) await this.#sendTime(device);
   }
 
   /** Answers their last birth again, with the signature. */
@@ -108,6 +116,11 @@ export class DeviceGreeting {
     this.services.recipes.bring(device).catch((error: unknown) => {
       this.parts.log.error("recipes-failed", { device, message: messageOf(error) });
     });
+  }
+
+  async #sendTime(device: string): Promise<void> {
+    const { statement } = this.parts.repository.ownerTime() ?? {};
+    if (statement !== undefined) await this.services.sender.send(device, { type: "ownerTime", statement });
   }
 
   /** The metadata of releases, before offers that need it. A device that looks at none is sent none. */

@@ -6,6 +6,9 @@ import { call, type ValueOf } from "../operation.js";
 const text = z.string();
 const releasesPath = `${fleetPath}/releases`;
 
+/** The longest root as text in JSON, and the statement. */
+const maxTimeFileLength = 256 * 1024;
+
 const metadataVersions = z.object({ root: count, timestamp: count, snapshot: count, targets: count });
 const fleetReleases = z
   .object({
@@ -29,6 +32,10 @@ const fleetReleases = z
       }),
     ),
     revoked: z.array(z.object({ name: text, versionId: text, because: text })),
+    ownerTime: z
+      .object({ number: count, time: text })
+      .nullable()
+      .describe("The owner's newest statement of the time; null: none was published"),
   })
   .meta({ id: "FleetReleases" });
 export type FleetReleasesAnswer = ValueOf<typeof fleetReleases>;
@@ -63,5 +70,16 @@ export const releaseOperations = {
       dryRun: z.boolean().optional(),
     },
     output: z.object({ changes: z.array(text), releases: fleetReleases }),
+  }),
+  publishOwnerTime: call({
+    summary: "Publish the owner's signed statement of the time; devices go on from it",
+    method: "POST",
+    path: `${releasesPath}/time`,
+    params: fleetParams,
+    body: {
+      file: z.string().min(1).max(maxTimeFileLength).describe("The file that `stemma release sign` wrote"),
+      dryRun: z.boolean().optional(),
+    },
+    output: z.object({ number: count, says: z.array(text) }),
   }),
 };

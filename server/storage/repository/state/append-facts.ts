@@ -335,6 +335,7 @@ const factChecks: FactChecks = {
   backup: unchecked,
   restored: unchecked,
   "restore-approved": unchecked,
+  "time-stated": unchecked,
 };
 
 function checkAgainst<Type extends Fact["type"]>(

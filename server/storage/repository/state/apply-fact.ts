@@ -152,6 +152,11 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyRestored(state, position, fact);
     case "restore-approved":
       return applyRestoreApproved(state, fact);
+    case "time-stated":
+      // Devices take the highest number, whichever came last.
+      if (fact.number > (state.ownerTime?.number ?? 0))
+        state.ownerTime = { number: fact.number, statement: fact.statement };
+      return;
     default:
       state.unknownFacts++;
   }

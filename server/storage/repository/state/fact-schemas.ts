@@ -7,7 +7,7 @@ import { readShortHash } from "../../../../shared/journal/short-hash.js";
 import { isRequestId } from "../../../../shared/request-id.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { maxRestoreApprovalBytes } from "../../../../shared/wire/limits.js";
+import { maxOwnerTimeBytes, maxRestoreApprovalBytes } from "../../../../shared/wire/limits.js";
 
 /** Names of one batch. */
 export const maxBatchNames = 4096;
@@ -337,5 +337,6 @@ export const factSchemas = {
       .optional(),
     ...by,
   },
+  "time-stated": { ...at, number: count, statement: z.string().max(maxOwnerTimeBytes), ...by },
   "restore-approved": { ...at, restore: count, approval: z.string().max(maxRestoreApprovalBytes), ...by },
 } satisfies Record<Fact["type"], z.ZodRawShape>;

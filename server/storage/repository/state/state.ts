@@ -76,12 +76,20 @@ export interface FleetState {
   readonly removedEngines: Set<Hash>;
   /** Object of the owner's signed releases; undefined: none were published. */
   releases: Hash | undefined;
+  /** The owner's newest statement of the time. */
+  ownerTime: OwnerTimeState | undefined;
   /** The server's key by the last change of it that is a fact; undefined: it never changed. */
   serverKey: { readonly publicKey: string; readonly revoked: boolean } | undefined;
   /** Own recipes by their bundles, in the order of their approvals. */
   readonly recipes: Map<Hash, RecipeState>;
   ignoredFacts: number;
   unknownFacts: number;
+}
+
+/** `statement`: JSON with the signatures. */
+export interface OwnerTimeState {
+  readonly number: number;
+  readonly statement: string;
 }
 
 export function emptyState(): FleetState {
@@ -111,6 +119,7 @@ export function emptyState(): FleetState {
     engines: new Map(),
     removedEngines: new Set(),
     releases: undefined,
+    ownerTime: undefined,
     serverKey: undefined,
     recipes: new Map(),
     ignoredFacts: 0,

@@ -181,6 +181,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     clockErrorMs: errorMs,
     number: optional(u64.filter((value) => value > 0)),
   }),
+  ownerTime: record({ type: fc.constant("ownerTime"), statement: text }),
   activationReceipt: record({ type: fc.constant("activationReceipt"), line: text, number: u64 }),
   offer: record({
     type: fc.constant("offer"),

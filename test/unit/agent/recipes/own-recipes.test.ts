@@ -88,7 +88,7 @@ describe("recipes that a server brings", () => {
       home,
       pin: { root: owner.roots[0] ?? "", policy: "required" },
       policy: "required",
-      serverTimeMs: () => startMs,
+      nowMs: () => startMs,
       onEvent: () => undefined,
     });
     const own = await open(memoryFiles(), (recipe) => trust.requireRecipe(recipe as never));

@@ -1,13 +1,16 @@
 /** What a device installs by the releases that it trusts, over restarts, damaged files and lying servers. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { DeviceTime } from "../../../../agent/identity/device-time.js";
 import { policyOf, pinByHand, pinOf, type ReleasePin } from "../../../../agent/releases/release-pin.js";
 import { ReleaseTrust } from "../../../../agent/releases/release-trust.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { revokeRelease } from "../../../../shared/trust/releases/release-change.js";
 import { partsOf } from "../../../../shared/trust/releases/release-set.js";
 import type { MetadataSet } from "../../../../shared/trust/releases/trusted-releases.js";
+import { manualClock } from "../../../helpers/manual-clock.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import {
   dayMs,
@@ -24,7 +27,9 @@ const home = "/device";
 
 class Device {
   readonly events: string[] = [];
-  nowMs: number | undefined = startMs;
+  /** The time that the device believes; a test that needs more sets its clock and server. */
+  nowMs = startMs;
+  now = (): number => this.nowMs;
   trust!: ReleaseTrust;
   private constructor(
     readonly files: Files,
@@ -46,7 +51,7 @@ class Device {
       home,
       pin: this.pin,
       policy,
-      serverTimeMs: () => this.nowMs,
+      nowMs: () => this.now(),
       onEvent: (name) => this.events.push(name),
     });
   }
@@ -88,11 +93,20 @@ describe("releases on a device", () => {
   it("freeze: a server that states an old time keeps nothing valid", async () => {
     const owner = fleetOwner();
     const device = await Device.of(owner);
+    const clock = manualClock();
+    const enrolment = { generation: 1, ownerCertificate: { authority: "plant", issuedAtMs: startMs } };
+    const open = (): Promise<DeviceTime> =>
+      DeviceTime.open({ files: device.files, home, enrolment, clock, log: silentLog() });
+    await device.files.makeFolder(home);
+    let time = await open();
+    device.now = () => time.presentMs;
     await device.receive(owner.release("winter", manifestFor("1")));
-    device.nowMs = startMs + 91 * dayMs;
+    clock.advance(91 * dayMs);
     await assert.rejects(device.trust.requireInstallable(others("1")), { code: "RELEASE_EXPIRED" });
-    for (const back of [startMs, 0, undefined]) {
-      device.nowMs = back;
+    await time.storeIfLater();
+    for (const back of [startMs, 0]) {
+      time = await open();
+      time.serverStated(back);
       await device.restart();
       await assert.rejects(device.trust.requireInstallable(others("1")), { code: "RELEASE_EXPIRED" });
     }

@@ -28,7 +28,7 @@ function vectorsOf(name: string): Vector[] {
     (key, value: unknown) => withBytes(key, value),
   ) as Vector[];
 }
-const vectors = ["envelopes", "release-part", "activation-receipt"].flatMap(vectorsOf);
+const vectors = ["envelopes", "release-part", "activation-receipt", "owner-time"].flatMap(vectorsOf);
 
 function envelopeOf(body: Body): Envelope {
   return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body };

@@ -65,7 +65,14 @@ describe("errors over HTTP", () => {
     const of = (wanted: number): readonly string[] =>
       errors.filter(({ status }) => status === wanted).map(({ code }) => code);
     assert.deepEqual([...of(500)].sort(), serverFaults);
-    const notNow = ["AGENT_UNREACHABLE", "INTERRUPTED", "JOURNAL_STOPPED", "SEARCH_WORKER_LOST"];
+    const notNow = [
+      "AGENT_UNREACHABLE",
+      "CLOCK_NOT_TRUSTED",
+      "HOME_TAKEN",
+      "INTERRUPTED",
+      "JOURNAL_STOPPED",
+      "SEARCH_WORKER_LOST",
+    ];
     assert.deepEqual([...of(503)].sort(), [
       ...notNow,
       ...["SERVER_UNREACHABLE", "STORE_FAILED", "TIER_UNREACHABLE"],

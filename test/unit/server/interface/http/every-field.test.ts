@@ -321,6 +321,7 @@ const inputs = {
   cosignJournal: { fleet, checkpoint: "cars\n" },
   proveFact: { fleet, position: 3, model, length: 4 },
   journalEntries: { fleet, from: 3, limit: 4 },
+  publishOwnerTime: { fleet, file: "{}", dryRun: true },
   restoreToSign: { fleet },
   approveRestore: { fleet, file: "{}", dryRun: true },
   backup: { fleet, folder: "/b", passphraseFile: "/p", plainKey: false },

@@ -70,6 +70,12 @@ export const rolloutSteps: readonly Step[] = [
   { name: "undoRollout", ask: (at) => at.undoRollout({ fleet, rollout: "r", dryRun: true }) },
   { name: "releases", shows: "none yet", ask: (at) => at.releases({ fleet }) },
   {
+    name: "publishOwnerTime",
+    shows: "what is not its file",
+    ask: (at) => at.publishOwnerTime({ fleet, file: "{}" }),
+    fails: "RELEASE_METADATA_INVALID",
+  },
+  {
     name: "publishReleases",
     ask: (at) => at.publishReleases({ fleet, change: changeText(ownersFirstChange(fleet)) }),
   },

@@ -82,6 +82,7 @@ test("facts of every kind are decoded as they were encoded", () => {
     },
     { type: "batch-revoked", atMs: 1, batch: "b", because: "lost" },
     { type: "restore-approved", atMs: 1, restore: 7, approval: "{}" },
+    { type: "time-stated", atMs: 1, number: 3, statement: "{}" },
     {
       type: "published",
       atMs: 1,

@@ -1,0 +1,45 @@
+/**
+ * Decides whether a server may sign by its clock: a clock that jumped ahead makes certificates that are good for too
+ * long, and times that devices see. Pure; all times in milliseconds.
+ */
+
+export interface ClockReading {
+  /** The clock of the machine, since 1970. */
+  readonly wallMs: number;
+  /** A clock that nobody sets. */
+  readonly monotonicMs: number;
+}
+
+/** A fleet's newest fact, or the last time that this judgement trusted; undefined: a fresh home. */
+export interface ClockStart extends ClockReading {
+  readonly knownMs: number | undefined;
+}
+
+/** `expectedMs`: the time that the clock should show, or the latest that is known from before the start. */
+export interface ClockDoubt {
+  readonly why: "apart" | "ahead";
+  readonly expectedMs: number;
+}
+
+/** The most that the clocks may run apart. */
+export const maxApartMs = 3_600_000;
+/** The longest that a server may have been off. */
+export const maxAheadMs = 30 * 86_400_000;
+
+/** Returns why nothing may be signed now; undefined: the clock is trusted. */
+export function judgeClock(start: ClockStart, now: ClockReading): ClockDoubt | undefined {
+  const elapsedMs = Math.max(0, now.monotonicMs - start.monotonicMs);
+  const { knownMs } = start;
+  if (knownMs !== undefined && now.wallMs > knownMs + elapsedMs + maxAheadMs)
+    return { why: "ahead", expectedMs: knownMs + elapsedMs };
+  const expectedMs = start.wallMs + elapsedMs;
+  if (Math.abs(now.wallMs - expectedMs) <= maxApartMs) return undefined;
+  // A clock that was ahead at the start has returned.
+  if (knownMs !== undefined && start.wallMs > knownMs + maxAheadMs && now.wallMs >= knownMs) return undefined;
+  // A machine without a clock of its own starts in the past and is set later: what it knew decides.
+  const wasBehind = start.wallMs < (knownMs ?? 0) || start.wallMs < beginsMs;
+  return wasBehind && now.wallMs > expectedMs ? undefined : { why: "apart", expectedMs };
+}
+
+/** No clock that is right shows less. */
+const beginsMs = Date.UTC(2020, 0, 1);

@@ -1,0 +1,41 @@
+/**
+ * Answers a connection whose only purpose is the owner's statement of the time. A device that refuses this server's
+ * certificate for its validity alone sends it nothing else. The statement is no secret and proves itself.
+ */
+import { encodeEnvelope } from "../../../../shared/wire/codec.js";
+import { protocolVersion } from "../../../../shared/wire/limits.js";
+import { buildTopic, timeClientIdOf } from "../../../../shared/wire/topics.js";
+import type { AnswerOnly, ConnectAttempt, Refused } from "../../../access/broker/broker-port.js";
+import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+
+export interface TimeParts {
+  readonly root: string;
+  readonly repository: Pick<FleetRepository, "fleet" | "device" | "ownerTime">;
+}
+
+export function answerTime(
+  { username: device, clientId, will }: Pick<ConnectAttempt, "username" | "clientId" | "will">,
+  { root, repository }: TimeParts,
+): AnswerOnly | Refused {
+  const { fleet } = repository;
+  if (repository.device(device) === undefined || clientId !== timeClientIdOf(fleet, device))
+    return { refused: "a question for the time of an unknown device" };
+  if (will !== undefined) return { refused: "a question for the time with a will" };
+  const { statement } = repository.ownerTime() ?? {};
+  if (statement === undefined)
+    return {
+      refused:
+        "the device refuses this server's certificate for its validity, and the fleet's owner has stated no time (stemma release time)",
+    };
+  const body = { type: "ownerTime", statement } as const;
+  const message = {
+    protocol: protocolVersion,
+    session: 0,
+    sequence: 0,
+    correlation: "",
+    expiresMs: 0,
+    body,
+  };
+  const topic = buildTopic({ root, fleet, device, kind: "down" });
+  return { answer: { topic, payload: encodeEnvelope(message) } };
+}
