@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Output } from "../../../shared/cli/output.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
+import { maxAheadMs } from "../../access/identity/clock-judgement.js";
 import { connectOperations } from "../../interface/http/client.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
@@ -42,6 +43,7 @@ export interface DemoReport {
 
 const programs = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const checkout = resolve(programs, "..");
+const dayMs = 86_400_000;
 /** Versions that are recovered besides the oldest and the newest of every line. */
 const randomlyRecovered = 4;
 /** The demo fails where a vehicle has not returned after this long. It takes seconds. */
@@ -130,10 +132,20 @@ async function runScript(demo: Demo, startedAtMs: number): Promise<DemoReport> {
 }
 
 async function startServer({ script, folders }: Demo): Promise<StartedProcess> {
-  const server = script.start("server", ["server", "--mqtt-port", "0", "--http-port", "0"]);
+  const ports = ["--mqtt-port", "0", "--http-port", "0"];
+  const server = script.start("server", ["server", ...ports, ...(await clockOption(folders))]);
   const line = await server.waitFor((text) => (text.startsWith("stemma server:") ? text : undefined));
   script.say(`  ${line.replace(/, home .*/, "")} (process ${server.pid}, log in ${fromHere(folders.logs)})`);
   return server;
+}
+
+/** A server that was off for a month asks whether the clock is right: a demo may be run again after any time. */
+async function clockOption({ logs }: DemoFolders): Promise<readonly string[]> {
+  const endedMs = await stat(join(logs, "server.log")).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => undefined,
+  );
+  return endedMs !== undefined && Date.now() - endedMs > maxAheadMs - dayMs ? ["--accept-clock"] : [];
 }
 
 /** Rejects when the server ends. */

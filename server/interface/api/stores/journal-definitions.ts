@@ -67,7 +67,7 @@ const checkpoint = z
     text: z.string().describe("The checkpoint (C2SP tlog-checkpoint), with the cosignatures that are here"),
     cosigners: z.array(z.string()).describe("Names below it; their signatures are not verified here"),
   })
-  .meta({ id: "JournalCheckpoint" });
+  .meta({ id: "CheckpointText" });
 
 const restoreAtIssue = {
   restore: count.describe("Position of the fact `restored`"),

@@ -63,6 +63,11 @@ const rolloutPolicy = {
   approval: true,
   deadlineMinutes: 9,
   windows: ["mon 01:00-02:00"],
+  maxBytesPerSecond: 5000,
+  priority: 3,
+  onlyOnPower: true,
+  links: ["wifi"],
+  wait: true,
 } as const;
 
 /** A value that is not the default for every field. */
@@ -153,7 +158,7 @@ const inputs = {
   trainOnDevice: { ...car, line: "a", parameters: { epochs: 2, name: "x", fast: true } },
   evaluateOnDevice: { ...car, line: "a", models: ["a", "b"], limit: 3, timeoutMs: 4 },
   rollouts: { fleet },
-  rollout: { fleet, rollout: "r" },
+  rollout: { fleet, rollout: "r", excluded: true },
   rolloutReport: { fleet, rollout: "r" },
   planRollout: { fleet, name: "r", model, line: "a", select: "all", supersedes: "q", policy: rolloutPolicy },
   createRollout: {
