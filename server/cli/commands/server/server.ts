@@ -6,7 +6,7 @@ import type { ServerOptions } from "../../../operations/configuration/config.js"
 import type { ServerSettings } from "../../../operations/configuration/config-file.js";
 import type { ReadyServer } from "../../../run-server.js";
 import { appendValue } from "../../../../shared/cli/command-line.js";
-import { withContext } from "../../context.js";
+import { withContext, type CommandContext } from "../../context.js";
 
 /** Options of the command line; undefined where server.json or a default applies. */
 interface ServerChoices {
@@ -76,31 +76,29 @@ export function define(command: Command): void {
       "after",
       "\nOptions override server.json, which overrides the defaults;\ndocs/reference/server-json.md explains each key.",
     )
-    .action(async (choices: ServerChoices, command: Command) =>
-      withContext(command, async ({ output, options, signal }) => {
-        const { readServerFile, serverFileJsonSchema } =
-          await import("../../../operations/configuration/config-file.js");
-        if (choices.printConfigSchema) {
-          const schema = serverFileJsonSchema();
-          output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });
-          return;
-        }
-        const settings = await readServerFile(options.home, choices.config);
-        const { runServer } = await import("../../../run-server.js");
-        const log = {
-          form: choices.log ?? settings.log.form ?? "plain",
-          level: choices.logLevel ?? (options.verbose ? "debug" : (settings.log.level ?? "info")),
-        };
-        const serverOptions = mergeOptions(choices, settings);
-        await runServer(
-          { ...serverOptions, home: options.home, fleets: [options.fleet], log },
-          signal,
-          (ready) => {
-            output.print({ data: ready, names: [ready.mqttUrl], text: readyText(ready) });
-          },
-        );
-      }),
+    .action((choices: ServerChoices, command: Command) =>
+      withContext(command, (context) => run(choices, context)),
     );
+}
+
+async function run(choices: ServerChoices, { output, options, signal }: CommandContext): Promise<void> {
+  const { readServerFile, serverFileJsonSchema } =
+    await import("../../../operations/configuration/config-file.js");
+  if (choices.printConfigSchema) {
+    const schema = serverFileJsonSchema();
+    output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });
+    return;
+  }
+  const settings = await readServerFile(options.home, choices.config);
+  const { runServer } = await import("../../../run-server.js");
+  const log = {
+    form: choices.log ?? settings.log.form ?? "plain",
+    level: choices.logLevel ?? (options.verbose ? "debug" : (settings.log.level ?? "info")),
+  };
+  const serverOptions = mergeOptions(choices, settings);
+  await runServer({ ...serverOptions, home: options.home, fleets: [options.fleet], log }, signal, (ready) => {
+    output.print({ data: ready, names: [ready.mqttUrl], text: readyText(ready) });
+  });
 }
 
 function readyText({ mqttUrl, httpUrl, home, authorityFile }: ReadyServer): string {

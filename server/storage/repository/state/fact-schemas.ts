@@ -55,7 +55,6 @@ const measured = {
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
 const settingValue = z.union([text, z.number()]);
-const share = z.number().min(0).max(1);
 /** The compared losses of a version and of what a device ran. */
 const comparedLosses = z
   .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })

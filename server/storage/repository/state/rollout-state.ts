@@ -7,7 +7,14 @@ import { byOf, type Caller } from "../../../../shared/journal/caller.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { FactOf } from "../../../../shared/journal/fact.js";
 import type { Timed } from "../../../../shared/journal/facts/fact-members.js";
-import type { ComparedLosses, DeviceJudgement, DeviceMeasurement, PlannedTransfer, RolloutFact, RolloutPhase } from "../../../../shared/journal/facts/rollout-facts.js";
+import type {
+  ComparedLosses,
+  DeviceJudgement,
+  DeviceMeasurement,
+  PlannedTransfer,
+  RolloutFact,
+  RolloutPhase,
+} from "../../../../shared/journal/facts/rollout-facts.js";
 import type { RolloutPolicy } from "../../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
