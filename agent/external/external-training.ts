@@ -2,7 +2,6 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
-import { plainEnvironment } from "../programs/run-program.js";
 import { join } from "node:path";
 import * as z from "zod";
 import { defined } from "../../shared/defined.js";
@@ -23,6 +22,7 @@ import { prepareJobFolder, type ExternalJob, type GivenSamples, type JobFolders 
 import { readOutput } from "./read-output.js";
 import { runCommand } from "./run-command.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
+import { plainEnvironment } from "../programs/run-program.js";
 import { endStrayProcesses } from "../programs/stray-processes.js";
 import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
 

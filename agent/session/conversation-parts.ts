@@ -55,11 +55,11 @@ export interface ConversationHandlers {
    * go back to it.
    */
   onOffer(offer: Offer, isEcho: boolean): void;
+  /** Returns true where the owner's statement of the time is new here. */
+  onOwnerTime(statement: string): Promise<boolean>;
   /**
    * Resolves when it is taken or refused: an offer behind it may depend on it. Returns whether what is trusted changed.
    */
-  /** Returns true where the owner's statement of the time is new here. */
-  onOwnerTime(statement: string): Promise<boolean>;
   onReleasePart(part: BodyOf<"releasePart">): Promise<boolean>;
   onManifest(part: BodyOf<"manifest">): void;
   /** The server refuses to serve a transfer. Returns whether it was a download of this device. */

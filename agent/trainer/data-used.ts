@@ -40,9 +40,9 @@ export interface DataOfTraining {
 }
 
 /**
- * A manifest with the chunks of the samples, and what their reader says of them, where `sendSamples` of the line
- * is set, and everything fits; else a small object that states
- * that they stay here. Nothing for a trainer that has data of its own.
+ * A manifest with the chunks of the samples, and what their reader says of them, where `sendSamples` of the line is
+ * set, and everything fits; else a small object that states that they stay here. Nothing for a trainer that has data of
+ * its own.
  */
 export async function dataUsedBy(
   options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },

@@ -3,10 +3,10 @@
  * `stemma journal export` writes it, `stemma journal verify` checks it without a server.
  */
 import { createReadStream } from "node:fs";
-import { isOpenDescriptor, requireRegular } from "../../shared/files/not-regular.js";
 import { stat } from "node:fs/promises";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
+import { isOpenDescriptor, requireRegular } from "../../shared/files/not-regular.js";
 import { maxEntryBytes } from "../../shared/journal/frame.js";
 import type { ShownHead } from "../../shared/trust/signatures.js";
 import { headSchema } from "./witness-file.js";

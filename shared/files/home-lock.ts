@@ -82,7 +82,7 @@ async function otherClaims(folder: string, own: string, asking: Asking, takeOver
   return { standing: undefined, takenOver };
 }
 
-/** Writes a claim durably, so that a power cut leaves all of it or nothing */
+/** Writes a claim durably, so that a power cut leaves all of it or nothing. */
 async function writeClaim(path: string, holder: LockHolder): Promise<void> {
   const file = await open(path, "w", 0o600);
   try {

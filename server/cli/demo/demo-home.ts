@@ -8,6 +8,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
+import { whyNotClock } from "../../operations/configuration/clock-guard.js";
 import type { AvailableData } from "./demo-plan.js";
 
 /** A file in the demo's folder that allows `--clean` to remove the folder. */
@@ -55,6 +56,14 @@ export async function prepareDemoHome(root: string, dataHash: string): Promise<D
     new TextEncoder().encode(`${JSON.stringify(mark)}\n`),
   );
   return folders;
+}
+
+/** The option of a server that was off for so long that it doubts the clock: a demo may rest for months. */
+export async function clockOption(
+  { server }: Pick<DemoFolders, "server">,
+  nowMs: number,
+): Promise<readonly string[]> {
+  return (await whyNotClock(nodeFiles(), server, nowMs)) === undefined ? [] : ["--accept-clock"];
 }
 
 /** The data that a demo's folder was made for; undefined where it is not known. */

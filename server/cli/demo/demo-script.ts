@@ -49,12 +49,18 @@ export function commandLines(words: readonly string[], end = ""): readonly strin
   return [...lines, `${line}${end}`];
 }
 
+/** The lines of a text that was broken to a terminal's columns, as they were before. */
+function unbroken(text: string): readonly string[] {
+  const lines: string[] = [];
+  for (const line of text.split("\n").filter((each) => each.trim() !== ""))
+    if (/^ {4}/.test(line) && lines.length > 0) lines.push(`${lines.pop() ?? ""} ${line.trimStart()}`);
+    else lines.push(line);
+  return lines;
+}
+
 /** The first lines of a text, broken to the demo's columns; where there are more, the last one ends with "…". */
 export function firstLines(text: string, most = shownLines): readonly string[] {
-  const lines = text
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .flatMap((line) => wrapLine(`  ${line}`, columns - 2));
+  const lines = unbroken(text).flatMap((line) => wrapLine(`  ${line}`, columns - 2));
   const shown = lines.slice(0, most);
   return lines.length <= most ? lines : [...shown.slice(0, -1), `${shown.at(-1) ?? ""} …`];
 }

@@ -10,13 +10,12 @@ import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Output } from "../../../shared/cli/output.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import { maxAheadMs } from "../../access/identity/clock-judgement.js";
 import { connectOperations } from "../../interface/http/client.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import { ChildProcesses, type StartedProcess } from "./child-processes.js";
 import { isOwnFile, pickVersions, type SavedModel } from "./compare-recovered.js";
-import { findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
+import { clockOption, findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
 import {
   agentConfigOf,
   demoFleet,
@@ -43,7 +42,6 @@ export interface DemoReport {
 
 const programs = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const checkout = resolve(programs, "..");
-const dayMs = 86_400_000;
 /** Versions that are recovered besides the oldest and the newest of every line. */
 const randomlyRecovered = 4;
 /** The demo fails where a vehicle has not returned after this long. It takes seconds. */
@@ -133,19 +131,10 @@ async function runScript(demo: Demo, startedAtMs: number): Promise<DemoReport> {
 
 async function startServer({ script, folders }: Demo): Promise<StartedProcess> {
   const ports = ["--mqtt-port", "0", "--http-port", "0"];
-  const server = script.start("server", ["server", ...ports, ...(await clockOption(folders))]);
+  const server = script.start("server", ["server", ...ports, ...(await clockOption(folders, Date.now()))]);
   const line = await server.waitFor((text) => (text.startsWith("stemma server:") ? text : undefined));
   script.say(`  ${line.replace(/, home .*/, "")} (process ${server.pid}, log in ${fromHere(folders.logs)})`);
   return server;
-}
-
-/** A server that was off for a month asks whether the clock is right: a demo may be run again after any time. */
-async function clockOption({ logs }: DemoFolders): Promise<readonly string[]> {
-  const endedMs = await stat(join(logs, "server.log")).then(
-    ({ mtimeMs }) => mtimeMs,
-    () => undefined,
-  );
-  return endedMs !== undefined && Date.now() - endedMs > maxAheadMs - dayMs ? ["--accept-clock"] : [];
 }
 
 /** Rejects when the server ends. */
@@ -434,7 +423,7 @@ async function proveOne(demo: Demo): Promise<void> {
   const model = proved.at(-1) ?? models.find(({ record }) => record.device === "");
   if (model === undefined) return;
   demo.script.heading("A model made once more from its record alone");
-  await demo.script.run(["replay", "run", `${model.name}:${model.version}`]);
+  await demo.script.run(["replay", "run", `${model.name}:${model.version}`], { lines: 6 });
 }
 
 async function untilStopped({ options: { signal, output }, folders }: Demo): Promise<void> {

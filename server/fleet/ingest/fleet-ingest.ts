@@ -186,6 +186,7 @@ export class FleetIngest {
   releasesChanged(): Promise<void> {
     return this.#greeting.releasesChanged();
   }
+  /** See LiveFleet. */
   restoreApproved(): Promise<void> {
     return this.#greeting.restoreApproved();
   }

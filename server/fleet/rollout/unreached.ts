@@ -37,7 +37,7 @@ export function whyNobody(unreached: readonly Unreached[]): string {
 export function reachesNobody(name: string, unreached: readonly Unreached[]): StemmaError {
   return new StemmaError(
     "ROLLOUT_REACHES_NOBODY",
-    `The rollout ${name} would reach no device now, so it is not started: ${whyNobody(unreached)}. Correct its selection, line or version, or create it with --wait for devices that come later.`,
+    `The rollout ${name} would reach no device now, and nothing was changed: ${whyNobody(unreached)}. Correct its selection, line or version, or create one with --wait for devices that come later.`,
     { rollout: name },
   );
 }

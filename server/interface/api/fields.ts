@@ -71,12 +71,17 @@ export const replayGrade = z
     "bit-exact; execution-exact: the same operations, numbers and measures, other bits; or different",
   );
 
+/** The words of classes of a model and of the data that it is measured on. */
+export const differingWords = z
+  .object({ model: z.array(z.string()), data: z.array(z.string()) })
+  .describe("Words of the classes that the model was trained on and those of the data, where they differ");
+
 /** The other side of a comparison of recorded data descriptions. */
 export const descriptionSource = z
-  .enum(["reader", "stored", "none"])
+  .enum(["reader", "stored", "sent", "none"])
   .describe(
-    "What the recorded description of the data was compared with: what a reader said of them now, what is stored " +
-      "beside their samples, or nothing",
+    "What the recorded description of the data was compared with: what a reader said of them now; what this server's " +
+      "reader said when it stored them; what the device sent with them, which is only its statement; or nothing",
   );
 
 const rowsOfStory = z.array(z.string());

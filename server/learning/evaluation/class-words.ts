@@ -26,15 +26,16 @@ function classWordsOf(description: unknown): readonly string[] | undefined {
 
 /**
  * Returns the words of both where they differ; undefined where they are equal, or one of the two names none.
+ * @param describe gives the description of the data; called only where the model names words
  * @throws ARCHITECTURE_MISMATCH where they are the same words in another order
  */
 export async function differingWords(
   repository: FleetRepository,
   version: Pick<VersionSummary, "name" | "version" | "record">,
-  description: unknown,
+  describe: () => Promise<unknown>,
 ): Promise<ClassWords | undefined> {
-  const data = classWordsOf(description);
-  const model = data && classWordsOf(await trainedOn(repository, version.record));
+  const model = classWordsOf(await trainedOn(repository, version.record));
+  const data = model && classWordsOf(await describe());
   if (data === undefined || model === undefined) return undefined;
   const isSame = model.length === data.length && model.every((word, index) => word === data[index]);
   if (isSame) return undefined;

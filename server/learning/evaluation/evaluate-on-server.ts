@@ -69,8 +69,14 @@ async function evaluateVersion(
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
   try {
-    const { set } = await loadDataset(data.dataset, regularFiles());
-    const words = await differingWords(repository, version, data.description ?? set.description);
+    let loaded: Promise<{ readonly set: SampleSet }> | undefined;
+    const load = async (): Promise<SampleSet> =>
+      (await (loaded ??= loadDataset(data.dataset, regularFiles()))).set;
+    const words = await differingWords(
+      repository,
+      version,
+      async () => data.stored?.description ?? (await load()).description,
+    );
     await mkdir(workFolderOf(home), { recursive: true });
     workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
     const job: EvaluationJob = {
@@ -89,7 +95,7 @@ async function evaluateVersion(
     const metric = await metricOf(repository, version, result.evaluation);
     const predictions =
       request.predictions === true
-        ? await predictionsOf(join(workFolder, "result", outputsFile), set, result)
+        ? await predictionsOf(join(workFolder, "result", outputsFile), await load(), result)
         : undefined;
     const kept = store
       ? await repository.storeEvaluation(

@@ -4,10 +4,10 @@
  * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes. The
  * full-precision answers, which the others are compared with, come from verified tensors.
  */
-import { defined } from "../../../shared/defined.js";
 import { listReferences } from "../../../shared/delta/links.js";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { sharedDeltaCodec } from "../../../shared/delta/load.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
@@ -75,7 +75,7 @@ async function evaluateVersion(
   const version = repository.resolve(request.model);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
   const { set } = await loadDataset(dataset, regularFiles());
-  await differingWords(repository, version, set.description);
+  const words = await differingWords(repository, version, () => Promise.resolve(set.description));
   if (set.task !== "classification")
     throw new StemmaError(
       "USAGE",
@@ -118,6 +118,7 @@ async function evaluateVersion(
       levels: report.levels,
       tops: report.tops.map((top) => scoreOf(top, part)),
       durationMs: Math.round(home.ports.clock.monotonic() - started),
+      ...defined({ words }),
     };
   } finally {
     await rm(workFolder, { recursive: true, force: true });

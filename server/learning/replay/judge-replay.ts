@@ -23,6 +23,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { readLeaves } from "../../storage/repository/state/references.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
+import type { StoredDescription } from "../../services/data/locate-data.js";
 import { storedParts } from "./recorded-proof.js";
 import type { Story } from "./story.js";
 import {
@@ -74,7 +75,7 @@ export async function judgeReplay(
       treeOfStory(parts),
       withDescription(
         treeOfStory({ opened: again, metadata: { ...metadataOfResult(result) } }),
-        description === "stored" ? storedDescription : undefined,
+        description === "stored" || description === "sent" ? storedDescription?.description : undefined,
       ),
       description,
     ),
@@ -106,11 +107,13 @@ export async function judgeReplay(
 function descriptionSource(
   opened: OpenedProvenance,
   replayed: OpenedProvenance,
-  stored: DataDescription | undefined,
+  stored: StoredDescription | undefined,
 ): DescriptionSource {
   const reader = readerOf(opened);
   if (reader === undefined) return "none";
-  return reader === readerOf(replayed) ? "reader" : reader === stored?.reader ? "stored" : "none";
+  if (reader === readerOf(replayed)) return "reader";
+  if (reader !== stored?.description.reader) return "none";
+  return stored.isOwn ? "stored" : "sent";
 }
 
 /** The replay's members, with what is stored of the data in the place of what stored samples say. */
@@ -207,7 +210,10 @@ const provedText: Readonly<Record<DescriptionSource, string>> = {
   reader: `${repeated}; its measurements, numbers and data are as the record describes them.`,
   stored:
     `${repeated}; its measurements and numbers are the recorded ones, and the description of its data is the one ` +
-    "stored beside the samples.",
+    "that a reader here gave when the samples were stored.",
+  sent:
+    `tensors and measurements proved, description stated: ${repeated}; columns, words, scales and split of its ` +
+    "data are what came with the samples, which nothing here can check.",
   none:
     `tensors and measurements proved, description stated: ${repeated}; columns, words, scales and split of its ` +
     "data could not be rebuilt here.",

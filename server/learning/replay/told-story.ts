@@ -42,10 +42,14 @@ export function isComparable({ isDescription }: StoryMember, description: Descri
   return isDescription !== true || description !== "none";
 }
 
+/** True if the member is only what a device says of its own samples, whatever it was compared with. */
+function isSentStatement({ isDescription }: StoryMember, description: DescriptionSource): boolean {
+  return isDescription === true && description === "sent";
+}
+
 /**
- * Sorts the members of a story that a replay proved by their kinds, by the names of their rows. Members that
- * no row has, of a
- * later release, are stated.
+ * Sorts the members of a story that a replay proved by their kinds, by the names of their rows. Members of a later
+ * release, which no row has, are stated.
  */
 export function proofOfMembers(
   parts: StoryParts,
@@ -64,10 +68,10 @@ export function proofOfMembers(
   const isHere = (row: StoryMember): boolean =>
     !redacted.includes(row.path[0] ?? "") && isComparable(row, description);
   return {
-    rebuilt: named((row) => row.kind === "rebuilt" && isHere(row)),
+    rebuilt: named((row) => row.kind === "rebuilt" && isHere(row) && !isSentStatement(row, description)),
     bound: named(({ kind }) => kind === "bound"),
     stated: [
-      ...named((row) => row.kind === "stated" && isHere(row)),
+      ...named((row) => (row.kind === "stated" || isSentStatement(row, description)) && isHere(row)),
       ...[...found].filter((row) => typeof row === "string"),
     ],
     notRebuildable: named((row) => row.kind !== "bound" && !isHere(row)),

@@ -7,7 +7,6 @@ import { messageOf } from "../../../shared/error-text.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { optimizerFileName } from "../../../shared/recover/optimizer-file.js";
-import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ownEngine } from "../../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
@@ -15,7 +14,7 @@ import { jobFormat, type TrainingJob, type TrainingProgress } from "../../../sha
 import { unpackEngine } from "../../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import { locateData, type LocatedData } from "../../services/data/locate-data.js";
+import { locateData, type LocatedData, type StoredDescription } from "../../services/data/locate-data.js";
 import type { Ended, VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { jobRecipe, type OwnRecipePlace } from "../training/own-recipes.js";
@@ -46,8 +45,8 @@ export interface Replay {
 export interface TrainedAgain {
   readonly outcome: TrainingOutcome;
   readonly dataFrom: Exclude<LocatedData["from"], "nowhere">;
-  /** The description that is stored beside stored samples. */
-  readonly storedDescription?: DataDescription | undefined;
+  /** The description beside stored samples. */
+  readonly storedDescription?: StoredDescription | undefined;
 }
 
 /**
@@ -95,7 +94,7 @@ export async function trainAgain(
         ...(keptFolder === undefined ? {} : { state: {} }),
       },
     );
-    return { outcome, dataFrom: data.from, storedDescription: data.description };
+    return { outcome, dataFrom: data.from, storedDescription: data.stored };
   } catch (error) {
     if (!isStemmaError(error) || error.code === "TRAINING_STOPPED" || error.code === "DISK_FULL") throw error;
     if (error.code === "MACHINE_INEXACT")

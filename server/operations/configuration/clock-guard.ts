@@ -1,9 +1,10 @@
 /**
- * Keeps a server from signing by a clock that jumped. The last time that was trusted is kept in the home
+ * Keeps a server from giving certificates by a clock that jumped. The last time that was trusted is kept in the home
  * (`clock.json`): facts may have been recorded by the wrong clock since, and a quiet fleet records none for long.
  */
 import { join } from "node:path";
 import * as z from "zod";
+import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Clock, Files, Log } from "../../../shared/ports.js";
@@ -80,7 +81,7 @@ export class ClockGuard {
     this.#cancel = this.#clock.after(checkMs, () => {
       void this.#check()
         .catch((error: unknown) => {
-          this.parts.log.error("clock-not-kept", { text: String(error) });
+          this.parts.log.error("clock-not-kept", { text: messageOf(error) });
         })
         .finally(() => {
           this.#repeat();
@@ -98,7 +99,7 @@ export class ClockGuard {
       return;
     }
     if (before !== undefined)
-      log.info("clock-trusted", { text: "the clock is right again; signing goes on" });
+      log.info("clock-trusted", { text: "the clock is right again; certificates are given again" });
     if (Math.abs(nowMs - this.#keptMs) < keepMs) return;
     const file = { format: 1, trustedMs: nowMs };
     await writeDurably(home.ports.files, pathIn(home.path), Buffer.from(`${JSON.stringify(file)}\n`));
@@ -138,7 +139,7 @@ function doubtful({ why, expectedMs }: ClockDoubt, nowMs: number): StemmaError {
       : `shows ${shown}, more than 30 days past ${expected}, the latest time that this server knows`;
   return new StemmaError(
     "CLOCK_NOT_TRUSTED",
-    `The clock of this machine ${what}. Nothing is signed by it, because devices would keep what follows from a wrong time. Set the clock right (\`date -u\`, time synchronisation). If it is right, start the server again with --accept-clock.`,
+    `The clock of this machine ${what}. No certificate or invitation is made by it: they would be good for another time. Set the clock right (\`date -u\`, time synchronisation). If it is right, start the server again with --accept-clock.`,
     { shown, expected },
   );
 }

@@ -4,10 +4,10 @@
  * docs/reference/server-json.md explains the file.
  */
 import { dirname, join, resolve } from "node:path";
-import { regularFiles } from "../../../shared/files/regular-files.js";
 import * as z from "zod";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log-forms.js";
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
 import { brokerLimitsSchema } from "../../access/broker/broker-limits.js";

@@ -1,7 +1,7 @@
 /** Opens the MQTT broker that the configuration names: the embedded one or an external one. */
 import { defined } from "../../../shared/defined.js";
-import { regularFiles } from "../../../shared/files/regular-files.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { Clock, Log } from "../../../shared/ports.js";
 import type { Signer } from "../../../shared/trust/keys.js";
 import type { Authenticate, RunningBroker } from "../../access/broker/broker-port.js";

@@ -2,8 +2,8 @@
  * Operations on named data: list, add, check, show, push, fetch, remove. Add keeps the data's hash, check and
  * show read the data again, push and fetch copy samples into and out of the store.
  */
-import { encodeDescription } from "../../../shared/data/data-description.js";
 import { join } from "node:path";
+import { encodeDescription } from "../../../shared/data/data-description.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";

@@ -159,7 +159,7 @@ export interface LiveServer {
   readonly enrolment: EnrolmentAddresses;
   /** The server's own; undefined: it uses none. */
   readonly authority: Authority | undefined;
-  /** Required before anything is signed by the clock. @throws CLOCK_NOT_TRUSTED */
+  /** Required before a certificate or an invitation is made by the clock. @throws CLOCK_NOT_TRUSTED */
   requireClock(): void;
   readonly events: EventHub;
   /** The newest lines of the server's log. */

@@ -41,14 +41,21 @@ export interface DataSought {
   readonly isStoredOnly?: boolean | undefined;
 }
 
+/** The description that is stored beside samples. */
+export interface StoredDescription {
+  readonly description: DataDescription;
+  /** True if a reader of this server gave it when the samples were stored; false if it came with a version. */
+  readonly isOwn: boolean;
+}
+
 export type LocatedData =
   | {
       /** `stored`: one file below the work folder, with samples that were read from the store and verified. */
       readonly from: "stored" | "registered" | "generator";
       /** The reference for a job. It has the content hash, so the engine compares the samples once more. */
       readonly dataset: DatasetReference;
-      /** The description that is stored beside the samples; absent where none is. */
-      readonly description?: DataDescription | undefined;
+      /** The description beside stored samples; absent where there is none. */
+      readonly stored?: StoredDescription | undefined;
       /** Removes what was written for it. */
       readonly release: () => Promise<void>;
     }
@@ -76,8 +83,7 @@ export async function locateData(context: OperationsContext, sought: DataSought)
   const { manifest, isOnDevice } = await findManifest(repository, sought, problems);
   if (manifest !== undefined) {
     const stored = await writeStored(context, repository, manifest);
-    if (stored.from !== "nowhere")
-      return { ...stored, description: await storedDescription(repository, sought) };
+    if (stored.from !== "nowhere") return { ...stored, stored: await storedDescription(repository, sought) };
     problems.push(stored);
   }
   const registered =
@@ -119,21 +125,20 @@ async function findManifest(
   return { isOnDevice };
 }
 
-/**
- * The description that is stored beside the samples: of this server's own readers, else what came with the version.
- * Of several the one that agrees with the record.
- */
+/** The description beside the samples; where there are several, the one that agrees with the record. */
 async function storedDescription(
   repository: FleetRepository,
   { hash, description, uses = [], isOwnOnly = false }: DataSought,
-): Promise<DataDescription | undefined> {
+): Promise<StoredDescription | undefined> {
   const own = isOwnOnly ? [] : ((await repository.dataObject(hash))?.descriptions ?? []);
+  const isOwn = own.length > 0;
   const found: DataDescription[] = [];
-  for (const id of own.length > 0 ? own : uses) {
+  for (const id of isOwn ? own : uses) {
     const stored = await readDescription(repository.objects, id);
     if (stored?.content === hash) found.push(stored.description);
   }
-  return found.find((each) => description !== undefined && isStoredAs(each, description)) ?? found[0];
+  const best = found.find((each) => description !== undefined && isStoredAs(each, description)) ?? found[0];
+  return best && { description: best, isOwn };
 }
 
 function isStoredAs(stored: DataDescription, recorded: DataDescription): boolean {

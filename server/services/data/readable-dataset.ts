@@ -1,14 +1,13 @@
 /** Named data where they can be read now: at their location, or from the store where their files are gone. */
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { referenceOf, requireDataset } from "../context/named-data.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
-import { locateData, type LocatedData } from "./locate-data.js";
+import { locateData, type LocatedData, type StoredDescription } from "./locate-data.js";
 import { isUrl } from "../../../shared/data/data-url.js";
 import { placeData } from "./place-data.js";
 
@@ -16,8 +15,8 @@ export interface ReadableDataset {
   /** The reference for a job. */
   readonly dataset: DatasetReference;
   readonly from: Exclude<LocatedData["from"], "nowhere">;
-  /** The description that is stored beside stored samples. */
-  readonly description?: DataDescription | undefined;
+  /** The description beside stored samples. */
+  readonly stored?: StoredDescription | undefined;
   readonly release?: () => Promise<void>;
 }
 

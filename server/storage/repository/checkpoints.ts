@@ -1,7 +1,7 @@
 /**
  * Checkpoints of a fleet's journal, and the cosignatures that witnesses gave. A cosignature is not a fact: witnesses
  * give it again, and a fact would change the state that they cosigned. The newest few are in `checkpoints.json`, which
- * a backup leaves out: after a restore the journal has another name, and is cosigned anew.
+ * a backup leaves out: after a restore the journal has another name, and is cosigned again.
  */
 import { join } from "node:path";
 import * as z from "zod";
@@ -133,7 +133,7 @@ function merged(
   if (brought.length === 0)
     throw new StemmaError(
       "USAGE",
-      "There are no cosignatures below this checkpoint. Add the lines that the witnesses answered, and bring it again.",
+      "This checkpoint has no cosignatures below it. Add the lines that the witnesses answered, and bring it again.",
     );
   const lines = new Map([...before, ...brought].map((line) => [`${line.name} ${line.keyId}`, line]));
   if (lines.size >= maxNoteSignatures)

@@ -12,10 +12,11 @@ export interface MeasuredReplay {
   /** The place that its data came from. */
   readonly dataFrom?: "stored" | "registered" | "generator";
   /**
-   * The other side of the comparison of a proved story's data description: a reader, what is stored beside the
-   * samples, or nothing. Absent: an earlier release, which compared neither it nor metric and losses.
+   * The other side of the comparison of a proved story's data description: a reader, what this server's reader said
+   * when it stored the samples, what came with the samples, or nothing. Absent: an earlier release, which compared
+   * neither it nor metric and losses.
    */
-  readonly description?: "reader" | "stored" | "none";
+  readonly description?: "reader" | "stored" | "sent" | "none";
 }
 
 /** The policy by which the tensors of models that a replay proved are dropped. */

@@ -107,8 +107,16 @@ export function testTableClaims(names: readonly (keyof typeof allLines)[]): void
       const { fields } = await log.until("trained", 1, { line });
       const versionId = String(fields["versionId"]);
       await untilReleased(versionId);
-      const { claim, replayed } = await operations.model({ fleet, model: versionId });
+      const { claim, replayed, proof } = await operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
+      // What the device says of its own samples is its statement, however well it agrees with itself.
+      assert.equal(replayed?.description, "sent");
+      assert.match(replayed.because, /^tensors and measurements proved, description stated/);
+      for (const name of ["data.reader", "data.columns", "data.split"]) {
+        assert.equal(proof?.stated.includes(name), true, name);
+        assert.equal(proof?.rebuilt.includes(name), false, name);
+      }
+      assert.ok(proof?.rebuilt.includes("metadata.metric.after"));
       await operations.verify({ fleet, model: versionId });
     });
 }

@@ -146,6 +146,7 @@ async function evaluateProgressively(
     names: [nameOf(report)],
     text: [
       `${nameOf(report)} on ${report.data}, ${report.samples.evaluated} of ${report.samples.heldOut} held-out samples, layout ${report.layout}, in ${formatDuration(report.durationMs)}`,
+      ...wordsLines(report.words),
       ...report.tops.map(
         ({ top: size, correct, equal, unanswerable }) =>
           `top-${size}: ${correct} right, ${share(correct)}; ${equal === null ? "not compared with the full-precision answers" : "all answers are the full-precision ones"}${unanswerable > 0 ? `; ${unanswerable} without an answer (NaN)` : ""}`,

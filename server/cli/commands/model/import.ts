@@ -1,11 +1,11 @@
 /** `stemma model import`: a model file becomes a version. */
 import { createReadStream } from "node:fs";
-import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { formatBytes } from "../../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { maxChunkBytes } from "../../../../shared/tensor/tensor.js";
 import type { LocalFile } from "../../../interface/api/server-operations.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";

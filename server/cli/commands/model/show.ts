@@ -13,7 +13,7 @@ const show = plain("model", {
   name: "show",
   about: "describe one model: layers, sizes, lineage, measurements, environment",
   takes: { model: "name, name:version, name:tag or id" },
-  print: (description) => {
+  print: (description, _, { output }) => {
     const facts = factsOf(description);
     const width = Math.max(...facts.map(([key]) => key.length));
     return {
@@ -33,7 +33,13 @@ const show = plain("model", {
       }),
       data: description,
       names: [description.versionId],
-      text: facts.map(([key, value]) => `${key.padEnd(width)}  ${value}`).join("\n"),
+      text: facts
+        .map(([key, value]) => {
+          const line = `${key.padEnd(width)}  ${value}`;
+          // A hash stays whole.
+          return value.includes(" ") ? output.wrap([line]) : line;
+        })
+        .join("\n"),
     };
   },
 });

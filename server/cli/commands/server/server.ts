@@ -60,7 +60,7 @@ export function define(command: Command): void {
     )
     .option(
       "--accept-clock",
-      "take this machine's clock as it is, also where it is more than 30 days past the newest fact",
+      "take this machine's clock as it is, also more than 30 days past the latest time that this server knows",
       false,
     )
     .option(

@@ -1,9 +1,9 @@
 /** `stemma storage plan|apply`: plans how to store a fleet in fewer bytes, and re-encodes it as planned. */
 import { resolve } from "node:path";
-import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { Option, type Command } from "commander";
 import { defined } from "../../../../shared/defined.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
+import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import type { Output } from "../../../../shared/cli/output.js";

@@ -121,7 +121,9 @@ async function runCommand(
   output.print({
     data: reports,
     names: reports.map(({ versionId }) => versionId),
-    text: reports.map((report, i) => describeReplay(report, titleOf(report, models[i] ?? ""))).join("\n"),
+    text: output.wrap(
+      reports.flatMap((report, i) => describeReplay(report, titleOf(report, models[i] ?? "")).split("\n")),
+    ),
   });
   endWith(reports);
 }

@@ -171,7 +171,7 @@ export class Offers {
       staged: staged || undefined,
       release,
       pipeline: pipeline && { id: pipeline.id, data: pipelineData },
-      // Proven from the head that was sent last, so there is no await between this and sending.
+      // Proven from the head that was sent last: nothing is awaited between this and sending.
       logged: logged && loggedVersion(repository, logged, this.parts.provenLength(device)),
     });
     this.parts.onOffered(

@@ -11,12 +11,11 @@ import {
   type CertificateRequest,
 } from "../../../../shared/trust/certificates/certificate-exchange.js";
 import { parseJson } from "../../../../shared/trust/keys.js";
-import { encodeEnvelope } from "../../../../shared/wire/codec.js";
-import { protocolVersion } from "../../../../shared/wire/limits.js";
-import { buildTopic, renewalClientIdOf } from "../../../../shared/wire/topics.js";
+import { renewalClientIdOf } from "../../../../shared/wire/topics.js";
 import type { AnswerOnly, ConnectAttempt, Refused } from "../../../access/broker/broker-port.js";
 import type { CertificateJudge } from "../../../access/identity/judge-certificate.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { answerOnly } from "./answer-only.js";
 
 export interface RenewalParts {
   readonly root: string;
@@ -48,16 +47,7 @@ export async function answerRenewal(
       return { refused: "it asks for something else than its renewal" };
     const answer = await certify(request);
     const body = { type: "command", name: "certificate", json: JSON.stringify({ answer }) } as const;
-    const message = {
-      protocol: protocolVersion,
-      session: 0,
-      sequence: 0,
-      correlation: "",
-      expiresMs: 0,
-      body,
-    };
-    const topic = buildTopic({ root, fleet, device, kind: "down" });
-    return { answer: { topic, payload: encodeEnvelope(message) } };
+    return answerOnly({ root, fleet, device }, body);
   } catch (error) {
     if (!isStemmaError(error)) throw error;
     return { refused: messageWithCode(error) };

@@ -1,12 +1,11 @@
 /**
  * Answers a connection whose only purpose is the owner's statement of the time. A device that refuses this server's
- * certificate for its validity alone sends it nothing else. The statement is no secret and proves itself.
+ * certificate for its validity alone sends it nothing else. The statement is public and proves itself.
  */
-import { encodeEnvelope } from "../../../../shared/wire/codec.js";
-import { protocolVersion } from "../../../../shared/wire/limits.js";
-import { buildTopic, timeClientIdOf } from "../../../../shared/wire/topics.js";
+import { timeClientIdOf } from "../../../../shared/wire/topics.js";
 import type { AnswerOnly, ConnectAttempt, Refused } from "../../../access/broker/broker-port.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { answerOnly } from "./answer-only.js";
 
 export interface TimeParts {
   readonly root: string;
@@ -27,15 +26,5 @@ export function answerTime(
       refused:
         "the device refuses this server's certificate for its validity, and the fleet's owner has stated no time (stemma release time)",
     };
-  const body = { type: "ownerTime", statement } as const;
-  const message = {
-    protocol: protocolVersion,
-    session: 0,
-    sequence: 0,
-    correlation: "",
-    expiresMs: 0,
-    body,
-  };
-  const topic = buildTopic({ root, fleet, device, kind: "down" });
-  return { answer: { topic, payload: encodeEnvelope(message) } };
+  return answerOnly({ root, fleet, device }, { type: "ownerTime", statement });
 }

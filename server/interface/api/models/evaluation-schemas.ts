@@ -5,6 +5,7 @@ import type { EvaluationResult } from "../../../../shared/train/evaluation-job.j
 import type { TrainingResult } from "../../../../shared/train/training.js";
 import {
   descriptionSource,
+  differingWords,
   memberProof,
   count,
   hash,
@@ -155,12 +156,7 @@ export const evaluationReport = z
     samples: z.object({ evaluated: count, heldOut: count }),
     datasetHash: hash,
     durationMs: z.number(),
-    words: z
-      .object({ model: z.array(text), data: z.array(text) })
-      .exactOptional()
-      .describe(
-        "Words of the classes that the model was trained on and those of the data, where they differ",
-      ),
+    words: differingWords.exactOptional(),
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;

@@ -1,6 +1,6 @@
 /** Input and answer of evaluations that read the high-order bytes of the weights first. */
 import * as z from "zod";
-import { count, hash, shortText } from "../fields.js";
+import { count, differingWords, hash, shortText } from "../fields.js";
 import type { ValueOf } from "../operation.js";
 
 const text = z.string();
@@ -49,6 +49,7 @@ export const progressiveReport = z
       }),
     ),
     durationMs: z.number(),
+    words: differingWords.exactOptional(),
   })
   .meta({ id: "ProgressiveEvaluationReport" });
 export type ProgressiveEvaluationReport = ValueOf<typeof progressiveReport>;

@@ -50,7 +50,7 @@ const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 const measured = {
   workMs: count.optional(),
   dataFrom: z.enum(["stored", "registered", "generator"]).optional(),
-  description: z.enum(["reader", "stored", "none"]).optional(),
+  description: z.enum(["reader", "stored", "sent", "none"]).optional(),
 };
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 

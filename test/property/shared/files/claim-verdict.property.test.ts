@@ -31,7 +31,7 @@ const anyFacts: fc.Arbitrary<ClaimFacts> = fc.record({
 });
 
 /**
- * Whether a living holder on another machine could produce the facts. It shares no local disk with this one,
+ * Says if a living holder on another machine could produce the facts. It shares no local disk with this one,
  * and its boot is another; machine ids may be equal (copied images), as may everything that is counted per
  * kernel (processes, namespaces, mounts). Nothing here answers on its socket.
  */
@@ -40,7 +40,7 @@ function couldLiveElsewhere({ boot, socket, files }: ClaimFacts): boolean {
 }
 
 /**
- * Whether a living holder on this machine could produce the facts, in this container or another one, whose
+ * Says if a living holder on this machine could produce the facts, in this container or another one, whose
  * machine id may differ. Its socket may have been removed, or be out of reach; it refuses only through another
  * mount. A file system of this kernel shows the bytes that were written.
  */

@@ -25,7 +25,7 @@ import { decodeStory } from "../../../../../shared/provenance/exported-story.js"
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { canonicalSamples } from "../../../../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
-import { memberAt, nameOfMember } from "../../../../../shared/provenance/story-members.js";
+import { memberAt, nameOfMember, storyMembers } from "../../../../../shared/provenance/story-members.js";
 import { leavesOfStory, type StoryLeaf } from "../../../../helpers/changed-story.js";
 import "../../../../helpers/property-seed.js";
 
@@ -156,6 +156,7 @@ describe("a story of a table of flowers", () => {
 
   it("property: a changed member that is rebuilt is named, and one that is stated is listed as stated", () => {
     const truth = partsOf(story);
+    const described = new Set(storyMembers.filter((row) => row.isDescription).map(nameOfMember));
     fc.assert(
       fc.property(fc.nat(leaves.length - 1), fc.integer({ min: 1, max: 9 }), (index, by) => {
         const leaf = leaves[index] as StoryLeaf;
@@ -178,6 +179,9 @@ describe("a story of a table of flowers", () => {
         else assert.deepEqual(named, []);
         if (row === undefined || row.kind === "stated") assert.ok(proof.stated.includes(name), name);
         if (row?.kind === "bound") assert.ok(proof.bound.includes(name), name);
+        const sent = proofOfMembers(lie, { description: "sent" });
+        if (row?.isDescription === true) assert.ok(sent.stated.includes(name), name);
+        assert.ok(!sent.rebuilt.some((each) => described.has(each)));
       }),
       { numRuns: 300 },
     );

@@ -21,6 +21,7 @@ test("what a command printed is shortened to its first lines, and says so", () =
   assert.deepEqual(firstLines("one\n\ntwo\n"), ["  one", "  two"]);
   assert.deepEqual(firstLines("1\n2\n3\n", 2), ["  1", "  2 …"]);
   assert.ok(firstLines("word ".repeat(60), 9).every((line) => line.length <= 78));
+  assert.deepEqual(firstLines("one two\n    three\n  four\n"), ["  one two three", "    four"]);
 });
 
 test("the oldest and the newest version of every line are recovered", () => {

@@ -47,7 +47,7 @@ test("a tree that keeps the limits of the search keeps the budgets, too", () => 
   const { limit, count } = limitsOf(graph, budgets, "independent");
   assert.equal(count, 2);
   limit.forEach((each, s) => assert.ok(each > budgets[s]! && isWithin(each, budgets[s]!)));
-  // Of a vertex in several snapshots the smallest budget counts.
+  // The smallest budget counts for a vertex that is in several snapshots.
   const { limit: byVertex } = limitsOf(graph, budgets, "parallel");
   for (let v = 1; v < graph.vertexCount; v++) {
     const own = [0, 1].filter((s) =>
