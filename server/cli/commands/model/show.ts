@@ -15,6 +15,9 @@ const show = plain("model", {
   takes: { model: "name, name:version, name:tag or id" },
   print: (description, _, { output }) => {
     const facts = factsOf(description);
+    const proofKeys = (description.proof === undefined ? [] : proofLines(description.proof)).map(
+      ([key]) => key,
+    );
     const width = Math.max(...facts.map(([key]) => key.length));
     return {
       ...listed(description.leaves, {
@@ -36,8 +39,8 @@ const show = plain("model", {
       text: facts
         .map(([key, value]) => {
           const line = `${key.padEnd(width)}  ${value}`;
-          // A hash stays whole.
-          return value.includes(" ") ? output.wrap([line]) : line;
+          // The lists of a proof are long; any other fact stays one line, for programs that look for it.
+          return proofKeys.includes(key) ? output.wrap([line]) : line;
         })
         .join("\n"),
     };
