@@ -76,7 +76,8 @@ export function parseSafetensorsHeader(
     (reason, at) => fail(`${reason} (character ${at} of its header)`),
   );
   const members = isJsonObject(json) ? json : fail("its header is not an object");
-  const metadata = members.get(metadataName);
+  // Some writers put null where they have no metadata.
+  const metadata = members.get(metadataName) ?? undefined;
   const entries = [...members]
     .filter(([name]) => name !== metadataName)
     .map(([name, value]) => entryOf(name, value, fail));

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { StemmaError } from "../../errors.js";
+import { classesAlike } from "./csv-columns.js";
 import { maxSamples, type DatasetFiles } from "./dataset.js";
 
 /** A file of a class. */
@@ -46,6 +47,14 @@ export async function listClassFolders(
       "DATASET_MALFORMED",
       `${folder} has ${classes.length} folders of classes, and 2 to ${maxClasses} are needed. Put the files of each ` +
         `class into a folder of its own (reader ${reader}).`,
+      { folder },
+    );
+  const alike = classNames === undefined ? classesAlike(classes) : undefined;
+  if (alike !== undefined)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `${folder} has the folders ${alike.map((name) => JSON.stringify(name.slice(0, 60))).join(" and ")}, which differ ` +
+        "only in white space, letter case or invisible characters. Put their files into one, or name both (classNames).",
       { folder },
     );
   const found: ClassFile[] = [];

@@ -23,8 +23,13 @@ interface CsvSource {
 }
 
 /** @throws DATASET_MALFORMED always */
-export function refuseLine(where: string, line: number, problem: string): never {
-  throw new StemmaError("DATASET_MALFORMED", `${where}, line ${line}: ${problem}. Correct the file.`, {
+export function refuseLine(
+  where: string,
+  line: number,
+  problem: string,
+  remedy = "Correct the file.",
+): never {
+  throw new StemmaError("DATASET_MALFORMED", `${where}, line ${line}: ${problem}. ${remedy}`, {
     file: where,
     line,
   });

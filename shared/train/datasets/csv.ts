@@ -3,8 +3,17 @@
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
-import { columnsOf, CsvTable, inputLengthOf, type ColumnChoices } from "./csv-columns.js";
-import { parseCsv, type CsvRecord } from "./csv-records.js";
+import {
+  checkHeader,
+  columnsOf,
+  CsvTable,
+  decimalMarks,
+  inputLengthOf,
+  numberPattern,
+  type ColumnChoices,
+  type DecimalMark,
+} from "./csv-columns.js";
+import { parseCsv, refuseLine, type CsvRecord } from "./csv-records.js";
 import type { DatasetReader, SampleSet } from "./dataset.js";
 import { partsWithout, rowSplitOf, splitRows, type RowSplit } from "./row-split.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
@@ -18,7 +27,9 @@ const maxColumns = 4096;
 interface TableOptions {
   readonly task: (typeof tasks)[number];
   readonly delimiter: (typeof delimiterNames)[number];
-  readonly hasHeader: boolean;
+  readonly decimal: DecimalMark;
+  /** The parameter as stated; undefined where it is not, so that a first line of numbers is refused. */
+  readonly header: "first-line" | "none" | undefined;
   /** Names of columns; undefined: the last column, or none for `anomaly`. */
   readonly targets: readonly string[] | undefined;
   readonly classNames: readonly string[] | undefined;
@@ -44,11 +55,14 @@ function optionsOf(parameters: ParameterReader): TableOptions {
   const options: TableOptions = {
     task: parameters.oneOf("task", "regression", tasks),
     delimiter: parameters.oneOf("delimiter", "comma", delimiterNames),
-    hasHeader: parameters.oneOf("header", "first-line", ["first-line", "none"] as const) === "first-line",
+    decimal: parameters.oneOf("decimal", "point", decimalMarks),
+    header: parameters.has("header")
+      ? parameters.oneOf("header", "first-line", ["first-line", "none"] as const)
+      : undefined,
     targets: parameters.has("targets") ? list("targets", /^.+$/s) : undefined,
     classNames: parameters.has("classNames") ? list("classNames", /^.+$/s) : undefined,
     choices: {
-      ignored: list("ignored", /^.+$/s),
+      ignored: list("ignored", /^.*$/s),
       categories: new Map(categories.map(([name, words]) => [name, words.split("|")])),
       scales: new Map(scales.map(([name, text]) => [name, scaleOf(name, text)])),
     },
@@ -83,6 +97,29 @@ function scaleOf(name: string, text: string): readonly [number, number] {
     : refuse(`The scale ${text} of ${name.slice(0, 60)} is not CENTRE:SCALE with a scale above 0.`);
 }
 
+/** @throws DATASET_MALFORMED where the first line shows that the file is read with wrong parameters */
+function checkFirstLine(first: CsvRecord, where: string, options: TableOptions): void {
+  const [only = "", ...more] = first.fields;
+  const other = delimiterNames.find((name) => name !== options.delimiter && only.includes(delimiters[name]));
+  if (more.length === 0 && other !== undefined)
+    refuseLine(
+      where,
+      first.line,
+      `it is one field with a ${other} inside`,
+      `Set delimiter=${other} where it divides fields, or correct the file.`,
+    );
+  if (options.header === "none") return;
+  const numbers = first.fields.filter((name) => numberPattern.test(name.trim())).length;
+  if (options.header === undefined && numbers * 2 > first.fields.length)
+    refuseLine(
+      where,
+      first.line,
+      "it holds numbers where names of columns are expected",
+      "Set header=none where it is a row of numbers, or header=first-line where these are the names.",
+    );
+  checkHeader(first, where, options.choices.ignored);
+}
+
 /** The samples of a table, in three parts. */
 function tableSet(
   { records, where }: { readonly records: readonly CsvRecord[]; readonly where: string },
@@ -94,15 +131,21 @@ function tableSet(
     throw new StemmaError("DATASET_EMPTY", `${where} has no records. Choose a file with samples.`, {
       file: where,
     });
-  const names = options.hasHeader ? header.fields : header.fields.map((_, index) => `c${index + 1}`);
-  const rows = options.hasHeader ? records.slice(1) : records;
+  const hasHeader = options.header !== "none";
+  checkFirstLine(header, where, options);
+  const names = hasHeader ? header.fields : header.fields.map((_, index) => `c${index + 1}`);
+  const rows = hasHeader ? records.slice(1) : records;
   const targets = options.targets ?? (options.task === "anomaly" ? [] : names.slice(-1));
   const columns = columnsOf(names, { ...options.choices, targets });
   if (inputLengthOf(columns) === 0) refuse("No column is left as an input.");
   const parts = splitRows(rows, options.split);
-  const read = new CsvTable(where, rows, columns);
+  const read = new CsvTable(where, rows, columns, options.decimal);
   const table = options.scaling === "standard" ? read.withStandardScales(parts.train) : read;
   const form = formOf(table, options);
+  columns.forEach(({ role, kind }, index) => {
+    if (kind === "number" && (role === "input" || (role === "target" && options.task === "regression")))
+      table.requireDistinct(index);
+  });
   const length = inputLengthOf(columns);
   const part = (chosen: readonly CsvRecord[]): SampleSet["train"] =>
     partOf(
@@ -151,7 +194,7 @@ type TargetPart = Pick<SampleSet, "task" | "targetSize" | "classes" | "outputs">
 /** Returns the targets that the samples of each task are compared with. */
 function formOf(table: CsvTable, { task, classNames }: TableOptions): TargetPart {
   const targets = table.columns.flatMap(({ role }, index) => (role === "target" ? [index] : []));
-  const numbers = (record: CsvRecord): number[] => targets.map((index) => table.numberAt(record, index));
+  const numbers = (record: CsvRecord): number[] => targets.map((index) => table.valueAt(record, index));
   const general = (output: TargetForm): Omit<TargetPart, "targetOf"> => ({
     task: "general",
     targetSize: output.shape.reduce((product, size) => product * size, 1),
@@ -201,7 +244,7 @@ export const csv: DatasetReader = {
     return tableSet({ records, where }, options, {
       reader: "csv",
       location: reference.location ?? null,
-      format: `CSV (RFC 4180), UTF-8, ${options.delimiter}, ${options.hasHeader ? "one" : "no"} header line`,
+      format: `CSV (RFC 4180), UTF-8, ${options.delimiter}, ${options.header === "none" ? "no" : "one"} header line`,
       sources: [
         { ...options.origin, bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") },
       ],

@@ -4,8 +4,8 @@ import { StemmaError } from "../../errors.js";
 import { FilesHash, listClassFolders, readBounded, type ClassFile } from "./class-folders.js";
 import { maxSampleValues, type DatasetFiles, type DatasetReader, type SampleSet } from "./dataset.js";
 import { decodeJpeg, isJpeg } from "./jpeg-file.js";
-import { valuesOf, type PictureSize, type Pixels } from "./pixels.js";
-import { decodePng } from "./png-file.js";
+import { valuesOf, type DecodedPicture, type PictureSize } from "./pixels.js";
+import { decodePng, isPng } from "./png-file.js";
 import { partsWithout, rowSplitOf, splitRows } from "./row-split.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
 
@@ -13,8 +13,8 @@ const maxFileBytes = 64 * 1024 * 1024;
 const maxSide = 4096;
 
 /** @throws DATASET_MALFORMED naming the file */
-export function decodePicture(bytes: Uint8Array, where: string): Pixels {
-  const kind = isJpeg(bytes) ? "JPEG" : "PNG";
+export function decodePicture(bytes: Uint8Array, where: string): DecodedPicture {
+  const kind = isJpeg(bytes) ? "JPEG" : isPng(bytes) ? "PNG" : "PNG or JPEG";
   const refuse = (problem: string, cause?: unknown): never => {
     throw new StemmaError(
       "DATASET_MALFORMED",
@@ -22,7 +22,12 @@ export function decodePicture(bytes: Uint8Array, where: string): Pixels {
       { file: where, cause },
     );
   };
-  return kind === "JPEG" ? decodeJpeg(bytes, refuse) : decodePng(bytes, refuse);
+  if (bytes.length === 0) refuse("it is empty");
+  return kind === "JPEG"
+    ? decodeJpeg(bytes, refuse)
+    : kind === "PNG"
+      ? decodePng(bytes, refuse)
+      : refuse("it begins as neither of them does, whatever its name says");
 }
 
 interface Picture {
@@ -83,6 +88,7 @@ export const imageFolder: DatasetReader = {
           `mean over the area that each of ${height} × ${width} pixels covers; transparent pixels are black`,
           ...(channels === 1 ? ["(299 red + 587 green + 114 blue) ÷ 1000"] : []),
           "number → number ÷ 255",
+          ...(read.longer > 0 ? [`bytes behind the end of ${read.longer} pictures are not read`] : []),
         ],
         split,
       },
@@ -96,14 +102,23 @@ interface ReadOptions {
   readonly size: PictureSize;
 }
 
+interface ReadPictures {
+  readonly pictures: readonly Picture[];
+  readonly size: PictureSize;
+  readonly source: Readonly<Record<string, unknown>>;
+  /** Pictures with more bytes behind their end. */
+  readonly longer: number;
+}
+
 async function readPictures(
   folder: string,
   list: readonly ClassFile[],
   { files, size: wanted }: ReadOptions,
-): Promise<{ pictures: readonly Picture[]; size: PictureSize; source: Readonly<Record<string, unknown>> }> {
+): Promise<ReadPictures> {
   const hash = new FilesHash();
   const pictures: Picture[] = [];
   let size = wanted;
+  let longer = 0;
   for (const { path, label } of list) {
     const where = join(folder, path);
     const bytes = await readBounded(where, files, maxFileBytes);
@@ -113,9 +128,10 @@ async function readPictures(
       size = { ...wanted, height: wanted.height || pixels.height, width: wanted.width || pixels.width };
       requireRoom(folder, list.length, size);
     }
+    if (pixels.behindEnd > 0) longer++;
     pictures.push({ label, values: valuesOf(pixels, size) });
   }
-  return { pictures, size, source: hash.summary() };
+  return { pictures, size, source: hash.summary(), longer };
 }
 
 /** @throws DATASET_MALFORMED before all pictures are read */

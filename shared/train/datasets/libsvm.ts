@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import { numberPattern } from "./csv-columns.js";
 import { refuseLine } from "./csv-records.js";
+import { outOfReach } from "./float-reach.js";
 import { maxSamples, maxSampleValues, type DatasetReader, type SampleSet } from "./dataset.js";
 import { partsWithout, rowSplitOf, splitRows, type RowSplit } from "./row-split.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
@@ -91,17 +92,21 @@ function parseRow(content: string, { where, line }: Place, { task, firstIndex }:
     numberPattern.test(text)
       ? Number(text)
       : refuseLine(where, line, `"${text.slice(0, 40)}" is not a number`);
+  const value = (text: string): number => {
+    const problem = outOfReach(number(text));
+    return problem === undefined ? number(text) : refuseLine(where, line, `${text} ${problem}`);
+  };
   const words = content.trim().split(/[ \t]+/);
   // A row of several labels may have none: the line then begins with an input.
   const hasLabels = !(words[0] as string).includes(":");
-  const labels = hasLabels ? (words[0] as string).split(",").map(number) : [];
+  const labels = hasLabels ? (words[0] as string).split(",").map(task === "regression" ? value : number) : [];
   if (task !== "multi-label" && labels.length !== 1)
     refuseLine(where, line, `it has ${labels.length} labels, and the task ${task} needs one`);
   if (new Set(labels).size !== labels.length) refuseLine(where, line, "it has a label twice");
   const positions: number[] = [];
   const values: number[] = [];
   for (const word of hasLabels ? words.slice(1) : words) {
-    const [index = "", value = "", ...more] = word.split(":");
+    const [index = "", text = "", ...more] = word.split(":");
     const position = /^[0-9]{1,10}$/.test(index) ? Number(index) - firstIndex : NaN;
     if (more.length > 0 || !(position >= 0 && position < maxInputs))
       refuseLine(
@@ -112,7 +117,7 @@ function parseRow(content: string, { where, line }: Place, { task, firstIndex }:
       );
     if (position <= (positions.at(-1) ?? -1)) refuseLine(where, line, `the index ${index} does not rise`);
     positions.push(position);
-    values.push(number(value));
+    values.push(value(text));
   }
   return { line, labels, positions, values };
 }

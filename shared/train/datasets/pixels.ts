@@ -10,6 +10,12 @@ export interface Pixels {
   readonly data: Uint8Array;
 }
 
+/** A picture of a file. */
+export interface DecodedPicture extends Pixels {
+  /** Bytes of the file behind the picture's end, which are not read: phones put films and second pictures there. */
+  readonly behindEnd: number;
+}
+
 export interface PictureSize {
   readonly height: number;
   readonly width: number;

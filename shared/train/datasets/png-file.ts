@@ -6,7 +6,7 @@
 import { crc32Of } from "./png-crc.js";
 import { inflateSync } from "node:zlib";
 import { messageOf } from "../../error-text.js";
-import { maxPixels, type Pixels } from "./pixels.js";
+import { maxPixels, type DecodedPicture } from "./pixels.js";
 
 const pngSignature = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 
@@ -19,6 +19,9 @@ const depthsOf: Readonly<Record<number, readonly number[]>> = {
   4: [8, 16],
   6: [8, 16],
 };
+
+export const isPng = (bytes: Uint8Array): boolean =>
+  pngSignature.every((byte, index) => bytes[index] === byte);
 
 interface Header {
   readonly width: number;
@@ -35,12 +38,14 @@ interface Chunks {
   /** Opacity of palette colours, or the colour that is transparent. */
   readonly transparency: Uint8Array | undefined;
   readonly packed: Uint8Array;
+  /** Bytes behind the last chunk, which are not read. */
+  readonly behindEnd: number;
 }
 
 type Refuse = (problem: string, cause?: unknown) => never;
 
 /** @throws by `refuse` where the bytes are not a PNG picture of at most maxPixels */
-export function decodePng(bytes: Uint8Array, refuse: Refuse): Pixels {
+export function decodePng(bytes: Uint8Array, refuse: Refuse): DecodedPicture {
   const chunks = chunksOf(bytes, refuse);
   const { header } = chunks;
   const passes = passesOf(header);
@@ -63,16 +68,17 @@ export function decodePng(bytes: Uint8Array, refuse: Refuse): Pixels {
       at += 1 + size;
     }
   }
-  return { width: header.width, height: header.height, data };
+  return { width: header.width, height: header.height, data, behindEnd: chunks.behindEnd };
 }
 
 function chunksOf(bytes: Uint8Array, refuse: Refuse): Chunks {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (pngSignature.some((byte, index) => bytes[index] !== byte)) refuse("it does not begin as PNG files do");
+  if (!isPng(bytes)) refuse("it does not begin as PNG files do");
   let header: Header | undefined;
   let palette = new Uint8Array();
   let transparency: Uint8Array | undefined;
   const packed: Uint8Array[] = [];
+  let behindEnd = 0;
   for (let at = pngSignature.length; ;) {
     if (at + 12 > bytes.length) refuse(`it ends after ${bytes.length} bytes, before its last chunk`);
     const length = view.getUint32(at);
@@ -87,15 +93,17 @@ function chunksOf(bytes: Uint8Array, refuse: Refuse): Chunks {
     else if (type === "PLTE") palette = content.slice();
     else if (type === "tRNS") transparency = content;
     else if (type === "IDAT") packed.push(content);
-    else if (type === "IEND") break;
-    else if ((type.charCodeAt(0) & 0x20) === 0)
+    else if (type === "IEND") {
+      behindEnd = bytes.length - end;
+      break;
+    } else if ((type.charCodeAt(0) & 0x20) === 0)
       refuse(`it needs the chunk ${JSON.stringify(type)}, which is unknown`);
     at = end;
   }
   if (header === undefined || packed.length === 0) return refuse("it has no pixels");
   if (header.colour === 3 && (palette.length === 0 || palette.length % 3 !== 0))
     refuse("its palette is missing");
-  return { header, palette, transparency, packed: Buffer.concat(packed) };
+  return { header, palette, transparency, packed: Buffer.concat(packed), behindEnd };
 }
 
 function headerOf(content: Uint8Array, refuse: Refuse): Header {

@@ -10,6 +10,7 @@ import {
   type SampleSplit,
   type SampleTarget,
 } from "./sample-format.js";
+import { outOfReach } from "./float-reach.js";
 import { contentKey, splitByContent, type SplitShares } from "./sample-split.js";
 import { targetName } from "./target-form.js";
 
@@ -81,15 +82,15 @@ export function sampleOfInput(
   if (!result.success) throw sampleRefused(where, z.prettifyError(result.error));
   const input = result.data;
   const values = floatsOf(input.values, where, "values");
+  const label = typeof input.label === "number" ? [input.label] : input.label;
+  requireReach(label ?? [], where, "label");
   const shape = input.shape ?? [values.length];
   const key = contentKey({ shape, values });
   const sample: Sample = {
     id: input.id ?? defaults.id,
     timeMs: input.timeMs ?? defaults.nowMs,
     split: defaults.splitOf(key) ?? input.split ?? splitByContent(key, defaults.shares),
-    ...(input.label === undefined
-      ? {}
-      : { label: typeof input.label === "number" ? [input.label] : input.label }),
+    ...(label === undefined ? {} : { label }),
     ...(input.targets === undefined ? {} : { targets: targetsOf(input.targets, where) }),
     shape,
     values,
@@ -111,19 +112,21 @@ function targetsOf(
 ): NonNullable<Sample["targets"]> {
   return Object.fromEntries(
     Object.entries(input).map(([name, target]): [string, SampleTarget] => {
-      if (typeof target === "number") return [name, { shape: [], values: Float32Array.of(target) }];
-      if (Array.isArray(target)) return [name, { shape: [target.length], values: Float32Array.from(target) }];
-      return [
-        name,
-        { shape: target.shape, values: floatsOf(target.values, where, `targets.${name}.values`) },
-      ];
+      const field = `targets.${name}`;
+      if (typeof target === "number") return [name, { shape: [], values: floatsOf([target], where, field) }];
+      if (Array.isArray(target))
+        return [name, { shape: [target.length], values: floatsOf(target, where, field) }];
+      return [name, { shape: target.shape, values: floatsOf(target.values, where, `${field}.values`) }];
     }),
   );
 }
 
 /** Numbers as submitted. @throws SAMPLE_INVALID naming the field */
 function floatsOf(input: string | readonly number[], where: string, field: string): Float32Array {
-  if (typeof input !== "string") return Float32Array.from(input);
+  if (typeof input !== "string") {
+    requireReach(input, where, field);
+    return Float32Array.from(input);
+  }
   const raw = Buffer.from(input, "base64");
   if (raw.length === 0 || raw.length % 4 !== 0)
     throw sampleRefused(
@@ -133,4 +136,17 @@ function floatsOf(input: string | readonly number[], where: string, field: strin
   const values = new Float32Array(raw.length / 4);
   for (let i = 0; i < values.length; i++) values[i] = raw.readFloatLE(i * 4);
   return values;
+}
+
+/** @throws SAMPLE_INVALID naming field and number */
+function requireReach(numbers: readonly number[], where: string, field: string): void {
+  for (const [index, number] of numbers.entries()) {
+    const problem = outOfReach(number);
+    if (problem !== undefined)
+      throw sampleRefused(
+        where,
+        `${field}: number ${index + 1}, ${number}, ${problem}`,
+        "Scale it, or leave it out",
+      );
+  }
 }

@@ -5,7 +5,7 @@
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
-import { CsvTable, inputLengthOf, type Column } from "./csv-columns.js";
+import { CsvTable, decimalMarks, inputLengthOf, type Column } from "./csv-columns.js";
 import { parseCsv } from "./csv-records.js";
 
 /** Whole numbers may be written as text: they are 64-bit integers in a record. */
@@ -27,6 +27,7 @@ const descriptionSchema = z.object({
   parameters: z.looseObject({
     delimiter: z.enum(["comma", "semicolon", "tab"]).default("comma"),
     header: z.enum(["first-line", "none"]).default("first-line"),
+    decimal: z.enum(decimalMarks).default("point"),
   }),
   columns: z.array(columnSchema).min(1).max(4096),
 });
@@ -37,6 +38,8 @@ export const pipelineSchema = z.strictObject({
   format: z.literal(1),
   delimiter: z.enum(["comma", "semicolon", "tab"]),
   hasHeader: z.boolean(),
+  /** The mark of the numbers' decimals where it is not a point. */
+  decimal: z.literal("comma").optional(),
   columns: z.array(columnSchema).min(1).max(4096),
 });
 export type TablePipeline = z.infer<typeof pipelineSchema>;
@@ -60,6 +63,7 @@ export function pipelineOf(description: unknown): TablePipeline {
     format: 1,
     delimiter: parameters.delimiter,
     hasHeader: parameters.header === "first-line",
+    ...(parameters.decimal === "comma" && { decimal: parameters.decimal }),
     columns,
   };
 }
@@ -82,7 +86,7 @@ export interface PipelineInputs {
  * @throws DATASET_MALFORMED naming file, line and column
  */
 export function inputsOf(pipeline: TablePipeline, bytes: Uint8Array, where: string): PipelineInputs {
-  const { columns, delimiter, hasHeader } = pipeline;
+  const { columns, delimiter, hasHeader, decimal } = pipeline;
   const records = parseCsv({ bytes, where, delimiter: delimiters[delimiter] });
   const [first] = records;
   if (first === undefined) throw malformed(where, "it has no records");
@@ -90,7 +94,7 @@ export function inputsOf(pipeline: TablePipeline, bytes: Uint8Array, where: stri
   const rows = hasHeader ? records.slice(1) : records;
   const length = inputLengthOf(columns);
   const inputs = new Float32Array(rows.length * length);
-  const table = new CsvTable(where, rows, placed.inFile);
+  const table = new CsvTable(where, rows, placed.inFile, decimal);
   rows.forEach((record, index) => {
     const fields = placed.order.map((at) => record.fields[at] as string);
     inputs.set(table.inputOf({ line: record.line, fields }), index * length);

@@ -24,7 +24,7 @@ export type RequiredConfinement = ConfinementKind;
 
 /** The folder in the confined file system. */
 const confinedFolder = "/stemma";
-const cpuSeconds = 120;
+const cpuSeconds = 1800;
 /** KiB that the process may write to: Node's heap, the interpreter's memory and what they need beside. */
 const dataKiB = 2 * 1024 * 1024;
 const tryTimeoutMs = 20_000;

@@ -15,13 +15,16 @@ import { StemmaError } from "../../errors.js";
 import type { Streams } from "../../random/streams.js";
 import { invalidRecipe, recipeModule } from "./bundle.js";
 import type { RecipeCall } from "./description.js";
+import { fuelExport, meteredWasm } from "./metered-wasm.js";
 import { callerSource, moduleSource, prelude } from "./realm.js";
 
 const memoryBytes = 256 * 1024 * 1024;
 /** Small enough that the interpreter's own limit is reached before that of the machine. */
 const stackBytes = 128 * 1024;
-/** The interpreter reports about every 10,000 steps; these are some seconds of work. */
-const maxReports = 20_000;
+/** Units of work of one call; some seconds. See metered-wasm.ts. */
+const maxFuel = 4_000_000_000;
+/** Units of a draw, which the host makes. */
+const drawFuel = 200n;
 const maxAnswerCharacters = 32 * 1024 * 1024;
 const maxDraws = 2 ** 26;
 
@@ -39,24 +42,55 @@ export interface InterpreterCall {
 /** Names of the streams that a recipe draws from begin with this, so that none is one of the engine. */
 export const ownStream = (name: string): string => `recipe/${name}`;
 
-let loading: Promise<QuickJSWASMModule> | undefined;
+/** The interpreter and the fuel that it has left. */
+interface Metered {
+  readonly module: QuickJSWASMModule;
+  readonly fuel: { value: bigint };
+}
+
+/**
+ * Loads an interpreter that counts its work. The package carries its WebAssembly inside and hands it to nobody but
+ * `WebAssembly.instantiate`, which therefore stands replaced while it loads.
+ */
+async function loadInterpreter(): Promise<Metered> {
+  const { instantiate } = WebAssembly;
+  let fuel: Metered["fuel"] | undefined;
+  WebAssembly.instantiate = async (bytes: Uint8Array, imports: WebAssembly.Imports) => {
+    const made = await instantiate(meteredWasm(bytes, maxFuel), imports);
+    fuel = made.instance.exports[fuelExport] as Metered["fuel"];
+    return made;
+  };
+  try {
+    const module = await newQuickJSWASMModuleFromVariant(quickjs);
+    if (fuel === undefined) throw new Error("The interpreter was loaded without counting its work.");
+    return { module, fuel };
+  } finally {
+    WebAssembly.instantiate = instantiate;
+  }
+}
 
 /**
  * Runs the recipe's function and returns its answer, not checked yet.
  * @throws RECIPE_INVALID where it cannot be loaded, RECIPE_FAILED where its code throws or exceeds a limit
  */
 export async function interpret(request: InterpreterCall): Promise<unknown> {
-  loading ??= newQuickJSWASMModuleFromVariant(quickjs);
-  const runtime = (await loading).newRuntime();
-  let reports = 0;
+  const { module, fuel } = await loadInterpreter();
+  try {
+    return call(module.newRuntime(), request, fuel);
+  } catch (error) {
+    if (fuel.value < 0n) throw failed("it worked longer than a recipe may");
+    throw error;
+  }
+}
+
+function call(runtime: QuickJSRuntime, request: InterpreterCall, fuel: Metered["fuel"]): unknown {
   runtime.setMemoryLimit(memoryBytes);
   runtime.setMaxStackSize(stackBytes);
-  runtime.setInterruptHandler(() => ++reports > maxReports);
   loadModules(runtime, request.source);
   const context = runtime.newContext({ intrinsics });
   // Contexts are not disposed one by one: a recipe that ran out of memory leaves what cannot be freed in order, and
   // the process ends after its few calls.
-  defineInput(context, request);
+  defineInput(context, request, fuel);
   evaluate(context, prelude, "prelude", "global");
   const answer = evaluate(context, callerSource, callerModule, "module");
   const json = context.getProp(answer as Parameters<QuickJSContext["getProp"]>[0], "json");
@@ -69,8 +103,8 @@ export async function interpret(request: InterpreterCall): Promise<unknown> {
 }
 
 /**
- * The intrinsics of the language, without Date and Proxy. Eval is what the host evaluates with; the prelude
- * removes it from the recipe.
+ * The intrinsics of the language, without Date. Eval is what the host evaluates with, and Proxy guards the input; the
+ * prelude removes both from the recipe.
  */
 const intrinsics = {
   BaseObjects: true,
@@ -79,7 +113,7 @@ const intrinsics = {
   StringNormalize: false,
   RegExp: true,
   JSON: true,
-  Proxy: false,
+  Proxy: true,
   MapSet: true,
   TypedArrays: true,
   Promise: true,
@@ -101,9 +135,14 @@ function loadModules(runtime: QuickJSRuntime, source: string): void {
   );
 }
 
-function defineInput(context: QuickJSContext, { call, input, streams }: InterpreterCall): void {
+function defineInput(
+  context: QuickJSContext,
+  { call, input, streams }: InterpreterCall,
+  fuel: Metered["fuel"],
+): void {
   let draws = 0;
   const draw = context.newFunction("draw", (name, kind, argument) => {
+    fuel.value -= drawFuel;
     if (++draws > maxDraws) throw new RangeError(`a recipe draws at most ${maxDraws} random numbers`);
     const stream = streams.stream(ownStream(context.getString(name).slice(0, 100)));
     switch (context.getString(kind)) {
@@ -134,7 +173,6 @@ function evaluate(context: QuickJSContext, source: string, name: string, type: "
     stack,
   } = (typeof thrown === "object" ? thrown : {}) as Record<string, unknown>;
   const text = String(message ?? thrown).slice(0, 300);
-  if (kind === "InternalError" && text === "interrupted") throw failed("it worked longer than a recipe may");
   if (text === "out of memory") throw failed(`it needs more than ${memoryBytes / 2 ** 20} MiB of memory`);
   const line = /stemma:own:(\d+)/.exec(String(stack))?.[1];
   throw failed(

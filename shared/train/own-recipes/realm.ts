@@ -3,8 +3,21 @@
  * from the language first what is not the same everywhere or makes code out of text. Part of the engine.
  */
 
-/** Runs before the recipe. */
+/** Runs before the recipe. A member that its input does not have is an error and not undefined, which would be NaN. */
 export const prelude = `(() => {
+  const asked = new Set(["toJSON", "then"]);
+  const strict = (value, name) => {
+    if (typeof value !== "object" || value === null) return value;
+    for (const key of Object.keys(value)) value[key] = strict(value[key], name === "" ? key : name + "." + key);
+    return new Proxy(value, {
+      get(target, key) {
+        if (typeof key === "symbol" || key in target || asked.has(key)) return target[key];
+        throw new TypeError((name || "the input") + " has no member " + key + (Array.isArray(target)
+          ? "; its length is " + target.length : "; it has " + Object.keys(target).join(", ").slice(0, 200)));
+      },
+    });
+  };
+  globalThis.__call.input = strict(globalThis.__call.input, "");
   const absent = ["Date","Proxy","WeakRef","FinalizationRegistry","SharedArrayBuffer","Atomics","WeakMap","WeakSet",
     "eval","Promise","Float16Array","escape","unescape","performance","console"];
   const names = [function(){}, function*(){}, async function(){}, async function*(){}].map(Object.getPrototypeOf);
@@ -66,12 +79,16 @@ const recipe = own.recipe;
 if (typeof recipe !== "object" || recipe === null) throw new TypeError("it exports no object named recipe");
 const { model, plan, ...described } = recipe;
 if (typeof model !== "function") throw new TypeError("recipe.model is not a function");
+for (const [name, value] of Object.entries(described))
+  if (typeof value === "function") throw new TypeError("recipe has no function named " + name);
 const called = { describe: () => described, model, plan: plan ?? (() => ({})) }[call];
 if (typeof called !== "function") throw new TypeError("recipe.plan is not a function");
 const answer = called(input);
 if (typeof answer?.then === "function") throw new TypeError(call + "() is asynchronous");
 if (answer === undefined) throw new TypeError(call + "() gave nothing back");
-export const json = JSON.stringify(answer, (name, value) => {
+export const json = JSON.stringify(answer, function (name, value) {
+  if (["function", "symbol"].includes(typeof value)) throw new TypeError(name + " is a " + typeof value);
+  if (value === undefined && Array.isArray(this)) throw new TypeError("the item " + name + " of a list is undefined");
   if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError(name + " is not a finite number");
   return ArrayBuffer.isView(value) ? Array.from(value) : value;
 });

@@ -33,8 +33,8 @@ export interface Answered<Call extends RecipeCall> {
   readonly counts: Counts;
 }
 
-/** Work is limited by counting; this is for a machine that is far too slow, or a process that hangs. */
-const timeoutMs = 120_000;
+/** Work is limited by counting; this is for a process that hangs. */
+const timeoutMs = 30 * 60_000;
 const maxReplyBytes = 64 * 1024 * 1024;
 
 /** @throws RECIPE_INVALID, RECIPE_FAILED, CONFINEMENT_FAILED where the process could not be started */
@@ -83,7 +83,7 @@ async function exchange([program, ...parameters]: RecipeCommand, line: string): 
             new StemmaError(
               "RECIPE_FAILED",
               `The recipe's own code was ended (${signal ?? `status ${code}`}): it took longer than ` +
-                `${timeoutMs / 1000} s, or more memory or output than it may. Correct it and run \`stemma recipe check\`.`,
+                `${timeoutMs / 60_000} minutes, or more memory or output than it may. Correct it and run \`stemma recipe check\`.`,
             ),
           );
       });

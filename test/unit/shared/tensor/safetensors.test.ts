@@ -4,6 +4,7 @@ import { mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { parseSafetensorsHeader } from "../../../../shared/tensor/safetensors-header.js";
 import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
@@ -229,12 +230,17 @@ const malformedHeaders: readonly [why: string, header: string | Uint8Array, data
   ["bytes behind", `{${one}}`, 3],
   ["metadata that are not an object", `{"__metadata__":[],${one}}`, 2],
   ["metadata that are not texts", `{"__metadata__":{"a":1},${one}}`, 2],
-  ["metadata that are null", `{"__metadata__":null,${one}}`, 2],
+  ["metadata of a null text", `{"__metadata__":{"a":null},${one}}`, 2],
   ["nesting", `{"a":${"[".repeat(200_000)}`],
   ["a literal that is none", '{"a":nul}'],
   ["a comment", `{/**/${one}}`, 2],
   ["an unknown escape", '{"\\x61":{}}'],
 ];
+
+test("metadata that are null, as some writers have them, are none", () => {
+  const header = Buffer.from(`{"__metadata__":null,${one}}`);
+  assert.equal(parseSafetensorsHeader(header, 2, "null.safetensors").metadata, undefined);
+});
 
 describe("malformed safetensors", () => {
   for (const [why, header, data = 0] of malformedHeaders) {

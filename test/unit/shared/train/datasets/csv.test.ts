@@ -106,11 +106,70 @@ describe("a table", () => {
     for (const parameters of [{}, { categories: "colour=red|green" }])
       await assert.rejects(read(colours, { ...inOrder, ...parameters }), /line [23].*"colour"/s);
     await assert.rejects(read("", {}), refusal("DATASET_EMPTY"));
-    await assert.rejects(read("a,a\n1,2\n", {}), refusal("RECIPE_PARAMETERS_INVALID"));
-    await assert.rejects(
-      read("a,b\n1e39,2\n1,2\n", { ...inOrder, heldOutThousandths: 0 }),
-      refusal("DATASET_MALFORMED"),
+  });
+  it("is refused with line and remedy where a row cannot be what was meant", async () => {
+    const times = Array.from({ length: 8 }, (_, index) => `${1.7e12 + index * 1000},${index}`).join("\n");
+    const classes = { task: "classification" };
+    const cases: readonly (readonly [string, DatasetReference["parameters"], RegExp])[] = [
+      ["a,a\n1,2\n", {}, /line 1: two columns have the names "a" and "a"/],
+      ["a ,a,y\n1,2,3\n", {}, /line 1: two columns have the names "a " and "a"/],
+      [",a,y\n0,1,2\n", {}, /line 1: column 1 has no name.*ignored=/],
+      ["a;y\n1;2\n", {}, /line 1.*delimiter=semicolon/],
+      ["5.1,3.5,0\n4.9,3,1\n", {}, /line 1.*header=none/],
+      ['a,y\n1,2\n"2,5",3\n', {}, /line 3: "2,5" in the column "a" has a decimal comma\. Set decimal=comma/],
+      ["a;y\n1.5;2\n", { delimiter: "semicolon", decimal: "comma" }, /line 2: "1\.5".*decimal point/],
+      ["a;y\n1.234,5;2\n", { delimiter: "semicolon", decimal: "comma" }, /line 2: "1\.234,5".*not a number/],
+      ["a,y\n1,2\n-1e39,2\n", {}, /line 3: "-1e39" in the column "a" is beyond/],
+      ["a,y\n1,2\n1e999,2\n", {}, /line 3: "1e999" in the column "a" is beyond/],
+      ["a,y\n1,2\n1e-40,2\n", {}, /line 3: "1e-40" in the column "a" is nearer to 0/],
+      ["a,y\n1,2\n1,4e38\n", {}, /line 3: "4e38" in the column "y" is beyond/],
+      [
+        "a,y\n1,2\n9,2\n",
+        { scales: "a=0:1e-39" },
+        /line 2: "1" in the column "a" becomes 1\.00e\+39 by its scale/,
+      ],
+      [
+        `t,y\n${times}\n`,
+        {},
+        /the column "t" has 8 large numbers that differ, and 1 as float32.*scaling=standard/,
+      ],
+      [
+        "a,y\n1,ok\n2,ok \n",
+        classes,
+        /line 3: "ok " in the column "y" differs from "ok" only in white space/,
+      ],
+      ["a,y\n1,OK\n2,ok\n", classes, /line 3.*classNames/],
+      ["a,y\n1,caf\u00e9\n2,cafe\u0301\n", classes, /line 3.*classNames/],
+      ["a,y\n1,ok\n2,\n", classes, /line 3: "" in the column "y" names no class/],
+      ['a,y\n1,ok\n2,"bad\n3,ok"\n', classes, /line 3: .*has a line break/],
+    ];
+    for (const [text, parameters, message] of cases)
+      await assert.rejects(
+        read(text, { ...inOrder, heldOutThousandths: 0, ...parameters }),
+        (error: Error) => {
+          refusal("DATASET_MALFORMED")(error);
+          assert.match(error.message, message);
+          return true;
+        },
+        text,
+      );
+  });
+  it("is read where parameters say that this is meant", async () => {
+    const all = { ...inOrder, heldOutThousandths: 0 };
+    const inputs = async (text: string, parameters: DatasetReference["parameters"]): Promise<number[]> => [
+      ...(await read(text, { ...all, ...parameters })).train.inputs,
+    ];
+    const comma = { delimiter: "semicolon", decimal: "comma" };
+    assert.deepEqual(await inputs("a;y\n0,5;1\n-2;2\n1e-1;2\n", comma), [0.5, -2, Math.fround(0.1)]);
+    assert.deepEqual(await inputs(",a,y\n0,7,1\n", { ignored: "" }), [7]);
+    assert.deepEqual(await inputs("1,2\n7,8\n", { header: "first-line" }), [7]);
+    assert.deepEqual(await inputs("t,T\n7,8\n", {}), [7]);
+    assert.deepEqual(
+      await inputs("t,y\n1700000000000,1\n1700000001000,2\n", { scaling: "standard" }),
+      [-1, 1],
     );
+    const named = await read("a,y\n1,ok\n2,OK\n", { ...all, task: "classification", classNames: "OK,ok" });
+    assert.deepEqual([...named.train.targets], [1, 0]);
   });
   it(
     "iris is MERIT's file, and 105 of its rows are trained on (ME15)",

@@ -117,6 +117,21 @@ describe("JPEG pictures", () => {
     assert.equal(hashOf("baseline"), "1d7cc0a97356a9d3");
     assert.equal(hashOf("progressive"), "1d7cc0a97356a9d3");
   });
+  it("end with their end marker: a film or a second picture behind it changes no pixel", () => {
+    for (const name of ["baseline", "progressive"] as const) {
+      const picture = jpegOf(name);
+      const alone = decodePicture(picture, "p.jpg");
+      assert.equal(alone.behindEnd, 0);
+      for (const more of [
+        jpegOf("progressive"),
+        Buffer.alloc(200, "\xff\xda\0\x02", "latin1"),
+        Uint8Array.of(0),
+      ]) {
+        const longer = decodePicture(Buffer.concat([picture, more]), "p.jpg");
+        assert.deepEqual(longer, { ...alone, behindEnd: more.length });
+      }
+    }
+  });
   it("that are damaged, hostile or unknown are refused", () => {
     const good = jpegOf("baseline");
     const frame = good.findIndex((byte, at) => byte === 0xff && good[at + 1] === 0xc0);
@@ -132,7 +147,12 @@ describe("JPEG pictures", () => {
       changed((bytes) => bytes.fill(0, frame + 5, frame + 9)),
       changed((bytes) => bytes.set([0xff, 0xc9], frame)),
       changed((bytes) => bytes.set([0xff, 0xff], frame + 2)),
-      Buffer.concat([good, ...Array.from({ length: 80 }, () => Uint8Array.of(0xff, 0xda, 0, 2))]),
+      Buffer.concat([
+        good.subarray(0, -2),
+        ...Array.from({ length: 80 }, () => Uint8Array.of(0xff, 0xda, 0, 2)),
+      ]),
+      good.subarray(0, -2),
+      Uint8Array.from(Buffer.from("RIFF....WEBPVP8 ")),
       ...Array.from({ length: Math.floor(frame / 20) }, (_, at) => good.subarray(0, 20 * at + 2)),
     ];
     for (const [index, bytes] of wrong.entries())

@@ -68,6 +68,15 @@ describe("the pipeline of a table", () => {
     }
   });
 
+  it("has the decimal comma of the training", async () => {
+    const bytes = Buffer.from("a;b;y\n0,5;1;2\n1,5;3;4\n");
+    const chosen = { delimiter: "semicolon", decimal: "comma", split: "order", validationThousandths: 0 };
+    const { inputs, pipeline } = await trained(bytes, { ...chosen, heldOutThousandths: 0 });
+    const again = pipelineSchema.parse(JSON.parse(JSON.stringify(pipeline)));
+    assert.deepEqual(Buffer.from(inputsOf(again, bytes, "raw.csv").inputs.buffer), inputs);
+    assert.throws(() => inputsOf(again, Buffer.from("a;b\n0.5;1\n"), "raw.csv"), /decimal point/);
+  });
+
   it("takes the columns in their order where there is no header line", async () => {
     const { inputs, pipeline } = await trained(csvOf(undefined, [0, 2, 4]), {
       header: "none",

@@ -22,7 +22,7 @@ const plan = (body: string, top = ""): Promise<Record<string, unknown>> =>
   callRecipe(command, {
     source: `${top}\nexport const recipe = { model() {}, plan(input) { ${body} } };`,
     call: "plan",
-    input: { parameters: {}, layers: [] },
+    input: { parameters: {}, data: { samples: 3, inputShape: [4] }, layers: [] },
     seed: "1",
     invocation: 0,
     counts: {},
@@ -87,6 +87,11 @@ describe("the code of a recipe", () => {
   /** These take seconds of the processor until they meet their limit. */
   const exhausting: readonly Ended[] = [
     ["loops without end", "for (;;);", "RECIPE_FAILED"],
+    ["looks for text without end", "const x = 'x'.repeat(1e8); for (;;) x.indexOf('y');", "RECIPE_FAILED"],
+    ["joins texts without end", "const x = 'x'.repeat(5e7); for (let i = 0; ; i++) x + i;", "RECIPE_FAILED"],
+    ["walks an empty list", "new Array(4294967295).indexOf(1);", "RECIPE_FAILED"],
+    ["fills memory without end", "const x = new Uint8Array(1e8); for (;;) x.fill(3);", "RECIPE_FAILED"],
+    ["matches text without end", "/(a+)+b/.test('a'.repeat(40));", "RECIPE_FAILED"],
     ["takes 10 GB", "const all = []; for (;;) all.push(new Uint8Array(1e8));", "RECIPE_FAILED"],
   ];
   const ended: readonly Ended[] = [
@@ -96,6 +101,10 @@ describe("the code of a recipe", () => {
     ["gives nothing", "", "RECIPE_FAILED"],
     ["gives what is not finite", "return { set: { learningRate: NaN } };", "RECIPE_FAILED"],
     ["gives what nobody asked for", "return { command: ['sh'] };", "RECIPE_INVALID"],
+    ["asks for a member that its input lacks", "return { set: { a: input.data.sampels } };", "RECIPE_FAILED"],
+    ["asks for an item beyond the end", "return { set: { a: input.layers[7] } };", "RECIPE_FAILED"],
+    ["answers a function", "return { loss: () => 1 };", "RECIPE_FAILED"],
+    ["answers a list with a hole", "return { frozenLayers: [0, , 1] };", "RECIPE_FAILED"],
     ["imports while it runs", "return import('fs').then(() => ({}));", "RECIPE_FAILED"],
   ];
   for (const [what, body, code] of ended)
@@ -109,6 +118,21 @@ describe("the code of a recipe", () => {
     assert.deepEqual(Object.keys(answer["set"] as object), []);
     assert.equal(({} as { polluted?: unknown }).polluted, undefined);
     assert.equal((answer["set"] as { polluted?: unknown }).polluted, undefined);
+  });
+
+  it("reads its input like any other value", async () => {
+    const values =
+      "const { data: { samples, ...more }, layers } = input; const [first] = input.data.inputShape;";
+    const set =
+      "{ a: samples + first + layers.length, b: JSON.stringify([more, ...input.data.inputShape.map(String)]) }";
+    const answer = await plan(`${values} return { set: ${set} };`);
+    assert.deepEqual(answer["set"], { a: 7, b: '[{"inputShape":[4]},"4"]' });
+  });
+
+  it("is refused with a function that a recipe does not have", async () => {
+    const named = scaffold.replace("  plan({", "  plann({");
+    assert.notEqual(named, scaffold);
+    await assert.rejects(describeRecipe(Buffer.from(named), command), /no function named plann/);
   });
 
   it("is described with its parameters, and refused where a default is not one of its values", async () => {
