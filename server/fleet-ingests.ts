@@ -130,9 +130,11 @@ export class FleetIngests {
     if (broker === undefined) throw new StemmaError("INTERNAL", "The broker has not started yet.");
     const { config, home, fleets, events, log } = this.#parts;
     const { clock, random, files } = home.ports;
+    const repository = await fleets.get(fleet);
+    void repository.failed.then(this.#fail);
     const ingest = await FleetIngest.start({
       root: config.rootTopic,
-      repository: await fleets.get(fleet),
+      repository,
       signer: home.signer,
       broker,
       clock,
@@ -148,9 +150,6 @@ export class FleetIngests {
       claimReplays: this.#parts.claimReplays,
       certificates: this.#parts.certificates,
       hasDiskSpace: sharedDiskCheck(home),
-      onFatal: (error) => {
-        this.#fail(error);
-      },
     });
     this.#started.set(fleet, ingest);
     await broker.serve(fleet);

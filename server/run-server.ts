@@ -49,12 +49,14 @@ export async function runServer(
       `The server stopped because another process has its home (${failure.message}) Stop that one, then start the server again: it verifies everything when it opens the home.`,
       { cause: failure },
     );
-  if (failure !== undefined)
+  if (failure !== undefined) {
+    const isStore = failure.code === "STORE_FAILED";
     throw new StemmaError(
-      "JOURNAL_STOPPED",
-      `The server stopped because its journal cannot be written any more (${failure.message}). Check the disk, then start the server again: it verifies everything when it opens the home.`,
+      isStore ? "STORE_FAILED" : "JOURNAL_STOPPED",
+      `The server stopped because its ${isStore ? "object store" : "journal"} cannot be written any more (${failure.message}). Check the disk, then start the server again: it verifies everything when it opens the home.`,
       { cause: failure },
     );
+  }
 }
 
 /** True if the journal stopped because of another process, or the lock was lost to one. */

@@ -91,6 +91,7 @@ export class Outbox {
     readonly objects: PackStore,
   ) {
     this.#journal = journal;
+    this.#reportFatal(journal.stopped);
   }
 
   /**
@@ -115,6 +116,7 @@ export class Outbox {
       },
     );
     const outbox = new Outbox(options, journal, objects);
+    outbox.#reportFatal(objects.failed);
     for await (const { fact } of journal.entries()) {
       outbox.#fold.apply(fact);
       outbox.#entries++;
@@ -142,7 +144,7 @@ export class Outbox {
   /** Appends facts. Once they are durable, the state contains them and this resolves. */
   async append(...facts: readonly AgentFact[]): Promise<void> {
     await this.#journalQueue.run(async () => {
-      await this.#reportFatal(this.#journal.append(facts));
+      await this.#journal.append(facts);
       for (const fact of facts) this.#fold.apply(fact);
       this.#entries += facts.length;
     });
@@ -270,6 +272,7 @@ export class Outbox {
     try {
       await settleCompaction(files, folder);
       this.#journal = await openJournal<AgentFact>(files, folder, {});
+      this.#reportFatal(this.#journal.stopped);
       this.#entries = this.#journal.opening.length;
       this.#compactedEntries = Math.max(facts.length, this.#entries);
     } catch (error) {
@@ -284,18 +287,12 @@ export class Outbox {
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {
-    return this.#queue.run(() => this.#reportFatal(action()));
+    return this.#queue.run(action);
   }
 
-  /** Waits for `work`; reports an error after which nothing more can be stored. */
-  async #reportFatal<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      if (isStemmaError(error, "JOURNAL_STOPPED") || isStemmaError(error, "STORE_FAILED"))
-        this.options.onFatal?.(error);
-      throw error;
-    }
+  /** Reports the error after which nothing more can be stored, whatever work meets it. */
+  #reportFatal(failed: Promise<StemmaError>): void {
+    void failed.then((error) => this.options.onFatal?.(error));
   }
 
   /**

@@ -41,6 +41,8 @@ import { SegmentGuard } from "./segment-guard.js";
 
 /** A journal on files, with the members that only its owner needs. */
 export interface FileJournal<F = Fact> extends Journal<F>, JournalProofs {
+  /** Resolves with the refusal of all further appends once the journal has stopped: it has to be opened again. */
+  readonly stopped: Promise<StemmaError>;
   readonly opening: JournalOpening;
   /**
    * Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the
@@ -78,6 +80,8 @@ interface OpenedParts<F> {
 
 export class OpenedJournal<F> implements FileJournal<F> {
   readonly opening: JournalOpening;
+  readonly stopped: Promise<StemmaError>;
+  #reportStopped: (refusal: StemmaError) => void = () => undefined;
   readonly #files: Files;
   readonly #folder: string;
   readonly #codec: FactCodec<F>;
@@ -118,6 +122,9 @@ export class OpenedJournal<F> implements FileJournal<F> {
     this.#chain = hashBytes(loaded.chain);
     this.#index = loaded.index;
     this.opening = { length: loaded.length, tornBytes: loaded.torn.length };
+    this.stopped = new Promise((resolve) => {
+      this.#reportStopped = resolve;
+    });
   }
 
   append(facts: readonly F[]): Promise<readonly number[]> {
@@ -259,6 +266,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
         : new StemmaError("JOURNAL_STOPPED", "Writing to it failed with an unexpected error.", {
             cause: error,
           });
+    this.#reportStopped(this.#refusal());
   }
 
   async #startSegment(): Promise<void> {

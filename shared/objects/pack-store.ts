@@ -54,6 +54,8 @@ export interface PackStoreOptions {
 
 /** A pack store, with the members that only its owner needs. */
 export interface PackStore extends ObjectPruner {
+  /** Resolves with the refusal of all further writes once an fsync has failed: the store has to be opened again. */
+  readonly failed: Promise<StemmaError>;
   /** Damage found since opening. No collection runs while there is any. */
   problems(): readonly StoreProblem[];
   /** The damage among them that is in the copy of this object that reads use. */
@@ -95,7 +97,9 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   readonly #packFiles: PackFiles;
   readonly #syncFolder: () => Promise<void>;
   readonly #opening: TensorOpening;
-  #failure: unknown;
+  readonly failed: Promise<StemmaError>;
+  #failure: StemmaError | undefined;
+  #reportFailed: (failure: StemmaError) => void = () => undefined;
   #closed = false;
   #isCacheStale: boolean;
 
@@ -114,6 +118,9 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#random = random;
     this.#packFiles = packFiles;
     this.#isCacheStale = opened.isCacheStale;
+    this.failed = new Promise((resolve) => {
+      this.#reportFailed = resolve;
+    });
     const maintenanceReading = new TensorReading(tensors, new DecodedCache(maintenanceCacheBytes));
     this.#opening = new TensorOpening(tensors, this.reading);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -186,16 +193,16 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   protected checkWritable(): void {
     if (this.#closed)
       throw new StemmaError("STORE_FAILED", `The object store in ${this.#folder} was closed. Open it again.`);
-    if (this.#failure !== undefined)
-      throw new StemmaError(
-        "STORE_FAILED",
-        `The object store in ${this.#folder} accepts no more writes because an fsync failed: what is on the disk is unknown. Check the disk and restart.`,
-        { cause: this.#failure },
-      );
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
-  #stop(error: unknown): void {
-    this.#failure ??= error;
+  #stop(cause: unknown): void {
+    this.#failure ??= new StemmaError(
+      "STORE_FAILED",
+      `The object store in ${this.#folder} accepts no more writes because an fsync failed: what is on the disk is unknown. Check the disk and restart.`,
+      { cause },
+    );
+    this.#reportFailed(this.#failure);
   }
 
   protected publish(target: PackFileWriter): Promise<PackIndex | undefined> {

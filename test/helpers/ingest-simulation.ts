@@ -112,6 +112,9 @@ export class Simulation implements SimulatedNetwork {
     const files = filesOfProcess(this.files, process);
     this.#home = await openHome("/home", { files, clock, random });
     this.#repository = await openRepository(this.#home, fleet);
+    void this.#repository.failed.then(() => {
+      if (process.isRunning) this.fatalErrors++;
+    });
     const ingest: FleetIngest = await FleetIngest.start({
       root,
       repository: this.#repository,
@@ -127,9 +130,6 @@ export class Simulation implements SimulatedNetwork {
       releasePolicy: "stored",
       serverVersion: "0",
       hasDiskSpace: () => Promise.resolve(true),
-      onFatal: () => {
-        this.fatalErrors++;
-      },
       broker: {
         publish: (topic, payload) => {
           if (!process.isRunning) return Promise.resolve("offline" as const);

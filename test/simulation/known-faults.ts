@@ -12,24 +12,6 @@ export interface KnownFault {
   isOf(violation: Violation, world: World): boolean;
 }
 
-const stoppedJournalKept: KnownFault = {
-  name: "stopped-journal-kept",
-  since: "593c6c45",
-  text:
-    "A server whose journal stops (a failed fsync) while it judges a CONNECT, or carries out an operation, does not end: " +
-    "only what ingest does in the background reports it (FleetIngest's onFatal). It refuses every device until it is restarted.",
-  isOf: ({ invariant }) => invariant === "stopped journal",
-};
-
-const failedStoreKept: KnownFault = {
-  name: "failed-store-kept",
-  since: "593c6c45",
-  text:
-    "A server whose object store has failed (a failed fsync) never ends: only JOURNAL_STOPPED is fatal to ingest, not " +
-    "STORE_FAILED. It refuses every upload and every CONNECT until it is restarted.",
-  isOf: ({ invariant }) => invariant === "failed store",
-};
-
 const initialCountedAsSwitched: KnownFault = {
   name: "initial-counted-as-switched",
   since: "593c6c45",
@@ -40,8 +22,4 @@ const initialCountedAsSwitched: KnownFault = {
     invariant === "done rollouts" && vehicle !== undefined && vehicle.runs === undefined,
 };
 
-export const knownFaults: readonly KnownFault[] = [
-  stoppedJournalKept,
-  failedStoreKept,
-  initialCountedAsSwitched,
-];
+export const knownFaults: readonly KnownFault[] = [initialCountedAsSwitched];

@@ -58,8 +58,6 @@ export interface FleetIngestParts {
   readonly certificates?: AdmissionParts["certificates"];
   /** True if the disk has space for new models. */
   hasDiskSpace(): Promise<boolean>;
-  /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
-  onFatal(error: StemmaError): void;
 }
 
 export interface IngestServices {
@@ -236,9 +234,6 @@ function composeActivations(parts: FleetIngestParts, quota: DeviceQuota, offers:
     onUnanswered: (device) => {
       inBackground(parts, offers.offerAll(device));
     },
-    onFailed: (error) => {
-      stopIfFatal(parts, error);
-    },
   });
 }
 
@@ -329,7 +324,6 @@ function composeScheduler(
       parts.claimReplays?.wake();
       storeNamedEngine(repository, summary.record.uses?.engine).catch((error: unknown) => {
         log.warn("engine-not-stored", { versionId: summary.versionId, message: messageOf(error) });
-        stopIfFatal(parts, error);
       });
     },
     onClaimed: (claim) => {
@@ -341,9 +335,6 @@ function composeScheduler(
     },
     onAlreadyRecorded: (device, summary) => {
       inBackground(parts, answerRecorded(services, device, summary));
-    },
-    onFailed: (error) => {
-      stopIfFatal(parts, error);
     },
   });
 }
@@ -359,13 +350,8 @@ export async function answerRecorded(
 }
 
 /** Work that nothing waits for: a failure is logged, since an unhandled one would end the server. */
-function inBackground(parts: Pick<FleetIngestParts, "log" | "onFatal">, work: Promise<void>): void {
+function inBackground(parts: Pick<FleetIngestParts, "log">, work: Promise<void>): void {
   work.catch((error: unknown) => {
     parts.log.error("background-work-failed", { text: messageWithCode(error) });
-    stopIfFatal(parts, error);
   });
-}
-
-function stopIfFatal(parts: Pick<FleetIngestParts, "onFatal">, error: unknown): void {
-  if (isStemmaError(error, "JOURNAL_STOPPED")) parts.onFatal(error);
 }

@@ -2,6 +2,7 @@
  * The repository port: one fleet's models, lineage and storage, with or without a running server. open-repository.ts
  * implements it. Commands, HTTP and ingest use this port, what it answers (answers/), and nothing below it.
  */
+import type { StemmaError } from "../../../shared/errors.js";
 import type { Architecture, Leaf, ModelSource, UnhashedModel } from "../../../shared/model/model.js";
 import type { NearestVersion } from "./prefix-keeper.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -60,6 +61,8 @@ export interface FleetRepository {
   readonly home: string;
   readonly objects: ObjectPruner;
   readonly journal: Journal & JournalProofs;
+  /** Resolves once journal or object store take nothing more, after a failed fsync: they have to be opened again. */
+  readonly failed: Promise<StemmaError>;
   /** The same open repository; the facts that are appended through it are caused by `caller`, with `request`. */
   as(caller: Caller, request?: string): FleetRepository;
 

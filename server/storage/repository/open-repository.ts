@@ -258,6 +258,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     home: home.path,
     objects,
     journal,
+    failed: Promise.race([journal.stopped, objects.failed]),
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
     record: (recordBytes, sentBy) => recordVersion(context, recordBytes, sentBy),

@@ -127,7 +127,7 @@ describe("the outbox on a faulty disk", () => {
     await assert.rejects(outbox.append({ type: "seen", atMs: 0, length: 1, chain: "0".repeat(64) as Hash }));
     failing = false;
     await assert.rejects(outbox.append({ type: "seen", atMs: 0, length: 1, chain: "0".repeat(64) as Hash }));
-    assert.ok(reported.includes("JOURNAL_STOPPED"), reported.join());
+    assert.deepEqual(reported, ["STORE_FAILED", "JOURNAL_STOPPED"]);
   });
   it("continues when a full disk has free space again", async () => {
     const files = memoryFiles();

@@ -17,7 +17,6 @@ export interface ActivationReportsParts {
   /** The report shows that the line does not run its assigned version, which it was not offered because it did. */
   onUnanswered(device: string): void;
   /** The fact could not be appended, for another reason than a full disk. */
-  onFailed(error: unknown): void;
 }
 
 /** Milliseconds after which a device reports again the activation of a version that is unknown here. */
@@ -59,7 +58,6 @@ export class ActivationReports {
       });
     } catch (error) {
       if (isStemmaError(error, "DISK_FULL")) return { ...diskFull, versionId };
-      this.parts.onFailed(error);
       throw error;
     }
     this.parts.onActivated(device, line, versionId);

@@ -37,7 +37,6 @@ export interface UploadSchedulerParts extends Omit<
   onClaimed(claim: ClaimSummary): void;
   /** The version was recorded meanwhile: the device gets the same receipts again. */
   onAlreadyRecorded(device: string, summary: VersionSummary): void;
-  onFailed(error: unknown): void;
 }
 
 /** Max versions that each set below remembers (without base, raw only) until they are recorded. */
@@ -371,7 +370,6 @@ export class UploadScheduler {
       message: error.message,
       cause: error.code === "INTERNAL" ? causeOf(error) : undefined,
     });
-    this.parts.onFailed(error);
     events.emit({
       event: "refused",
       fleet: repository.fleet,

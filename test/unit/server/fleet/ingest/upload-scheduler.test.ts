@@ -92,7 +92,6 @@ function schedulerUnderTest(limits: Partial<IngestLimits> = {}) {
       return id(`before ${line}`);
     },
     onAlreadyRecorded: (_: string, { versionId }: { readonly versionId: Hash }) => recorded.push(versionId),
-    onFailed: () => undefined,
   } as unknown as UploadSchedulerParts);
   const announce = async (name: string, ...bases: string[]) => {
     await scheduler.announced(name.split(" ")[0]!, accepted(name, bases.length > 0 ? bases : ["unknown"]));
