@@ -2,7 +2,7 @@
  * Creates the parts of one fleet's ingest and connects them: which part is notified of what happens in which.
  */
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";
-import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { WindowBudget } from "../../../shared/wire/transfer/window-budget.js";

@@ -174,7 +174,7 @@ export class RolloutRunner {
         hasSwitched: (device) =>
           repository.device(device)?.state !== "enrolled" ||
           repository.assignment(device, line) !== versionId ||
-          repository.isAssignmentAnswered(device, line),
+          repository.hasSwitched(device, line, versionId),
       });
       if (await this.#take(repository, rollout, step)) return;
     }

@@ -220,7 +220,8 @@ async function showRollout(
         verdict: judged?.verdict ?? null,
         because: judged?.because ?? waitsOf(device),
         judgedAtMs: judged?.atMs,
-        switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
+        switched:
+          judged?.verdict === "passed" && repository.hasSwitched(device, rollout.line, rollout.versionId),
         before: nameOf(repository, judged?.before ?? null),
         compared: judged?.compared,
         trial: judged?.trial,
@@ -430,14 +431,6 @@ function nameOf(repository: FleetRepository, versionId: Hash | null): string | n
   return known === undefined ? versionId.slice(0, 12) : titleOf(known);
 }
 
-function hasSwitched(
-  repository: FleetRepository,
-  { line, versionId }: Pick<RolloutState, "line" | "versionId">,
-  device: string,
-): boolean {
-  return repository.assignment(device, line) === versionId && repository.isAssignmentAnswered(device, line);
-}
-
 const waitsForDevices = "no device could join yet: it waits for devices that come later";
 
 function describeRollout(repository: FleetRepository, rollout: RolloutState): RolloutAnswer {
@@ -447,7 +440,7 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
   const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0, unknown: 0 };
   for (const { device, judged } of members) {
     counts[judged?.verdict ?? "undecided"]++;
-    if (judged?.verdict === "passed" && hasSwitched(repository, rollout, device)) counts.switched++;
+    if (judged?.verdict === "passed" && repository.hasSwitched(device, line, versionId)) counts.switched++;
   }
   const compared = members.flatMap((member) => comparisonsOf(member).map((each) => each.compared));
   return {

@@ -238,6 +238,11 @@ export interface FleetRepository {
   /** True if the line activated its assigned version since the assignment; or an enrolment assigned it. */
   isAssignmentAnswered(device: string, line: string): boolean;
   /**
+   * True if the line is assigned the version and has activated it since. What an enrolment assigned need not be
+   * activated by a device that was enrolled again: true if it runs that or a descendant.
+   */
+  hasSwitched(device: string, line: string, versionId: Hash): boolean;
+  /**
    * True if this generation of the device sent the version, with everything that its record uses (but for an
    * engine) or after it had provably had that.
    */

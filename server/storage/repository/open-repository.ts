@@ -27,7 +27,8 @@ import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
-import { hasActivation, nextGeneration } from "./state/device-state.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { activeOn, hasActivation, isAssignedByEnrolment, nextGeneration } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
@@ -351,6 +352,21 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   };
 }
 
+function hasSwitched(
+  context: Pick<RepositoryContext, "state" | "records">,
+  {
+    device: name,
+    line,
+    versionId,
+  }: { readonly device: string; readonly line: string; readonly versionId: Hash },
+): boolean {
+  const device = context.state.devices.get(name);
+  if (device?.assignments.get(line)?.versionId !== versionId || device.unanswered.has(line)) return false;
+  if (!isAssignedByEnrolment(device, line)) return true;
+  const active = activeOn(device, line)?.versionId;
+  return active !== undefined && generationsTo(context, active).has(versionId);
+}
+
 function knownDamage(context: RepositoryContext): KnownDamage {
   return {
     packs: context.objects.problems().map(({ pack, id = null, error: { code, message } }) => ({
@@ -392,6 +408,7 @@ type Lookups = Pick<
   | "stagedFor"
   | "assignment"
   | "isAssignmentAnswered"
+  | "hasSwitched"
   | "hasHad"
   | "hasSent"
   | "deliveries"
@@ -456,6 +473,7 @@ function lookups(context: RepositoryContext): Lookups {
     stagedFor: (device) => [...stagedFor(state.rollouts, device)],
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     isAssignmentAnswered: (device, line) => state.devices.get(device)?.unanswered.has(line) !== true,
+    hasSwitched: (device, line, versionId) => hasSwitched(context, { device, line, versionId }),
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasSent: (device, versionId) => hasSent(context, device, versionId),
     deliveries: (device) => state.devices.get(device)?.deliveries ?? [],

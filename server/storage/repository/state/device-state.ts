@@ -280,6 +280,11 @@ export function applyAssigned(device: DeviceState, position: number, fact: FactO
   else device.assumed.delete(line);
 }
 
+/** True if the enrolment of the current generation assigned what a line is to run. */
+export function isAssignedByEnrolment(device: DeviceState, line: string): boolean {
+  return device.assignments.get(line)?.atMs === currentGeneration(device).enrolledAtMs;
+}
+
 /** @param knownAt journal position at which the activated version was recorded; undefined: it was not */
 export function applyActivated(
   device: DeviceState,

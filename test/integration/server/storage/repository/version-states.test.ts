@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fact } from "../../../../../shared/journal/fact.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { memoryHome, modelOf, openRepository, tensorsOf } from "./harness.js";
 
 test("stored, released, held, tagged, retired: each is accepted in its order and refused outside it", async () => {
@@ -109,5 +110,56 @@ test("a version that a device runs or was assigned is not retired; facts about u
   await assert.rejects(repository.append({ type: "recorded", atMs, versionId, name: "x", version: 1 }), {
     code: "FACT_INVALID",
   });
+  await repository.close();
+});
+
+test("a line has switched to what its enrolment assigned once it runs that or what was trained from it", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const save = async (name: string, bases: readonly Hash[] = []): Promise<Hash> =>
+    (await repository.save(modelOf(tensorsOf(name)), { name, bases })).summary.versionId;
+  const [first, other] = [await save("first"), await save("other")];
+  const tuned = await save("tuned", [first]);
+  const atMs = ports.clock.now();
+  await repository.append({
+    type: "enrolled",
+    atMs,
+    device: "car-1",
+    generation: 1,
+    publicKey: "k",
+    tokenHash: "t",
+    profile: "generic",
+    lines: ["pack"],
+  });
+  await repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId: first });
+  const hasSwitched = (versionId: Hash): boolean => repository.hasSwitched("car-1", "pack", versionId);
+  const runs = (versionId: Hash, session: number): Promise<unknown> =>
+    repository.append({
+      type: "activated",
+      atMs: atMs + session,
+      versionId,
+      device: "car-1",
+      line: "pack",
+      deviceAtMs: atMs + session,
+      deviceClockErrorMs: 1,
+      session,
+    });
+  assert.equal(repository.isAssignmentAnswered("car-1", "pack"), true);
+  assert.equal(hasSwitched(first), false, "it has run nothing yet");
+  await runs(other, 1);
+  assert.equal(hasSwitched(first), false, "it runs another model");
+  await runs(tuned, 2);
+  assert.equal(hasSwitched(first), true);
+  assert.equal(hasSwitched(tuned), false, "nobody assigned it");
+  await repository.append({
+    type: "assigned",
+    atMs: atMs + 3,
+    device: "car-1",
+    line: "pack",
+    versionId: other,
+  });
+  assert.equal(hasSwitched(other), false, "it does not follow yet");
+  await runs(other, 4);
+  assert.equal(hasSwitched(other), true);
   await repository.close();
 });
