@@ -59,9 +59,7 @@ export async function openLocalOperations({
 /** The operations as `context.caller` uses them. */
 export function localOperations({ caller, ...parts }: OperationsContext): ServerOperations {
   const context =
-    caller === undefined
-      ? parts
-      : { ...parts, caller, fleets: fleetsAs(parts.fleets, { caller, ...parts }) };
+    caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, { caller, ...parts }) };
   const devices = deviceOperations(context);
   return {
     ...homeOperations(context),

@@ -6,7 +6,10 @@ import { addToken, listTokens, removeToken } from "../interface/http/tokens.js";
 export function tokenOperations({
   home,
   fleets: known,
-}: Pick<OperationsContext, "home" | "fleets">): Pick<ServerOperations, "tokens" | "addToken" | "removeToken"> {
+}: Pick<OperationsContext, "home" | "fleets">): Pick<
+  ServerOperations,
+  "tokens" | "addToken" | "removeToken"
+> {
   const { files } = home.ports;
   return {
     tokens: () => listTokens(files, home.path),

@@ -16,8 +16,8 @@ interface OperationBase<Params extends Shape, Query extends Shape, Body extends 
   /** The right that a token needs; null: nobody needs a token. */
   readonly right: Right | null;
   /**
-   * What a token gets that is scoped to fleets. When absent, the path names a fleet, which has to be one of these. Own:
-   * the operation answers only what is of them, or of none. Refused: it is about the server, or reaches other fleets.
+   * The answer to a token that is scoped to fleets. When absent, the path names a fleet, which has to be one of these.
+   * Own: the operation answers only what is of them, or of none. Refused: it is about the server, or reaches others.
    */
   readonly scoped?: "own" | "refused";
   /** `:name` stands for a path parameter. */

@@ -1,4 +1,4 @@
-/** The rights that operations need, and the roles: a role is a named set of rights, and contains no other role. Pure. */
+/** The rights that operations need, and the roles, each a named set of rights. Pure. */
 
 /** Every right, with what it allows. */
 export const rights = {
@@ -46,7 +46,7 @@ export const rightsOfRole: Readonly<Record<Role, ReadonlySet<Right>>> = {
   admin: new Set([...operator, "administer"]),
 };
 
-/** What the bearer of a token may do. */
+/** The rights and the reach of a token's bearer. */
 export interface Grant {
   readonly role: Role;
   /** The fleets that it is limited to; absent: all. */

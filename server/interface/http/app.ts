@@ -208,7 +208,9 @@ function requireToken(app: FastifyInstance, tokens: TokenReader, guard: Connecti
           "server's own machine with --home.",
       );
     const needs = needsOf(request);
-    const { fleet } = (needs.scoped === "own" ? request.query : request.params) as { readonly fleet?: string };
+    const { fleet } = (needs.scoped === "own" ? request.query : request.params) as {
+      readonly fleet?: string;
+    };
     requireGrant(bearer, needs, fleet);
   });
 }
@@ -232,7 +234,7 @@ function boundCertificateRequests(app: FastifyInstance, quota: RequestQuota): vo
 
 type Needs = Pick<OperationDefinition, "right" | "scoped">;
 
-/** What each route of the table needs, by method and path. Jobs are polled with GET and stopped with DELETE. */
+/** The needs of each route of the table, by method and path. Jobs are polled with GET and stopped with DELETE. */
 const needsByRoute: ReadonlyMap<string, Needs> = new Map(
   Object.values(operationTable).flatMap((definition: OperationDefinition) => [
     [`${definition.method} ${definition.path}`, definition],

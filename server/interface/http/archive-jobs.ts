@@ -9,9 +9,9 @@ import type { Asker } from "./caller.js";
 import { createJobs, type Jobs } from "./jobs.js";
 
 type ArchiveRequest = Asker & { readonly fleet: string } & (
-  | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
-  | { readonly name: "apply"; readonly input: OperationInput<"applyStorage"> }
-);
+    | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
+    | { readonly name: "apply"; readonly input: OperationInput<"applyStorage"> }
+  );
 type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: StorageApplied };
 export type ArchiveJobs = Jobs<ArchiveRequest, string, ArchiveAnswer>;
 

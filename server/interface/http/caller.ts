@@ -9,7 +9,7 @@ import { callerText, type Caller } from "../../../shared/journal/caller.js";
 import type { Grant } from "../api/rights.js";
 import type { TokenBearer } from "./tokens.js";
 
-/** Who starts a job, what they may do, and by which request. */
+/** The caller that starts a job, what they may do, and by which request. */
 export interface Asker {
   readonly caller: Caller;
   readonly grant?: Grant | undefined;

@@ -22,7 +22,7 @@ export interface NamedToken {
   readonly role: Role;
   readonly fleets?: readonly string[];
   readonly madeAtMs: number;
-  /** It is refused from then on; absent: never. */
+  /** The time from which on it is refused; absent: never. */
   readonly expiresAtMs?: number;
 }
 
@@ -205,7 +205,10 @@ export function requireGrant(
 }
 
 /** @param because what is asked for, as the end of a sentence */
-export function outOfScope({ who, fleets = [] }: Pick<TokenBearer, "who" | "fleets">, because: string): StemmaError {
+export function outOfScope(
+  { who, fleets = [] }: Pick<TokenBearer, "who" | "fleets">,
+  because: string,
+): StemmaError {
   return new StemmaError(
     "NOT_ALLOWED",
     `The token ${who} is limited to ${fleets.length === 1 ? "the fleet" : "the fleets"} ${fleets.join(", ")}, and ` +

@@ -295,7 +295,7 @@ async function undoRollout(
 }
 
 /**
- * Who may only roll out what the owner signed has to do with no other rollout.
+ * Keeps a caller who may only roll out what the owner signed from every other rollout.
  * @param ends true: one of a release that was revoked since may be ended
  * @throws NOT_ALLOWED
  */

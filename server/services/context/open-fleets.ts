@@ -31,7 +31,8 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   const repositories = new Map<string, Promise<FleetRepository>>();
   const opened = new Map<string, FleetRepository>();
   const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
-    if (!create && !(await home.fleets()).includes(fleet)) throw noFleet(fleet, await home.fleets(), `The home ${home.path}`);
+    if (!create && !(await home.fleets()).includes(fleet))
+      throw noFleet(fleet, await home.fleets(), `The home ${home.path}`);
     const repository = await openRepository(
       home,
       fleet,
@@ -69,13 +70,13 @@ function noFleet(fleet: string, names: readonly string[], where = "The home"): S
   );
 }
 
-/** Who uses fleets. */
+/** A user of fleets. */
 interface FleetUser {
   /** The facts that are appended through the fleets are caused by this caller. */
   readonly caller: Caller;
-  /** With this request. */
+  /** The request that the facts carry, too. */
   readonly request?: string | undefined;
-  /** What the caller may reach: other fleets are not there. */
+  /** The fleets that the caller reaches: others are not there. */
   readonly grant?: Grant | undefined;
 }
 
@@ -88,7 +89,8 @@ export function fleetsAs(fleets: OpenFleets, { caller, request, grant }: FleetUs
     names,
     opened: () => fleets.opened().filter(({ fleet }) => reachesFleet(grant, fleet)),
     async get(fleet, options) {
-      const isHere = grant?.fleets === undefined || options?.create === true || (await names()).includes(fleet);
+      const isHere =
+        grant?.fleets === undefined || options?.create === true || (await names()).includes(fleet);
       if (!isHere || !reachesFleet(grant, fleet)) throw noFleet(fleet, await names());
       return (await fleets.get(fleet, options)).as(caller, request);
     },

@@ -177,7 +177,7 @@ export interface OperationsContext {
   readonly version: string;
   /** The user of the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
   readonly caller?: Caller | undefined;
-  /** What the caller may do; absent: everything. Operations look at it where their right and path do not say all. */
+  /** The grant of the caller; absent: everything. Operations look at it where their right and path do not say all. */
   readonly grant?: Grant | undefined;
   /** The request by which they are used: facts and commands to devices carry it too. */
   readonly request?: string | undefined;

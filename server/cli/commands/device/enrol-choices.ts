@@ -1,7 +1,6 @@
 /** The options by which a device is let in, and the members of an invitation or enrolment that they name. */
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { defined } from "../../../../shared/defined.js";
-import { StemmaError } from "../../../../shared/errors.js";
 import { repeated, type Choices } from "../../plain-command.js";
 import { parseValid } from "../../quantities.js";
 import { evenIfClaimedText } from "./devices.js";

@@ -16,9 +16,7 @@ type AskerBy = (request: FastifyRequest) => Asker;
 export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, askerBy: AskerBy): void {
   const { train } = operationTable;
   app.post(train.path, (request, reply) =>
-    reply
-      .status(202)
-      .send(jobs.start({ ...readInput(train, request), ...askerBy(request) })),
+    reply.status(202).send(jobs.start({ ...readInput(train, request), ...askerBy(request) })),
   );
   app.get(train.jobsPath, ({ params }, reply) =>
     reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),

@@ -35,7 +35,7 @@ export const publicPaths: ReadonlySet<string> = new Set([
 
 /** The sender of a request. */
 interface Askers {
-  /** Whether a request may learn more than that the server runs. */
+  /** True if a request may learn more than that the server runs. */
   readonly isKnown: (request: FastifyRequest) => boolean;
   readonly grantOf: (request: FastifyRequest) => Grant | undefined;
   readonly operationsFor: OperationsFor;

@@ -17,7 +17,7 @@ export interface StreamRouteOptions {
   readonly stopping: AbortSignal;
   /** True if clients are trusted to name files of this machine: those of the local socket. */
   readonly mayNameFiles: boolean;
-  /** Whether the token of a stream that has begun is still valid. @throws TOKEN_EXPIRED */
+  /** True if the token of a stream that has begun is still valid. @throws TOKEN_EXPIRED */
   readonly mayGoOn: (request: FastifyRequest) => Promise<boolean>;
 }
 
@@ -39,9 +39,12 @@ export function addStreamRoutes(
     const clientLeft = new AbortController();
     request.raw.once("close", () => clientLeft.abort());
     const liveEvents = operationsFor(request).events(AbortSignal.any([clientLeft.signal, stopping]));
-    return reply
-      .headers({ "content-type": events.responseType, "cache-control": "no-store" })
-      .send(Readable.from(eventLines(liveEvents, fleet, () => mayGoOn(request)), { objectMode: false }));
+    return reply.headers({ "content-type": events.responseType, "cache-control": "no-store" }).send(
+      Readable.from(
+        eventLines(liveEvents, fleet, () => mayGoOn(request)),
+        { objectMode: false },
+      ),
+    );
   });
 }
 

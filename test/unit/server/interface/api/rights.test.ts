@@ -25,8 +25,7 @@ const namesByRight: Readonly<Record<string, string>> = {
     "cancelReplay endTransfer evaluate evaluateProgressively hold import nearest queueReplay rebaseEngine reduce replay " +
     "replayChanged replayStory setSuccessor tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
-  "change-devices":
-    "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
+  "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
   enrol: "acceptDevices createBatch enroll invite renewDevice revoke revokeBatch takeRevocationList",
   "change-storage": "applyStorage applyTier check forecastRetention keepTensors planStorage reindex",
   delete:
@@ -67,7 +66,9 @@ describe("rights", () => {
     );
     const own = operations.filter(([, { scoped }]) => scoped === "own").map(([name]) => name);
     assert.deepEqual(own.sort(), ["addresses", "certify", "events", "fleets", "health"]);
-    const refused = operations.filter(([, { scoped, path }]) => scoped === "refused" && path.includes(":fleet"));
+    const refused = operations.filter(
+      ([, { scoped, path }]) => scoped === "refused" && path.includes(":fleet"),
+    );
     // A backup has the server's key; an engine is code that the server runs with its own rights.
     assert.deepEqual(refused.map(([name]) => name).sort(), ["approveEngine", "backup"]);
   });
