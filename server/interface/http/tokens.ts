@@ -194,7 +194,7 @@ export function requireGrant(
   if (right !== null && !rightsOfRole[role].has(right))
     throw new StemmaError(
       "NOT_ALLOWED",
-      `The token ${who} has the role ${role}, and this needs the right ${right}, which ${rolesWith(right)} have. Use a ` +
+      `The token ${who} has the role ${role}, and this needs the right ${right} (roles ${rolesWith(right)}). Use a ` +
         "token of such a role (`stemma token add`), or work on the server's own machine with --home.",
       { role, right },
     );
@@ -219,5 +219,5 @@ export function outOfScope(
 }
 
 function rolesWith(right: Right): string {
-  return roles.filter((role) => rightsOfRole[role].has(right)).join(" and ");
+  return roles.filter((role) => rightsOfRole[role].has(right)).join(", ");
 }

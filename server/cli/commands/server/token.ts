@@ -28,7 +28,7 @@ export const commands = [
     print: ({ token, role, fleets, expiresAtMs }) => ({
       names: [token],
       text:
-        `${token}\nIts role is ${role}, for ${fleets === undefined ? "all fleets" : `the fleets ${fleets.join(", ")}`}, ` +
+        `${token}\nIts role is ${role}, for ${fleets === undefined ? "all fleets" : fleets.join(", ")}, ` +
         `${expiresAtMs === undefined ? "until it is removed" : `until ${formatTime(expiresAtMs)}`}. ` +
         "Keep it: it is not shown again. Clients give it in STEMMA_TOKEN.",
     }),
