@@ -134,7 +134,12 @@ function addNasCommands(nas: Command): void {
     .description("print the built-in space, as an example to change")
     .action(async (_: unknown, command: Command) =>
       withContext(command, ({ output }) => {
-        output.print({ data: exampleSpace, names: [], text: JSON.stringify(exampleSpace, null, 2) });
+        output.print({
+          data: exampleSpace,
+          names: [],
+          text: JSON.stringify(exampleSpace, null, 2),
+          isVerbatim: true,
+        });
         return Promise.resolve();
       }),
     );
