@@ -1,6 +1,6 @@
 /** Tables of rows as text, without frames: they survive `cut`, and fit a terminal where they are shown on one. */
 import { printable } from "../printable.js";
-import { columnsOf, wrapText } from "./text-width.js";
+import { columnsOf, wrapLine, wrapText } from "./text-width.js";
 
 export type Cell = string | number | boolean | null | undefined;
 export interface Column<Row> {
@@ -23,7 +23,7 @@ export function renderTable<Row>(
   empty = "nothing to show",
   maxColumns = Infinity,
 ): string {
-  if (rows.length === 0) return `${empty}\n`;
+  if (rows.length === 0) return `${wrapLine(empty, maxColumns).join("\n")}\n`;
   const lines = [columns.map(({ title }) => title), ...rows.map((row) => cellTexts(row, columns))];
   const isRight = columns.map(({ align }) => align === "right");
   const widths = widestOf(lines, columnsOf);
