@@ -24,6 +24,7 @@ import { publicUrlHint, unreachableAddresses } from "./services/context/public-a
 import { clearWorkFolder } from "./services/context/work-folder.js";
 import { eventHub, type EventHub } from "./interface/events/event-hub.js";
 import { logEvents } from "./interface/events/log-events.js";
+import type { Grant } from "./interface/api/rights.js";
 import { rememberedLog } from "./interface/events/server-log.js";
 import { FleetIngests } from "./fleet-ingests.js";
 import { createArchiveJobs } from "./interface/http/archive-jobs.js";
@@ -256,7 +257,7 @@ async function startBroker({
 }
 
 /** The operations as a caller uses them, by the request of this id; without a caller, as a rule of the server does. */
-type OperationsAs = (caller?: Caller, request?: string) => ServerOperations;
+type OperationsAs = (caller?: Caller, request?: string, grant?: Grant) => ServerOperations;
 
 /** Starts the HTTP API over the operations, on TCP and on the home's socket. */
 async function startHttp(
@@ -270,7 +271,7 @@ async function startHttp(
     webhooks: webhookRunner(parts),
   };
   const live = await liveServer(parts, broker, { ...runners, httpUrl: () => listening.url });
-  const operationsAs: OperationsAs = (caller, request) =>
+  const operationsAs: OperationsAs = (caller, request, grant) =>
     localOperations({
       home,
       fleets,
@@ -278,6 +279,7 @@ async function startHttp(
       live,
       caller,
       request,
+      grant,
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
       trainingLimits: () => Promise.resolve(config.trainingLimits),
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
@@ -287,7 +289,7 @@ async function startHttp(
   startSchedules(parts, operationsAs);
   startRunners(parts, runners);
   startCertificateChecks(parts, live, operationsAs);
-  const httpUrl = await listen(parts, httpPartsOf(parts, broker, { operations, operationsAs }), (url) => {
+  const httpUrl = await listen(parts, httpPartsOf(parts, broker, operationsAs), (url) => {
     listening.url = url;
   });
   return { operations, httpUrl };
@@ -401,10 +403,7 @@ function startCertificateChecks(parts: Parts, live: LiveServer, operationsAs: Op
 function httpPartsOf(
   { home, log, events, ingests, clockGuard, closing, stopping }: Parts,
   broker: RunningBroker,
-  {
-    operations,
-    operationsAs,
-  }: { readonly operations: ServerOperations; readonly operationsAs: OperationsAs },
+  operationsAs: OperationsAs,
 ): HttpParts {
   const jobs = createTrainJobs(operationsAs, home.ports.clock);
   const archiveJobs = createArchiveJobs(operationsAs, home.ports.clock);
@@ -425,7 +424,6 @@ function httpPartsOf(
     stopping.signal,
   );
   return {
-    operations,
     operationsAs,
     jobs,
     archiveJobs,
@@ -442,9 +440,9 @@ async function listen(
   parts: HttpParts,
   onListening: (url: string) => void,
 ): Promise<string> {
-  const { files, random } = home.ports;
+  const token = await ensureHttpToken(home.path, home.ports.random);
   const tcp = buildHttpApp(parts, {
-    access: { tokens: tokenReader(files, home.path, await ensureHttpToken(home.path, random)) },
+    access: { tokens: tokenReader(home.ports, home.path, token) },
     limits: config.httpLimits,
     tls,
   });

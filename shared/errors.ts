@@ -164,6 +164,7 @@ const trustCodes = {
   SIGNER_FAILED: failed,
   SIGNATURE_INVALID: verification,
   TOKEN_INVALID: failed,
+  TOKEN_EXPIRED: failed,
   DEVICE_UNKNOWN: notFound,
   DEVICE_REVOKED: failed,
   ENROLMENT_INVALID: usage,

@@ -1,6 +1,7 @@
 /** The commands of `stemma agent`: runs one, turns errors into text and exit status. */
 import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
+import { fittedHelp } from "../../shared/cli/fit-help.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
@@ -21,6 +22,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   program
     .version(programVersion())
     .exitOverride()
+    .configureOutput(fittedHelp)
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .showHelpAfterError("(add --help to see how the command is used)");
   program.addHelpText(
@@ -40,7 +42,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addTrust(program);
   for (const command of program.commands) {
     addCommonOptions(command);
-    for (const each of [command, ...command.commands]) each.exitOverride();
+    for (const each of [command, ...command.commands]) each.exitOverride().configureOutput(fittedHelp);
   }
   return program;
 }

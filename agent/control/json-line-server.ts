@@ -6,11 +6,12 @@
  *     ← {"id": 7, "ok": true, "result": {…}}
  *     ← {"id": 8, "ok": false, "code": "LINE_UNKNOWN", "message": "…"}
  */
-import { chmod, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { listenLocally } from "../../shared/files/listen-locally.js";
 import type { Log } from "../../shared/ports.js";
 
 export interface Request {
@@ -61,19 +62,15 @@ export class JsonLineServer {
     server.on("connection", (socket) => {
       lineServer.#serve(socket, options, handler);
     });
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", (cause) => {
-        reject(
-          new StemmaError(
-            "FILE_FAILED",
-            `The local socket ${options.path} could not be opened: ${cause.message}. Check the folder's permissions.`,
-            { cause },
-          ),
-        );
-      });
-      server.listen(options.path, resolve);
-    });
-    await chmod(options.path, options.mode);
+    try {
+      await listenLocally(server, options.path, options.mode);
+    } catch (cause) {
+      throw new StemmaError(
+        "FILE_FAILED",
+        `The local socket ${options.path} could not be opened: ${messageOf(cause)}. Check the folder's permissions.`,
+        { cause },
+      );
+    }
     return lineServer;
   }
 

@@ -5,6 +5,7 @@
 import { Command, CommanderError, Help } from "commander";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { reportError } from "../../shared/cli/command-line.js";
+import { fittedHelp } from "../../shared/cli/fit-help.js";
 import { exitStatus } from "../../shared/errors.js";
 import { addNamedCommands, isGroup } from "./command-modules.js";
 import { addGlobalOptions } from "./context.js";
@@ -94,6 +95,6 @@ function formatFirstHelp(command: Command, helper: Help): string {
 /** Global options on every command, and the same handling of errors. */
 function decorate(command: Command): void {
   if (command.commands.length === 0 && !isGroup(command)) addGlobalOptions(command);
-  command.exitOverride();
+  command.exitOverride().configureOutput(fittedHelp);
   command.commands.forEach(decorate);
 }

@@ -2,14 +2,15 @@
  * The context that every command shares: global options, and the operations of a running server or of the
  * home opened in this process.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { homePathOf } from "../storage/repository/home-path.js";
-import { exitStatus, StemmaError } from "../../shared/errors.js";
+import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
+import { requireRegular } from "../../shared/files/not-regular.js";
 import type { ServerOperations } from "../interface/api/server-operations.js";
 import type { ServerAddress } from "../interface/http/request.js";
 import { contextNamed, contextsPath, readContexts, type NamedServer } from "./contexts.js";
@@ -74,8 +75,10 @@ export function readAuthority(file: string | undefined): string | undefined {
   if (file === undefined || file === "") return undefined;
   let text: string;
   try {
+    requireRegular(statSync(file), file);
     text = readFileSync(file, "utf8");
   } catch (cause) {
+    if (isStemmaError(cause)) throw cause;
     throw new StemmaError(
       "FILE_MISSING",
       `The certificate authority ${file} cannot be read: ${(cause as Error).message}. Name another file.`,

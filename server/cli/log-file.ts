@@ -1,10 +1,12 @@
 /** Reads the lines of a log about one thing: JSON lines of a server or an agent, from a file or standard input. */
 import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { StringDecoder } from "node:string_decoder";
 import { logLevels, type LogLevel } from "../../shared/adapters/log-forms.js";
 import { RecentEvents, type LoggedEvent } from "../../shared/adapters/recent-log.js";
 import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isOpenDescriptor, requireRegular } from "../../shared/files/not-regular.js";
 import { isLineAbout, type TraceSubject } from "../operations/trace.js";
 
 export interface LogFileQuery {
@@ -26,6 +28,7 @@ export async function readLogFile(
   const events: LoggedEvent[] = [];
   let skipped = 0;
   try {
+    if (file !== "-" && !isOpenDescriptor(file)) requireRegular(await stat(file), file);
     for await (const line of linesOf(file === "-" ? process.stdin : createReadStream(file))) {
       if (line?.trim() === "") continue;
       // Most lines are about something else.
@@ -36,6 +39,7 @@ export async function readLogFile(
       if (events.length > limit) events.shift();
     }
   } catch (cause) {
+    if (isStemmaError(cause)) throw cause;
     throw new StemmaError(
       "FILE_MISSING",
       `The log ${file} cannot be read: ${messageOf(cause)}. Name another.`,

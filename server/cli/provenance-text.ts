@@ -1,5 +1,6 @@
 /** Formats how a version was trained, and how two trainings differ, as lines for people. `-o json` shows all of it. */
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
+import { cutText } from "../../shared/cli/text-width.js";
 import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
 
 type Members = Readonly<Record<string, unknown>>;
@@ -62,7 +63,7 @@ function describeExactness(exactness: string, engine: unknown): string {
 function lineOf(key: string, value: unknown, describe: (members: Members) => string): readonly Line[] {
   return value === undefined || isRedacted(value)
     ? []
-    : [[key, describe(membersOf(value)).slice(0, maxTextLength)]];
+    : [[key, cutText(describe(membersOf(value)), maxTextLength)]];
 }
 
 /** "training: parameters.epochs.value 10 → 15", one line for each difference. */
@@ -77,7 +78,7 @@ export function provenanceDiffLines({
   if (lines.length === 0) return ["trained alike: their provenance is the same"];
   return [
     sameStory ? "trained alike: only times differ" : "trained differently:",
-    ...lines.map((line) => `  ${line}`.slice(0, maxTextLength)),
+    ...lines.map((line) => cutText(`  ${line}`, maxTextLength)),
   ];
 }
 

@@ -47,3 +47,11 @@ export function parseDuration(text: string): number {
     throw new StemmaError("USAGE", `"${text}" is not a duration. Write it as 30s, 10m or 2h.`);
   return durationMs;
 }
+
+/** Parses the time for which something is valid, "12h" or "30d", to milliseconds. @throws USAGE */
+export function parseValid(text: string): number {
+  const [, count, unit] = /^(\d{1,5})([hd])$/.exec(text) ?? [];
+  if (count === undefined)
+    throw new StemmaError("USAGE", `--valid ${text} is not a time. Write hours or days: 12h, 7d.`);
+  return Number(count) * (unit === "h" ? 3_600_000 : 86_400_000);
+}

@@ -3,6 +3,7 @@ import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { StorageApplied } from "../interface/api/stores/planning-schemas.js";
 import type { ArchivePlan, RecreationSummary } from "../storage/archive/archive-plan.js";
 import type { ApplyReport } from "../storage/archive/plan-application.js";
+import { planAlgorithmTexts } from "../storage/planner/storage-plan.js";
 import { maxPlannedDepth } from "../storage/archive/planned-depth.js";
 
 function microseconds(us: number): string {
@@ -112,17 +113,13 @@ const kindTexts: Readonly<Record<string, string>> = {
 };
 
 export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
-  const reached = plan.candidates
-    .map(
-      ({ algorithm, storageCost, isWithinBudgets }) =>
-        `${algorithm} ${formatBytes(storageCost)}${isWithinBudgets ? "" : " (over budget)"}`,
-    )
-    .join(", ");
+  const reached = plan.candidates.map(
+    ({ algorithm, storageCost, isWithinBudgets }) =>
+      `  ${planAlgorithmTexts[algorithm]}: ${formatBytes(storageCost)}${isWithinBudgets ? "" : " (over budget)"}`,
+  );
   const { algorithm, isRefined, isCutShort } = plan;
-  const method = algorithm === "current" ? "few changes to what is stored" : algorithm;
-  return [
-    `found by  ${method}${isRefined ? ", improved" : ""}${isCutShort ? ", the search was cut short" : ""}; ${reached}`,
-  ];
+  const ends = `${isRefined ? "; improved" : ""}${isCutShort ? "; the search was cut short" : ""}`;
+  return [`found by  ${planAlgorithmTexts[algorithm]}${ends}. All that were tried:`, ...reached];
 }
 
 const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {

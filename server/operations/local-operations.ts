@@ -59,9 +59,7 @@ export async function openLocalOperations({
 /** The operations as `context.caller` uses them. */
 export function localOperations({ caller, ...parts }: OperationsContext): ServerOperations {
   const context =
-    caller === undefined
-      ? parts
-      : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller, parts.request) };
+    caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, { caller, ...parts }) };
   const devices = deviceOperations(context);
   return {
     ...homeOperations(context),
@@ -82,7 +80,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
           "SERVER_UNREACHABLE",
           "Events come from a running server, and none runs on this home. Start one with `stemma server`.",
         );
-      return live.events.listen(signal);
+      return live.events.listen(signal, context.grant?.fleets);
     },
     close: () => Promise.resolve(),
   };

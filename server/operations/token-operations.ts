@@ -5,15 +5,20 @@ import { addToken, listTokens, removeToken } from "../interface/http/tokens.js";
 
 export function tokenOperations({
   home,
-}: Pick<OperationsContext, "home">): Pick<ServerOperations, "tokens" | "addToken" | "removeToken"> {
+  fleets: known,
+}: Pick<OperationsContext, "home" | "fleets">): Pick<
+  ServerOperations,
+  "tokens" | "addToken" | "removeToken"
+> {
   const { files } = home.ports;
   return {
     tokens: () => listTokens(files, home.path),
-    addToken: async ({ name, role }) => ({
-      name,
-      role,
-      token: await addToken(home.ports, home.path, { name, role }),
-    }),
+    addToken: async (input) => {
+      // A name that is misspelt would be a token that reaches nothing, until a fleet gets that name.
+      for (const fleet of input.fleets ?? []) await known.get(fleet);
+      const { madeAtMs: _, ...made } = await addToken(home.ports, home.path, input);
+      return made;
+    },
     removeToken: async ({ name }) => {
       await removeToken(files, home.path, name);
       return listTokens(files, home.path);

@@ -26,7 +26,7 @@ export type TraceSubject =
 const maxLookedAt = 20_000;
 
 export async function trace(
-  { fleets, live }: Pick<OperationsContext, "fleets" | "live">,
+  { fleets, live, grant }: Pick<OperationsContext, "fleets" | "live" | "grant">,
   { fleet, id, device, before, limit = 200 }: OperationInput<"trace">,
 ): Promise<CallOutput<"trace">> {
   const repository = await fleets.get(fleet);
@@ -34,7 +34,12 @@ export async function trace(
   const recent = live?.recentLog;
   const lines =
     before === undefined
-      ? (recent?.matching((line) => isLineAbout(subject, line, { fleet, device })) ?? [])
+      ? (recent?.matching(
+          // What names no fleet may be about any.
+          (line) =>
+            (grant?.fleets === undefined || line.fields["fleet"] === fleet) &&
+            isLineAbout(subject, line, { fleet, device }),
+        ) ?? [])
       : [];
   return {
     ...subject,

@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { messageOf } from "../error-text.js";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
+import { fitted } from "./text-width.js";
 
 /**
  * Prints an error for a person (or as JSON for `-o json`) and returns the exit status. With `verbose`, and
@@ -15,7 +16,7 @@ export function reportError(error: unknown, form: string | undefined, verbose: b
     process.stderr.write(
       `${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`,
     );
-  else process.stderr.write(`stemma: ${message} [${code}]\n`);
+  else process.stderr.write(`${fitted(`stemma: ${message} [${code}]`, process.stderr)}\n`);
   if (verbose || !known) process.stderr.write(describeCauses(error));
   return known ? error.exitStatus : exitStatus.failed;
 }

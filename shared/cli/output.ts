@@ -6,17 +6,13 @@ import { createRequire } from "node:module";
 import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import { printable } from "../printable.js";
-import { columnsOf, wrapLine } from "./text-width.js";
+import { renderTable, type Column } from "./table.js";
+import { cutText, fitted, terminalColumns, wrapLine, type TerminalStream } from "./text-width.js";
+
+export type { Cell, Column } from "./table.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
 export type OutputForm = (typeof outputForms)[number];
-
-export type Cell = string | number | boolean | null | undefined;
-export interface Column<Row> {
-  readonly title: string;
-  readonly value: (row: Row) => Cell;
-  readonly align?: "left" | "right";
-}
 
 /** The result of a command: data for programs, and its form for people. */
 export interface Answer<Row = unknown> {
@@ -31,13 +27,15 @@ export interface Answer<Row = unknown> {
   };
   /** The text for people, instead of or below the table. */
   readonly text?: string;
+  /** True if the text is data that are copied, such as JSON or a signed note: no terminal's width breaks its lines. */
+  readonly isVerbatim?: boolean;
 }
 
 export class Output {
   constructor(
     readonly form: OutputForm,
-    private readonly stdout: NodeJS.WritableStream & { isTTY?: boolean } = process.stdout,
-    private readonly stderr: NodeJS.WritableStream & { isTTY?: boolean } = process.stderr,
+    private readonly stdout: TerminalStream = process.stdout,
+    private readonly stderr: TerminalStream = process.stderr,
   ) {}
 
   get isTerminal(): boolean {
@@ -51,8 +49,7 @@ export class Output {
 
   /** Columns of the terminal that shows stdout; 80 where it is none. */
   get columns(): number {
-    const { columns } = this.stdout as { readonly columns?: number };
-    return this.stdout.isTTY === true && columns !== undefined && columns > 0 ? columns : 80;
+    return terminalColumns(this.stdout) ?? 80;
   }
 
   /** The lines as one text, in which those that are wider than the terminal are broken between words. */
@@ -78,10 +75,18 @@ export class Output {
         for (const name of answer.names ?? []) this.stdout.write(`${name}\n`);
         return;
       case "table":
-        if (answer.table)
-          this.stdout.write(renderTable(answer.table.rows, answer.table.columns, answer.table.empty));
-        if (answer.text !== undefined) this.stdout.write(`${printable(answer.text)}\n`);
+        if (answer.table) {
+          const { rows, columns, empty } = answer.table;
+          this.stdout.write(renderTable(rows, columns, empty, terminalColumns(this.stdout)));
+        }
+        if (answer.text !== undefined) this.printText(answer.text, answer.isVerbatim);
     }
+  }
+
+  /** Prints lines for people on stdout. */
+  printText(text: string, isVerbatim = false): void {
+    const shown = printable(text);
+    this.stdout.write(`${isVerbatim ? shown : fitted(shown, this.stdout)}\n`);
   }
 
   /** Prints a list: the rows themselves as data, their names, and a table of them. */
@@ -104,7 +109,7 @@ export class Output {
 
   /** A line for the person at the terminal; never data. */
   info(line: string): void {
-    this.stderr.write(`${printable(line)}\n`);
+    this.stderr.write(`${fitted(printable(line), this.stderr)}\n`);
   }
 
   /**
@@ -112,8 +117,11 @@ export class Output {
    * `plain` is given.
    */
   progress(line: string, plain = false): void {
-    if (this.isTerminal) this.stderr.write(`\r\u001b[K${printable(line)}`);
-    else if (plain) this.stderr.write(`${printable(line)}\n`);
+    const columns = terminalColumns(this.stderr);
+    if (columns !== undefined) {
+      // A second line would stay when the next one is written over this.
+      this.stderr.write(`\r\u001b[K${cutText(printable(line), columns)}`);
+    } else if (plain) this.stderr.write(`${printable(line)}\n`);
   }
   endProgress(): void {
     if (this.isTerminal) this.stderr.write("\r\u001b[K");
@@ -125,43 +133,6 @@ function toYaml(data: unknown): string {
   const require = createRequire(import.meta.url);
   const { stringify } = require("yaml") as typeof import("yaml");
   return stringify(data);
-}
-
-const columnGap = "  ";
-
-/**
- * A table without frames that survives `cut` and narrow terminals. Each cell is measured and padded once, so
- * the work grows with the number of cells.
- */
-export function renderTable<Row>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  empty = "nothing to show",
-): string {
-  if (rows.length === 0) return `${empty}\n`;
-  const lines = [columns.map(({ title }) => title), ...rows.map((row) => cellTexts(row, columns))];
-  const widths = columns.map(() => 0);
-  const cellWidths = lines.map((cells) =>
-    cells.map((cell, column) => {
-      const width = columnsOf(cell);
-      widths[column] = Math.max(widths[column]!, width);
-      return width;
-    }),
-  );
-  const padded = lines.map((cells, line) =>
-    cells.map((cell, column) => {
-      const padding = " ".repeat(widths[column]! - cellWidths[line]![column]!);
-      return columns[column]!.align === "right" ? padding + cell : cell + padding;
-    }),
-  );
-  return `${padded.map((cells) => cells.join(columnGap).trimEnd()).join("\n")}\n`;
-}
-
-function cellTexts<Row>(row: Row, columns: readonly Column<Row>[]): string[] {
-  return columns.map(({ value: valueOf }) => {
-    const value = valueOf(row);
-    return value === undefined || value === null ? "-" : printable(String(value)).replaceAll("\n", "\\u{a}");
-  });
 }
 
 /** "14.2 MB": decimal units, three digits. */

@@ -38,6 +38,13 @@ export function wrapText(text: string, columns: number, firstColumns = columns):
   return [...parts, part];
 }
 
+/** The beginning of a text, cut between words where there is more; a word that is too wide alone is cut. */
+export function cutText(text: string, columns: number): string {
+  if (columnsOf(text) <= columns) return text;
+  const [start = ""] = wrapText(text, columns - 2);
+  return columnsOf(start) <= columns - 2 ? `${start.trimEnd()} …` : `${start.slice(0, columns - 1)}…`;
+}
+
 /** Spaces by which what follows of a broken line is indented more than its beginning. */
 const hangingIndent = 4;
 
@@ -46,5 +53,27 @@ export function wrapLine(line: string, columns: number): readonly string[] {
   const text = line.trimStart();
   const indent = line.length - text.length;
   const parts = wrapText(text, columns - indent - hangingIndent, columns - indent);
-  return parts.map((part, at) => " ".repeat(at === 0 ? indent : indent + hangingIndent) + part);
+  return parts.map(
+    (part, at) =>
+      " ".repeat(at === 0 ? indent : indent + hangingIndent) +
+      (at === parts.length - 1 ? part : part.trimEnd()),
+  );
+}
+
+/** A stream that a terminal may show. */
+export type TerminalStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
+
+/** Columns of the terminal that shows a stream; undefined where none does. */
+export function terminalColumns({ isTTY, columns = 0 }: TerminalStream): number | undefined {
+  return isTTY !== true ? undefined : columns > 0 ? columns : 80;
+}
+
+/** A text whose lines a terminal need not break within words; elsewhere a line stays one, for `grep` and others. */
+export function fitted(text: string, stream: TerminalStream): string {
+  const columns = terminalColumns(stream);
+  if (columns === undefined) return text;
+  return text
+    .split("\n")
+    .flatMap((line) => wrapLine(line, columns))
+    .join("\n");
 }

@@ -4,10 +4,11 @@
  * bytes, and a home's may be longer.
  */
 import { closeSync, openSync } from "node:fs";
-import { chmod, lstat } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { createConnection, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { systemCode } from "./file-error.js";
+import { listenLocally } from "./listen-locally.js";
 
 /** Some systems silently cut longer socket paths. */
 const maxSocketPathBytes = 99;
@@ -65,19 +66,12 @@ export class SocketFolder {
   }
 }
 
-function listenOn(path: string): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((socket) => {
-      socket.destroy();
-    });
-    server.once("error", reject);
-    server.listen(path, () => {
-      server.unref();
-      chmod(path, 0o600).then(() => {
-        resolve(server);
-      }, reject);
-    });
+async function listenOn(path: string): Promise<Server> {
+  const server = createServer((socket) => {
+    socket.destroy();
   });
+  await listenLocally(server, path, 0o600);
+  return server.unref();
 }
 
 function connectTo(path: string): Promise<"answers" | "refuses" | "absent" | "unknown"> {

@@ -23,7 +23,7 @@ import { openNodeHome } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
 import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { TensorEncoding } from "../../shared/objects/object-store.js";

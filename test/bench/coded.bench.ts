@@ -18,7 +18,7 @@ import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { openNodeHome } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { CodedTensor, ObjectWriter } from "../../shared/objects/object-store.js";

@@ -1,5 +1,6 @@
 /** What `stemma bench flows` says of recoveries from encoded stores. Pure. */
-import { formatBytes, renderTable } from "../../shared/cli/output.js";
+import { formatBytes } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { CodedStoreFigures } from "./flows-coded.js";
 import { recoverMs, type RecoveryFigures } from "./flows-home.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";

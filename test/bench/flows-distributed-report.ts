@@ -1,5 +1,6 @@
 /** What `stemma bench flows --distributed` says: tables for the terminal, a report in Markdown, a chart. Pure. */
-import { formatBytes, renderTable } from "../../shared/cli/output.js";
+import { formatBytes } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { DistributedFigures, DistributedUseCase } from "./flows-distributed.js";
 import { lineChart, type Line, type LinePanel } from "./line-chart.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";

@@ -1,5 +1,6 @@
 /** What `stemma bench flows` says of the flow by provenance. Pure. */
-import { formatBytes, formatDuration, renderTable } from "../../shared/cli/output.js";
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { ProvenanceFigures, ProvenanceUseCase } from "./flows-provenance.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";
 import { median } from "./save-floors.js";

@@ -1,5 +1,6 @@
 /** What `stemma bench flows` says of its measurements: tables for the terminal, a report in Markdown, charts. */
-import { formatBytes, renderTable } from "../../shared/cli/output.js";
+import { formatBytes } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { CodedStoreFigures } from "./flows-coded.js";
 import { codedMarkdown, codedText } from "./flows-coded-report.js";
 import type { DepthFigures } from "./flows-depth.js";

@@ -6,7 +6,7 @@
  */
 import { compareCandidates, type PrefixCandidate } from "../../server/storage/lineage/prefix-candidates.js";
 import { PrefixIndex, type PrefixMatch } from "../../server/storage/lineage/prefix-index.js";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { commonPrefix } from "../../shared/model/common-prefix.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import { sha256 } from "../../shared/tensor/hash.js";

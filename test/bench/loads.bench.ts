@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { openNodeHome } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { tensorId } from "../../shared/tensor/hash.js";

@@ -11,7 +11,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { nodeFiles } from "../../shared/files/node-files.js";

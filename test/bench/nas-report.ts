@@ -1,6 +1,7 @@
 /** What `stemma bench nas` says of its measurements: tables, a report in Markdown, a chart. */
 import { basename } from "node:path";
-import { formatBytes, renderTable } from "../../shared/cli/output.js";
+import { formatBytes } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { lineChart, type Line, type LinePoint } from "./line-chart.js";
 import { machineLine } from "./machine.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";

@@ -23,7 +23,8 @@ import { minRecreationCosts, shortestPathTree } from "../../server/storage/plann
 import type { ParentEdges, StorageGraph } from "../../server/storage/planner/storage-graph.js";
 import { checkPlan } from "../../server/storage/planner/storage-plan.js";
 import { StorageTree } from "../../server/storage/planner/storage-tree.js";
-import { renderTable, type Column } from "../../shared/cli/output.js";
+import { type Column } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateRepository, rdLike, sdLike } from "../helpers/generated-repository.js";
 import { storageBound } from "../helpers/storage-bound.js";

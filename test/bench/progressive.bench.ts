@@ -18,7 +18,7 @@ import {
 } from "../../server/learning/progressive/progressive-evaluation.js";
 import { fixedReader, storedReader } from "../../server/learning/progressive/weight-reader.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
-import { renderTable } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { Architecture } from "../../shared/model/model.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";

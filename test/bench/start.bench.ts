@@ -7,7 +7,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { formatDuration, renderTable } from "../../shared/cli/output.js";
+import { formatDuration } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
 import { median } from "./save-floors.js";
 
 interface Result {

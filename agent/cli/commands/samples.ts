@@ -1,9 +1,8 @@
 /** `stemma agent samples`: submits samples to a running agent, lists and removes those that it holds. */
-import { readFile } from "node:fs/promises";
 import { Option, type Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
-import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { ListedSample, Removed, Taken } from "../../intake/intake-answers.js";
 import { parseJsonLines } from "../../../shared/train/datasets/json-lines.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
@@ -54,7 +53,9 @@ export function addSamples(program: Command): void {
 async function submit(line: string, file: string | undefined, command: Command): Promise<void> {
   const { home, output } = commonOptionsOf(command);
   const samples = parseJsonLines(
-    file === undefined ? await readStandardInput() : await readText(file),
+    file === undefined
+      ? await readStandardInput()
+      : Buffer.from(await regularFiles().read(file)).toString("utf8"),
     file ?? "standard input",
   );
   const answer = (await callRunningAgent(home, "samples", { do: "samples", line, samples })) as Taken;
@@ -133,18 +134,6 @@ async function removeSamples(
   out.print({ data: answer, text: `${answer.removed} samples of ${line} removed${trainedOn}` });
   if (answer.unknown.length > 0)
     out.info(`no sample of ${line} has the id ${answer.unknown.slice(0, 5).join(", ")}`);
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (cause) {
-    throw new StemmaError(
-      "FILE_MISSING",
-      `The file ${file} cannot be read: ${messageOf(cause)}. Check its path.`,
-      { cause },
-    );
-  }
 }
 
 async function readStandardInput(): Promise<string> {

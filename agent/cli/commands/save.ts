@@ -1,5 +1,5 @@
 /** `stemma agent save`: a model that another program trained becomes the next version of a line. */
-import { readFile, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
@@ -8,6 +8,7 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { formatBytes, Output } from "../../../shared/cli/output.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { readRunFile, type RunFile } from "../../home/agent-home.js";
 import type { SavedFile, SaveFileRequest } from "../../saving/save-file.js";
@@ -95,7 +96,7 @@ async function readMetrics(values: readonly string[]): Promise<Record<string, un
 }
 
 async function metricsOfFile(path: string): Promise<object> {
-  const text = await readFile(await absolute(path), "utf8");
+  const text = Buffer.from(await regularFiles().read(await absolute(path))).toString("utf8");
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -65,12 +65,14 @@ export function firstLines(text: string, most = shownLines): readonly string[] {
   return lines.length <= most ? lines : [...shown.slice(0, -1), `${shown.at(-1) ?? ""} …`];
 }
 
-/** The lines of a table, cut at the demo's columns. */
+/** The lines of a table, cut between its columns where it is wider than the demo's. */
 function tableLines(text: string): readonly string[] {
-  return text
-    .trimEnd()
-    .split("\n")
-    .map((line) => (line.length + 2 <= columns ? `  ${line}` : `  ${line.slice(0, columns - 3)}…`));
+  const lines = text.trimEnd().split("\n");
+  if (lines.every((line) => line.length + 2 <= columns)) return lines.map((line) => `  ${line}`);
+  const isGap = (at: number): boolean => lines.every((line) => line.slice(at - 2, at).trim() === "");
+  let end = columns - 4;
+  while (end > 2 && !isGap(end)) end--;
+  return lines.map((line) => `  ${line.slice(0, end).trimEnd()} …`);
 }
 
 export interface ScriptOptions {

@@ -142,8 +142,8 @@ function sketchesOf(tag: string, group: Readonly<Record<string, OperationDefinit
 }
 
 function sketchOf(id: string, tag: string, definition: OperationDefinition): Sketch {
-  const { path, params, query, role } = definition;
-  const summary = role === undefined ? definition.summary : `${definition.summary} (role ${role})`;
+  const { path, params, query, right } = definition;
+  const summary = right === null ? definition.summary : `${definition.summary} (right ${right})`;
   const method = definition.method === "GET" ? "get" : "post";
   const common = { id, tag, path, method, summary, params, query } as const;
   switch (definition.kind) {

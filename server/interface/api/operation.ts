@@ -4,10 +4,7 @@
  * these definitions. Schemas have no transforms, because JSON Schema could not express them.
  */
 import * as z from "zod";
-
-/** The roles of tokens; each role may do what the ones before it may. */
-export const roles = ["viewer", "operator", "admin"] as const;
-export type Role = (typeof roles)[number];
+import type { Right } from "./rights.js";
 
 export type Shape = Readonly<Record<string, z.ZodType>>;
 type NoMembers = Readonly<Record<never, never>>;
@@ -16,8 +13,13 @@ interface OperationBase<Params extends Shape, Query extends Shape, Body extends 
   /** One sentence for the API description. */
   readonly summary: string;
   readonly method: "GET" | "POST";
-  /** The least role that a token needs; when absent, viewer for GET and operator for POST. */
-  readonly role?: Role;
+  /** The right that a token needs; null: nobody needs a token. */
+  readonly right: Right | null;
+  /**
+   * The answer to a token that is scoped to fleets. When absent, the path names a fleet, which has to be one of these.
+   * Own: the operation answers only what is of them, or of none. Refused: it is about the server, or reaches others.
+   */
+  readonly scoped?: "own" | "refused";
   /** `:name` stands for a path parameter. */
   readonly path: string;
   readonly params: z.ZodObject<Params>;

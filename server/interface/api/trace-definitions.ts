@@ -9,9 +9,9 @@ export const traceOperations = {
   trace: call({
     summary: "What the journal and the server's newest log lines say about one version, rollout or request",
     method: "GET",
-    // A log may name folders and people.
-    role: "operator",
     path: `${fleetPath}/trace`,
+    // A log may name folders and people.
+    right: "read-logs",
     params: fleetParams,
     query: {
       id: z

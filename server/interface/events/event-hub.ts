@@ -10,8 +10,8 @@ export type NewServerEvent = WithoutTime<ServerEvent>;
 
 export interface EventHub {
   emit(event: NewServerEvent): void;
-  /** Events from now on, until `signal` aborts. */
-  listen(signal: AbortSignal): AsyncIterable<ServerEvent>;
+  /** Events from now on, until `signal` aborts: those of the fleets; absent: of all. */
+  listen(signal: AbortSignal, fleets?: readonly string[]): AsyncIterable<ServerEvent>;
   readonly listeners: number;
 }
 
@@ -24,8 +24,8 @@ export function eventHub(clock: Pick<Clock, "now">, queueLimit = 4096): EventHub
       const full = { ...event, atMs: clock.now() } as ServerEvent;
       for (const listener of listeners) listener.push(full);
     },
-    listen(signal) {
-      const listener = new Listener(queueLimit, () => clock.now());
+    listen(signal, fleets) {
+      const listener = new Listener(queueLimit, () => clock.now(), fleets);
       // Added when `listen` is called, not at the first read, so that no event in between is lost.
       if (!signal.aborted) listeners.add(listener);
       signal.addEventListener(
@@ -53,9 +53,11 @@ class Listener {
   constructor(
     private readonly limit: number,
     private readonly now: () => number,
+    private readonly fleets: readonly string[] | undefined,
   ) {}
 
   push(event: ServerEvent): void {
+    if (this.fleets?.includes(event.fleet) === false) return;
     if (this.#queue.length >= this.limit) {
       this.#queue.shift();
       this.#missed++;

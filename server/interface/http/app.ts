@@ -17,9 +17,10 @@ import type { Caller } from "../../../shared/journal/caller.js";
 import type { Log } from "../../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { importContentType } from "../api/models/model-definitions.js";
-import type { Role } from "../api/operation.js";
+import type { OperationDefinition } from "../api/operation.js";
 import { operationTable } from "../api/operation-table.js";
-import { callerOf } from "./caller.js";
+import type { Grant } from "../api/rights.js";
+import { callerOf, type Asker } from "./caller.js";
 import { addressGroupOf } from "../../access/broker/unknown-connections.js";
 import { ConnectionGuard } from "./connection-guard.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
@@ -31,12 +32,12 @@ import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
 import { addServiceRoutes, publicPaths, type ServiceParts } from "./routes/service.js";
 import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
-import { requireRole, roleOf, type TokenBearer, type TokenReader } from "./tokens.js";
+import { requireGrant, type TokenBearer, type TokenReader } from "./tokens.js";
 import type { TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts extends ServiceParts {
   /** The operations as a caller uses them, by the request of this id. */
-  readonly operationsAs: (caller: Caller, request: string) => ServerOperations;
+  readonly operationsAs: (caller: Caller, request: string, grant?: Grant) => ServerOperations;
   readonly jobs: TrainJobs;
   readonly archiveJobs: ArchiveJobs;
   readonly log: Log;
@@ -125,13 +126,24 @@ export function buildHttpApp(
   };
   const isKnown = ({ raw }: FastifyRequest): boolean => access === "trusted" || bearers.has(raw);
   logRequests(app, parts.log, (request) => (isKnown(request) ? callerBy(request) : undefined));
+  const grantOf = ({ raw }: FastifyRequest): Grant | undefined => bearers.get(raw);
   const operationsFor = (request: FastifyRequest): ServerOperations =>
-    parts.operationsAs(callerBy(request), request.id);
-  addServiceRoutes(app, parts, isKnown);
+    parts.operationsAs(callerBy(request), request.id, grantOf(request));
+  addServiceRoutes(app, parts, { isKnown, grantOf, operationsFor });
   addCallRoutes(app, operationsFor);
-  addArchiveRoutes(app, parts.archiveJobs, callerBy);
-  addTrainRoutes(app, parts.jobs, callerBy);
-  addStreamRoutes(app, operationsFor, { stopping: parts.stopping, mayNameFiles: access === "trusted" });
+  const askerBy = (request: FastifyRequest): Asker => ({
+    caller: callerBy(request),
+    grant: grantOf(request),
+    requestId: request.id,
+  });
+  addArchiveRoutes(app, parts.archiveJobs, askerBy);
+  addTrainRoutes(app, parts.jobs, askerBy);
+  addStreamRoutes(app, operationsFor, {
+    stopping: parts.stopping,
+    mayNameFiles: access === "trusted",
+    mayGoOn: async ({ headers }) =>
+      access === "trusted" || (await access.tokens.find(headers.authorization)) !== undefined,
+  });
   return app;
 }
 
@@ -175,15 +187,19 @@ const withoutToken: Caller = { who: "without token", through: "http" };
 /** The bearers of the tokens that requests carry. */
 const bearers = new WeakMap<IncomingMessage, TokenBearer>();
 
-/** Refuses requests without a token, except for the public routes, and what the token's role does not allow. */
+/** Refuses requests without a token, except for the public routes, and what the token does not allow. */
 function requireToken(app: FastifyInstance, tokens: TokenReader, guard: ConnectionGuard): void {
   app.addHook("onRequest", async (request) => {
-    const bearer = await tokens.find(request.headers.authorization);
+    const isPublic = publicPaths.has(request.routeOptions.url ?? "");
+    const bearer = await tokens.find(request.headers.authorization).catch((error: unknown) => {
+      if (isPublic) return undefined;
+      throw error;
+    });
     if (bearer !== undefined) {
       guard.recognise(request.raw.socket);
       bearers.set(request.raw, bearer);
     }
-    if (publicPaths.has(request.routeOptions.url ?? "")) return;
+    if (isPublic) return;
     if (bearer === undefined)
       throw new StemmaError(
         "TOKEN_INVALID",
@@ -191,7 +207,11 @@ function requireToken(app: FastifyInstance, tokens: TokenReader, guard: Connecti
           "server's home, `stemma token add` makes others; give it in STEMMA_TOKEN, or work on the " +
           "server's own machine with --home.",
       );
-    requireRole(bearer, neededRole(request));
+    const needs = needsOf(request);
+    const { fleet } = (needs.scoped === "own" ? request.query : request.params) as {
+      readonly fleet?: string;
+    };
+    requireGrant(bearer, needs, fleet);
   });
 }
 
@@ -212,20 +232,28 @@ function boundCertificateRequests(app: FastifyInstance, quota: RequestQuota): vo
   });
 }
 
-/** Roles of the operations, by method and path. */
-const roleByRoute: ReadonlyMap<string, Role> = new Map(
-  Object.values(operationTable).map((definition) => [
-    `${definition.method} ${definition.path}`,
-    roleOf(definition),
+type Needs = Pick<OperationDefinition, "right" | "scoped">;
+
+/** The needs of each route of the table, by method and path. Jobs are polled with GET and stopped with DELETE. */
+const needsByRoute: ReadonlyMap<string, Needs> = new Map(
+  Object.values(operationTable).flatMap((definition: OperationDefinition) => [
+    [`${definition.method} ${definition.path}`, definition],
+    ...(definition.kind === "job"
+      ? ([
+          [`GET ${definition.jobsPath}`, { right: "read" }],
+          [`GET ${definition.jobsPath}/:job`, { right: "read" }],
+          [`DELETE ${definition.jobsPath}/:job`, { right: definition.right }],
+        ] as const)
+      : []),
   ]),
 );
 
-function neededRole({ method, routeOptions: { url = "" } }: FastifyRequest): Role {
-  // HEAD is answered as GET; jobs are polled with GET and stopped with DELETE.
-  const isReading = method === "GET" || method === "HEAD";
-  return (
-    roleByRoute.get(`${isReading ? "GET" : method} ${url}`) ?? roleOf({ method: isReading ? "GET" : "POST" })
-  );
+/** The metrics and the API description, of which a token that is scoped gets what is of its fleets, or of none. */
+const needsOfOthers: Needs = { right: "read", scoped: "own" };
+
+function needsOf({ method, routeOptions: { url } }: FastifyRequest): Needs {
+  // HEAD is answered as GET; nothing is at a path that is not known.
+  return needsByRoute.get(`${method === "HEAD" ? "GET" : method} ${url ?? ""}`) ?? needsOfOthers;
 }
 
 function addErrorHandlers(app: FastifyInstance, log: Log): void {

@@ -6,7 +6,15 @@ import type { IncomingHttpHeaders } from "node:http";
 import { currentUser } from "../../../shared/adapters/current-user.js";
 import { defined } from "../../../shared/defined.js";
 import { callerText, type Caller } from "../../../shared/journal/caller.js";
+import type { Grant } from "../api/rights.js";
 import type { TokenBearer } from "./tokens.js";
+
+/** The caller that starts a job, what they may do, and by which request. */
+export interface Asker {
+  readonly caller: Caller;
+  readonly grant?: Grant | undefined;
+  readonly requestId?: string;
+}
 
 /** Header in which clients name their user, percent-encoded. */
 export const userHeader = "stemma-user";

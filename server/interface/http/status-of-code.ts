@@ -54,6 +54,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   TRANSFER_MANIFEST_INVALID: 400,
   USAGE: 400,
   // It is not known who asks.
+  TOKEN_EXPIRED: 401,
   TOKEN_INVALID: 401,
   // Who asks may not, or a rule of the fleet forbids it.
   CERTIFICATE_REFUSED: 403,

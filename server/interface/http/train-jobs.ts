@@ -1,31 +1,29 @@
 /** Trainings started over HTTP. */
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Clock } from "../../../shared/ports.js";
+import type { Grant } from "../api/rights.js";
 import type { TrainProgress, TrainReport } from "../api/models/evaluation-schemas.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
+import type { Asker } from "./caller.js";
 import { createJobs, type Jobs } from "./jobs.js";
 
 /** A job that is stopped ends as failed with TRAINING_STOPPED. */
-export type TrainJobs = Jobs<
-  OperationInput<"train"> & { readonly caller: Caller; readonly requestId?: string },
-  TrainProgress,
-  TrainReport
->;
+export type TrainJobs = Jobs<OperationInput<"train"> & Asker, TrainProgress, TrainReport>;
 
 /**
  * @param operationsAs the operations as a caller uses them
  * @param limits running jobs at a time, and jobs remembered in all
  */
 export function createTrainJobs(
-  operationsAs: (caller: Caller, requestId?: string) => Pick<ServerOperations, "train">,
+  operationsAs: (caller: Caller, requestId?: string, grant?: Grant) => Pick<ServerOperations, "train">,
   clock: Pick<Clock, "now">,
   limits = { running: 2, kept: 100 },
 ): TrainJobs {
   return createJobs({
     noun: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
-    run: ({ caller, requestId, ...request }, options) =>
-      operationsAs(caller, requestId).train(request, options),
+    run: ({ caller, requestId, grant, ...request }, options) =>
+      operationsAs(caller, requestId, grant).train(request, options),
     clock,
     limits,
   });

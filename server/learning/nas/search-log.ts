@@ -3,7 +3,7 @@
  * each event, written with fsync before anything depends on it. A line is 16 hexadecimal digits of the SHA-256 of its
  * JSON, a space and the JSON. A line that is cut short at the end was never relied on and is removed.
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
@@ -126,21 +126,40 @@ export function settingsPath(folder: string): string {
   return join(folder, settingsName);
 }
 
-/** Keeps what a search was asked to do; a later call with other settings is refused. @throws SEARCH_OTHER */
-export async function keepSettings(files: Files, folder: string, settings: object): Promise<void> {
+/**
+ * Keeps what a search was asked to do. A later call with other settings is refused, but for the number of candidates.
+ * @throws SEARCH_OTHER
+ */
+export async function keepSettings(
+  files: Files,
+  folder: string,
+  settings: { readonly candidates: number },
+): Promise<void> {
   const path = settingsPath(folder);
-  const text = `${JSON.stringify(settings, null, 2)}\n`;
-  if ((await files.stat(path)) === undefined) {
-    await files.makeFolder(folder);
-    await writeDurably(files, path, Buffer.from(text));
-    return;
+  const textOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
+  if ((await files.stat(path)) !== undefined) {
+    const kept = (await readSettings(files, folder)) as object;
+    if (textOf({ ...kept, candidates: 0 }) !== textOf({ ...settings, candidates: 0 }))
+      throw new StemmaError(
+        "SEARCH_OTHER",
+        `The folder ${folder} has a search with other settings (${settingsName}). Continue it with the same options, or ` +
+          "name another folder.",
+      );
   }
-  if (Buffer.from(await files.read(path)).toString("utf8") === text) return;
-  throw new StemmaError(
-    "SEARCH_OTHER",
-    `The folder ${folder} has a search with other settings (${settingsName}). Continue it with the same options, or ` +
-      "name another folder with --folder.",
-  );
+  await files.makeFolder(folder);
+  await writeDurably(files, path, Buffer.from(textOf(settings)));
+}
+
+/** Removes a search that made nothing, and the folders that were made for it; other files in them stay. */
+export async function forgetSearch(files: Files, folder: string, made: readonly string[]): Promise<void> {
+  for (const name of [logName, settingsName]) await files.remove(join(folder, name));
+  for (const each of made) if ((await files.list(each)).length === 0) await files.remove(each);
+}
+
+/** The folders that have to be made so that this one is there, the deepest first. */
+export async function missingFolders(files: Files, folder: string): Promise<readonly string[]> {
+  if ((await files.stat(folder)) !== undefined) return [];
+  return [folder, ...(await missingFolders(files, dirname(folder)))];
 }
 
 /** Reads the request of the search in this folder. @throws FILE_MISSING, SEARCH_DAMAGED */

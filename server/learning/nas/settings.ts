@@ -23,6 +23,8 @@ const settingsSchema = z.strictObject({
   learningRate: z.number(),
   transfer: z.boolean(),
   keepAll: z.boolean(),
+  /** The number of candidates that was asked for last; unlike the others it may change. */
+  candidates: count.exactOptional(),
 });
 export type KeptSettings = z.infer<typeof settingsSchema>;
 

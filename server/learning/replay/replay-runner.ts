@@ -193,7 +193,7 @@ export class ReplayRunner {
     { fleet, stored: { versionId, by, maxMinutes } }: Pick<QueuedReplay, "fleet" | "stored">,
     { signal, keptFolder, at }: RunOptions,
   ): Promise<StoredReplay["report"]> {
-    const fleets = by === undefined ? this.parts.fleets : fleetsAs(this.parts.fleets, by);
+    const fleets = by === undefined ? this.parts.fleets : fleetsAs(this.parts.fleets, { caller: by });
     const context: OperationsContext = { ...this.parts, fleets, ...defined({ caller: by }) };
     const onProgress = (progress: TrainingProgress): void => {
       at.progress = progress;

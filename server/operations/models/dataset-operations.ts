@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { encodeDescription } from "../../../shared/data/data-description.js";
+import { isUrl } from "../../../shared/data/data-url.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -35,10 +36,18 @@ type DatasetOperations = Pick<
 >;
 
 export function datasetOperations(context: OperationsContext): DatasetOperations {
-  const { fleets, home } = context;
+  const { fleets, home, grant } = context;
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
     addDataset: async ({ fleet, name, ...given }) => {
+      // The server's disk has other fleets' files.
+      const isOfServer = given.kind === "sql" || (given.location !== "" && !isUrl(given.location));
+      if (grant?.fleets !== undefined && isOfServer)
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          "A token that is limited to fleets cannot name files of the server's machine. Name a URL, or have the data " +
+            "registered on the server's own machine with --home.",
+        );
       const repository = await fleets.get(fleet, { create: true });
       const { kind, location, parameters } = await addressedData(
         { ...given, parameters: given.parameters ?? {} },

@@ -1,4 +1,5 @@
 /** Operations on signed releases. */
+import { holdsRight } from "../../interface/api/rights.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { FleetReleasesAnswer } from "../../interface/api/rollouts/release-definitions.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -25,6 +26,7 @@ export function releaseOperations({
   fleets,
   live,
   home,
+  grant,
 }: OperationsContext): Pick<
   ServerOperations,
   "releases" | "releaseManifest" | "publishReleases" | "publishOwnerTime"
@@ -51,6 +53,13 @@ export function releaseOperations({
           `The change is not signed completely: ${missing
             .map(describeSignatures)
             .join(", ")}. Sign it with \`stemma release sign\`.`,
+        );
+      // The first one says which keys are the owner's: nothing vouches for it.
+      if (!holdsRight(grant, "deploy") && (await repository.releases()) === undefined)
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `The fleet ${fleet} has no releases yet, and the first ones name the owner's keys. Publish these as an operator; the role ${grant?.role ?? ""} publishes later ones.`,
+          { fleet },
         );
       if (!dryRun) {
         await repository.publishReleases(change);

@@ -4,6 +4,8 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { RolloutPhase } from "../../../shared/journal/facts/rollout-facts.js";
 import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { releasesOf, revocationOf } from "../../../shared/trust/releases/manifest.js";
+import { holdsRight } from "../../interface/api/rights.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type {
   CreatedRolloutAnswer,
@@ -66,6 +68,7 @@ export function rolloutOperations(
     createRollout: async (input) => createRollout(context, await planRollout(context, devices, input), input),
     approveRollout: async ({ fleet, rollout, because = "" }) => {
       const repository = await fleets.get(fleet);
+      await requireSigned(context, repository, repository.rollout(rollout).versionId);
       const { caller: by } = context;
       await repository.append({
         type: "rollout-approved",
@@ -239,6 +242,7 @@ async function createRollout(
 ): Promise<CreatedRolloutAnswer> {
   const { fleet, name, line, select, start = false } = input;
   const repository = await context.fleets.get(fleet);
+  await requireSigned(context, repository, versionId);
   if (start && policy.approval === true) throw notApproved(name);
   if (policy.wait !== true && waves.flat().length === 0) throw reachesNobody(name, excluded);
   const atMs = nowOf(context);
@@ -265,7 +269,8 @@ async function setRollout(
   { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
 ): Promise<RolloutAnswer> {
   const repository = await context.fleets.get(fleet);
-  const { phase: before, approvedBy, policy } = repository.rollout(rollout);
+  const { phase: before, approvedBy, policy, versionId } = repository.rollout(rollout);
+  await requireSigned(context, repository, versionId, { ends: phase !== "running" });
   // A rollout may have been created before server.json asked for approvals.
   const isStart = before === "created" && phase === "running";
   if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
@@ -281,12 +286,36 @@ async function undoRollout(
 ): Promise<CallOutput<"undoRollout">> {
   const repository = await context.fleets.get(fleet);
   const rollout = repository.rollout(name);
+  await requireSigned(context, repository, rollout.versionId, { ends: true });
   const returns = dryRun
     ? returnsOf(repository, rollout)
     : await undo(repository, rollout, { atMs: nowOf(context), because });
   const liveFleet = dryRun ? undefined : await context.live?.fleet(fleet);
   for (const { device } of returns) await liveFleet?.assigned(device);
   return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
+}
+
+/**
+ * Keeps a caller who may only roll out what the owner signed from every other rollout.
+ * @param ends true: one of a release that was revoked since may be ended
+ * @throws NOT_ALLOWED
+ */
+async function requireSigned(
+  { grant }: OperationsContext,
+  repository: FleetRepository,
+  versionId: Hash,
+  { ends = false } = {},
+): Promise<void> {
+  if (holdsRight(grant, "deploy")) return;
+  const targets = (await repository.releases())?.published.targets.signed;
+  const isRevoked = targets !== undefined && revocationOf(targets, versionId) !== undefined;
+  const isReleased = targets !== undefined && releasesOf(targets, versionId).length > 0;
+  if (isRevoked ? ends : isReleased) return;
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    `The role ${grant?.role ?? ""} rolls out what the fleet's owner signed, and ${titleOf(repository.resolve(versionId))} ${isRevoked ? "was revoked" : "is not signed"}. \`stemma release list\` shows what is; other versions need the role operator.`,
+    { versionId },
+  );
 }
 
 function notApproved(rollout: string): StemmaError {

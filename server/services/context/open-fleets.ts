@@ -3,6 +3,7 @@
  * together.
  */
 import { StemmaError } from "../../../shared/errors.js";
+import { reachesFleet, type Grant } from "../../interface/api/rights.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { Home } from "../../storage/repository/home.js";
@@ -30,14 +31,8 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   const repositories = new Map<string, Promise<FleetRepository>>();
   const opened = new Map<string, FleetRepository>();
   const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
-    if (!create && !(await home.fleets()).includes(fleet)) {
-      const names = await home.fleets();
-      throw new StemmaError(
-        "NOT_FOUND",
-        `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or start this one with an import or an enrolment.`,
-        { fleet },
-      );
-    }
+    if (!create && !(await home.fleets()).includes(fleet))
+      throw noFleet(fleet, await home.fleets(), `The home ${home.path}`);
     const repository = await openRepository(
       home,
       fleet,
@@ -67,10 +62,37 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   return fleets;
 }
 
-/** The same fleets; the facts that are appended through them are caused by `caller`, with `request`. */
-export function fleetsAs(fleets: OpenFleets, caller: Caller, request?: string): OpenFleets {
+function noFleet(fleet: string, names: readonly string[], where = "The home"): StemmaError {
+  return new StemmaError(
+    "NOT_FOUND",
+    `${where} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or start this one with an import or an enrolment.`,
+    { fleet },
+  );
+}
+
+/** A user of fleets. */
+interface FleetUser {
+  /** The facts that are appended through the fleets are caused by this caller. */
+  readonly caller: Caller;
+  /** The request that the facts carry, too. */
+  readonly request?: string | undefined;
+  /** The fleets that the caller reaches: others are not there. */
+  readonly grant?: Grant | undefined;
+}
+
+/** The same fleets as somebody uses them. */
+export function fleetsAs(fleets: OpenFleets, { caller, request, grant }: FleetUser): OpenFleets {
+  const names = async (): Promise<readonly string[]> =>
+    (await fleets.names()).filter((fleet) => reachesFleet(grant, fleet));
   return {
     ...fleets,
-    get: async (fleet, options) => (await fleets.get(fleet, options)).as(caller, request),
+    names,
+    opened: () => fleets.opened().filter(({ fleet }) => reachesFleet(grant, fleet)),
+    async get(fleet, options) {
+      const isHere =
+        grant?.fleets === undefined || options?.create === true || (await names()).includes(fleet);
+      if (!isHere || !reachesFleet(grant, fleet)) throw noFleet(fleet, await names());
+      return (await fleets.get(fleet, options)).as(caller, request);
+    },
   };
 }

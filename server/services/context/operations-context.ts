@@ -8,6 +8,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
 import type { TrainingProgress } from "../../../shared/train/training.js";
 import type { Authority } from "../../access/identity/authority.js";
+import type { Grant } from "../../interface/api/rights.js";
 import type { EventHub } from "../../interface/events/event-hub.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { Home } from "../../storage/repository/home.js";
@@ -176,6 +177,8 @@ export interface OperationsContext {
   readonly version: string;
   /** The user of the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
   readonly caller?: Caller | undefined;
+  /** The grant of the caller; absent: everything. Operations look at it where their right and path do not say all. */
+  readonly grant?: Grant | undefined;
   /** The request by which they are used: facts and commands to devices carry it too. */
   readonly request?: string | undefined;
   readonly live?: LiveServer;

@@ -16,7 +16,12 @@ import {
   type StorageGraph,
   type StorageGraphInput,
 } from "../planner/storage-graph.js";
-import { describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
+import {
+  describePlan,
+  planAlgorithmTexts,
+  type PlanAlgorithm,
+  type StoragePlan,
+} from "../planner/storage-plan.js";
 import { StorageTree } from "../planner/storage-tree.js";
 import { autoBudgetRatio, previousOf, type BudgetRatio } from "./archive-plan.js";
 import { ReferenceCosts } from "./reference-costs.js";
@@ -73,7 +78,7 @@ export function makePlan(
     minCosts: vertexMinCosts,
     time: { clock, limitMs: timeLimitMs },
     onProgress: ({ step, storageCost }) => {
-      onProgress(`${step}: ${Math.round(storageCost)} bytes`);
+      onProgress(`${planAlgorithmTexts[step]}: ${Math.round(storageCost)} bytes`);
     },
   });
   const { budgets } = found;

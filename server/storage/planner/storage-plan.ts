@@ -20,6 +20,17 @@ export const storagePlanFormat = 1;
 export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"] as const;
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
+/** The algorithms in words for people, who need not know the papers. */
+export const planAlgorithmTexts: Readonly<Record<PlanAlgorithm, string>> = {
+  mst: "smallest",
+  spt: "fastest",
+  last: "balanced",
+  "pas-mt": "smallest, then faster where needed",
+  "pas-pt": "grown within the budget",
+  search: "local search",
+  current: "few changes to what is stored",
+};
+
 /** The planned storage of one vertex. */
 export interface PlannedVertex {
   readonly vertex: string;

@@ -1,8 +1,8 @@
 /** The options by which a device is let in, and the members of an invitation or enrolment that they name. */
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { defined } from "../../../../shared/defined.js";
-import { StemmaError } from "../../../../shared/errors.js";
 import { repeated, type Choices } from "../../plain-command.js";
+import { parseValid } from "../../quantities.js";
 import { evenIfClaimedText } from "./devices.js";
 
 export const authorityText =
@@ -72,12 +72,9 @@ export function invited(
   choices: InvitedChoices,
 ): ReturnType<typeof enrolled> & { readonly validMs: number; readonly authority?: string } {
   const { valid, authority } = choices;
-  const [, count, unit] = /^(\d{1,5})([hd])$/.exec(valid) ?? [];
-  if (count === undefined)
-    throw new StemmaError("USAGE", `--valid ${valid} is not a time. Write hours or days: 12h, 7d.`);
   return {
     ...enrolled(choices),
-    validMs: Number(count) * (unit === "h" ? 3_600_000 : 86_400_000),
+    validMs: parseValid(valid),
     ...defined({ authority }),
   };
 }

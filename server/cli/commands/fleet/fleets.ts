@@ -63,7 +63,8 @@ q or Ctrl-C ends. Elsewhere, or with --plain, a line for each event; with -o jso
       return;
     }
     await printEvents({ operations: opened, fleet, signal }, (event, line) => {
-      stdout.write(`${options.output === "json" ? JSON.stringify(event) : line}\n`);
+      if (options.output === "json") stdout.write(`${JSON.stringify(event)}\n`);
+      else output.printText(line);
     });
   },
 });

@@ -135,7 +135,7 @@ async function simulateCommand(choices: SimulateChoices, context: CommandContext
     signal,
     note,
     progress: (text: string) => {
-      if (output.isTerminal) output.progress(text.slice(0, 79));
+      if (output.isTerminal) output.progress(text);
       else if (performance.now() - notedMs > plainProgressMs) note(text);
     },
   };

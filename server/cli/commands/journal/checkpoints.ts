@@ -24,6 +24,7 @@ key first; then bring what it answered:
   print: ({ origin, verifierKey, text, request }, { key }) => ({
     names: [origin],
     text: key ? verifierKey : (request ?? text).replace(/\n$/, ""),
+    isVerbatim: true,
   }),
 });
 

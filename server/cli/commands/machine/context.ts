@@ -1,9 +1,9 @@
 /** `stemma context add|use|list|rm`: servers by name, for work from another machine. */
-import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Command } from "commander";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
+import { readTextFile } from "../../text-file.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { readAuthority } from "../../context.js";
@@ -88,18 +88,7 @@ function serverUrl(text: string): URL {
 }
 
 async function readToken(file: string): Promise<string> {
-  let text: string;
-  try {
-    text = await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
-  } catch (cause) {
-    throw new StemmaError(
-      "FILE_MISSING",
-      `${file} cannot be read: ${(cause as Error).message}. Name another file.`,
-      {
-        cause,
-      },
-    );
-  }
+  const text = await readTextFile(file, 64 * 1024);
   const token = text.trim();
   if (/^[\x21-\x7e]{8,4096}$/.test(token)) return token;
   throw new StemmaError(

@@ -31,6 +31,7 @@ kB of JSON. Whoever has the data, and the base if there is one, can make the mod
     data: { ...answer, file: file ?? null },
     names: [answer.versionId],
     text: file === undefined ? answer.story : `wrote the story of ${nameOf(answer)} to ${file}`,
+    isVerbatim: file === undefined,
   }),
 });
 

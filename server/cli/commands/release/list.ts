@@ -63,6 +63,7 @@ const show = plain("releases", {
       data: { ...found, manifest },
       names: [name],
       text: JSON.stringify(manifest, undefined, 2),
+      isVerbatim: true,
     };
   },
 });

@@ -86,7 +86,7 @@ async function run(choices: ServerChoices, { output, options, signal }: CommandC
     await import("../../../operations/configuration/config-file.js");
   if (choices.printConfigSchema) {
     const schema = serverFileJsonSchema();
-    output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });
+    output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2), isVerbatim: true });
     return;
   }
   const settings = await readServerFile(options.home, choices.config);

@@ -1,43 +1,50 @@
-/** `stemma token add|list|rm`: tokens of the HTTP port, each with a name and a role. */
-import { StemmaError } from "../../../../shared/errors.js";
+/** `stemma token add|list|rm`: tokens of the HTTP port, each with a name, a role, and what it is limited to. */
 import { formatTime } from "../../../../shared/cli/output.js";
-import { roles, type Role } from "../../../interface/api/operation.js";
+import { roles } from "../../../interface/api/rights.js";
 import { listed, plain } from "../../plain-command.js";
+import { parseValid } from "../../quantities.js";
 
 export const help = `
-Roles: viewer reads; operator also changes models, devices, data and storage; admin also
-approves training engines, copies backups to the server's disk, and makes tokens. The token
-in the home's file http-token has the role admin. Facts name the token that caused them.
-`;
+Roles: viewer reads, but no samples; releaser reads, publishes what the owner's keys signed
+and rolls that out; operator reads all and changes models, devices, data and storage; admin
+also approves training engines, copies backups to the server's disk, and makes tokens. The
+token in the home's file http-token has the role admin. Facts name the token that caused them.
 
-/** @throws USAGE */
-function roleOf(text: string): Role {
-  const role = roles.find((known) => known === text);
-  if (role !== undefined) return role;
-  throw new StemmaError("USAGE", `--role ${text} is not a role. Use one of ${roles.join(", ")}.`);
-}
+A token of --fleets sees and changes only these. It cannot do what is about the whole server:
+tokens, webhooks, storage tiers, backups, engines, data from files of the server's machine.
+`;
 
 export const commands = [
   plain("addToken", {
     name: "add",
     about: "make a token; it is shown once, and only its hash is kept",
     takes: { name: "letters, digits, - and _" },
-    options: { role: { text: `<role> one of ${roles.join(", ")}`, read: roleOf } },
-    print: ({ token }) => ({
+    options: {
+      role: `<role> one of ${roles.join(", ")}`,
+      fleets: "<fleets> limit it to these, with commas between (all, also later ones)",
+      valid: "<time> refuse it after hours or days: 12h, 90d (until it is removed)",
+    },
+    input: ({ valid }) => (valid === undefined ? {} : { validMs: parseValid(valid) }),
+    print: ({ token, role, fleets, expiresAtMs }) => ({
       names: [token],
-      text: `${token}\nKeep it: it is not shown again. Clients give it in STEMMA_TOKEN.`,
+      text:
+        `${token}\nIts role is ${role}, for ${fleets === undefined ? "all fleets" : fleets.join(", ")}, ` +
+        `${expiresAtMs === undefined ? "until it is removed" : `until ${formatTime(expiresAtMs)}`}. ` +
+        "Keep it: it is not shown again. Clients give it in STEMMA_TOKEN.",
     }),
   }),
   plain("tokens", {
     name: "list",
-    about: "names and roles; the tokens themselves are not kept",
+    about: "names, roles and limits; the tokens themselves are not kept",
     print: (tokens) =>
       listed(tokens, {
         nameOf: (row) => row.name,
         columns: [
           { title: "NAME", value: (row) => row.name },
           { title: "ROLE", value: (row) => row.role },
+          { title: "FLEETS", value: (row) => row.fleets?.join(",") ?? "all" },
           { title: "MADE", value: (row) => formatTime(row.madeAtMs) },
+          { title: "ENDS", value: endOf },
         ],
         empty: "no tokens besides the home's own, in its file http-token (role admin)",
       }),
@@ -49,3 +56,8 @@ export const commands = [
     print: (left, { name }) => ({ names: left.map((row) => row.name), text: `removed the token ${name}` }),
   }),
 ];
+
+function endOf({ expiresAtMs }: { readonly expiresAtMs?: number }): string {
+  if (expiresAtMs === undefined) return "never";
+  return expiresAtMs <= Date.now() ? `expired ${formatTime(expiresAtMs)}` : formatTime(expiresAtMs);
+}

@@ -14,7 +14,9 @@ import type { CandidateTrainer } from "../../../learning/nas/candidate.js";
 import { runSearch, searchState, type SearchState } from "../../../learning/nas/run-search.js";
 import { storeInFleet } from "../../../learning/nas/search-store.js";
 import {
+  forgetSearch,
   keepSettings,
+  missingFolders,
   readSettings,
   SearchLog,
   settingsPath,
@@ -32,7 +34,7 @@ interface RunChoices {
   readonly data?: string;
   readonly name?: string;
   readonly space?: string;
-  readonly candidates: number;
+  readonly candidates?: number;
   readonly population?: number;
   readonly sample?: number;
   readonly drop?: "oldest" | "worst";
@@ -53,13 +55,14 @@ interface RunChoices {
 const help = `
 Each candidate takes over the first layers that it has in common with a model of the
 fleet, trains the others, and stores only what is new. What leaves the population is
-retired; stemma storage gc frees it. Ctrl-C at any time: the same command goes on.
+retired; stemma storage gc frees it. Ctrl-C at any time: stemma nas run FOLDER goes on.
 
 Examples:
   stemma nas space > space.json
   stemma data add digits - --kind images-generated --set count=2000
   stemma nas run search-1 --data digits --candidates 40
-  stemma nas run search-1 --candidates 80      (goes on, with the settings it had)
+  stemma nas run search-1                      (goes on, with the settings it had)
+  stemma nas run search-1 --candidates 80      (makes it longer)
   stemma nas show search-1
   stemma nas run search-2 --data digits --on 'label.bench=yes'   (devices train)
 
@@ -85,7 +88,11 @@ function addNasCommands(nas: Command): void {
       "--space <file>",
       "the space to search, as JSON; without it the one that `stemma nas space` prints",
     )
-    .option("--candidates <n>", "how many candidates are made in total", whole(1, 100_000), 50)
+    .option(
+      "--candidates <n>",
+      "how many candidates are made in total (as many as before; 50)",
+      whole(1, 100_000),
+    )
     .option("--population <n>", "members of the population (10)", whole(1, 10_000))
     .option("--sample <n>", "members of which the best is changed (4)", whole(1, 10_000))
     .addOption(
@@ -127,14 +134,21 @@ function addNasCommands(nas: Command): void {
     .description("print the built-in space, as an example to change")
     .action(async (_: unknown, command: Command) =>
       withContext(command, ({ output }) => {
-        output.print({ data: exampleSpace, names: [], text: JSON.stringify(exampleSpace, null, 2) });
+        output.print({
+          data: exampleSpace,
+          names: [],
+          text: JSON.stringify(exampleSpace, null, 2),
+          isVerbatim: true,
+        });
         return Promise.resolve();
       }),
     );
 }
 
+type AskedSettings = KeptSettings & { readonly candidates: number };
+
 /** The settings of a new search, or of the one in the folder with what is asked now. @throws USAGE */
-async function settingsFor(files: Files, choices: RunChoices, fleet: string): Promise<KeptSettings> {
+async function settingsFor(files: Files, choices: RunChoices, fleet: string): Promise<AskedSettings> {
   const path = settingsPath(choices.folder);
   const kept =
     (await files.stat(path)) === undefined
@@ -165,48 +179,65 @@ async function settingsFor(files: Files, choices: RunChoices, fleet: string): Pr
     learningRate: choices.learningRate ?? kept?.learningRate ?? 0.003,
     transfer: choices.transfer && (kept?.transfer ?? true),
     keepAll: choices.keepAll ?? kept?.keepAll ?? false,
+    candidates: choices.candidates ?? kept?.candidates ?? 50,
   };
 }
 
-async function runCommand(
-  choices: RunChoices,
-  { output, operations, options, signal }: CommandContext,
-): Promise<void> {
+/** Runs a search; one that is refused, or fails before a candidate was made, leaves nothing. */
+async function runCommand(choices: RunChoices, context: CommandContext): Promise<void> {
   const files = regularFiles();
-  const settings = await settingsFor(files, choices, options.fleet);
+  const { folder } = choices;
+  const isNew = (await files.stat(settingsPath(folder))) === undefined;
+  const made = await missingFolders(files, folder);
+  const settings = await settingsFor(files, choices, context.options.fleet);
+  try {
+    await search(files, choices, settings, context);
+  } catch (error) {
+    const isStopped = isStemmaError(error, "TRAINING_STOPPED");
+    if (isNew && !isStopped && searchState((await SearchLog.open(files, folder)).events).trained.length === 0)
+      await forgetSearch(files, folder, made);
+    throw error;
+  }
+}
+
+async function search(
+  files: Files,
+  choices: RunChoices,
+  settings: AskedSettings,
+  { output, operations, signal }: CommandContext,
+): Promise<void> {
   const opened = await operations();
   const dataset = await datasetOf(opened, settings);
-  await keepSettings(files, choices.folder, settings);
-  const log = await SearchLog.open(files, choices.folder);
   const working = await trainersFor(choices, { ...settings, dataset }, { output, operations: opened });
-  const known = searchState(log.events).trained.length;
-  output.info(
-    `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
-      (known === 0 ? "" : `; ${known} candidates were made already`),
-  );
   try {
-    const state = await runSearch(
-      { ...settings, candidates: choices.candidates },
-      {
-        store: storeInFleet(opened, {
-          ...settings,
-          ...(choices.on === undefined ? {} : { minutes: leaseMinutes(choices.patience) }),
-        }),
-        log,
-        files,
-        clock: nodeClock(),
-        workFolder: (candidate) => join(choices.folder, `work-${candidate}`),
-        trainers: working.trainers,
-        signal,
-        onEvent: (event) => {
-          const line = describeEvent(event, choices.candidates);
-          if (line !== undefined) output.progress(line, true);
-        },
-        onLost: ({ message }) => {
-          output.info(`stemma: ${message}`);
-        },
-      },
+    await keepSettings(files, choices.folder, settings);
+    const log = await SearchLog.open(files, choices.folder);
+    const known = searchState(log.events).trained.length;
+    output.info(
+      `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
+        (known === 0 ? "" : `; ${known} of ${settings.candidates} candidates were made already`),
     );
+    const state = await runSearch(settings, {
+      store: storeInFleet(opened, {
+        ...settings,
+        ...(choices.on === undefined ? {} : { minutes: leaseMinutes(choices.patience) }),
+      }),
+      log,
+      files,
+      clock: nodeClock(),
+      workFolder: (candidate) => join(choices.folder, `work-${candidate}`),
+      trainers: working.trainers,
+      signal,
+      onEvent: (event) => {
+        const line = describeEvent(event, settings.candidates);
+        if (line !== undefined) output.progress(line, true);
+      },
+      onLost: ({ message }) => {
+        output.info(`stemma: ${message}`);
+      },
+    }).catch((error: unknown) => {
+      throw isStemmaError(error, "TRAINING_STOPPED") ? stopped(error, choices, { log, settings }) : error;
+    });
     output.endProgress();
     const rows = rowsOf(state);
     output.print({
@@ -214,19 +245,23 @@ async function runCommand(
       names: rows.slice(0, 1).map((row) => row.model),
       text: describeEnd(rows, settings),
     });
-  } catch (error) {
-    if (!isStemmaError(error, "TRAINING_STOPPED")) throw error;
-    const again = choices.on === undefined ? "" : ` --on '${choices.on}'`;
-    throw new StemmaError(
-      "TRAINING_STOPPED",
-      `The search was stopped after ${searchState(log.events).trained.length} of ${choices.candidates} candidates; ` +
-        "nothing that was made is lost. Go on with: " +
-        `stemma nas run ${choices.folder} --candidates ${choices.candidates}${again}`,
-      { cause: error },
-    );
   } finally {
     await working.close();
   }
+}
+
+function stopped(
+  cause: StemmaError,
+  { on, folder }: RunChoices,
+  { log, settings }: { readonly log: SearchLog; readonly settings: AskedSettings },
+): StemmaError {
+  return new StemmaError(
+    "TRAINING_STOPPED",
+    `The search was stopped after ${searchState(log.events).trained.length} of ${settings.candidates} candidates; ` +
+      "nothing that was made is lost. Go on with: " +
+      `stemma nas run ${folder}${on === undefined ? "" : ` --on '${on}'`}`,
+    { cause },
+  );
 }
 
 /** Minutes that a candidate's lease lasts: a device may take its patience twice, for its start and for the training. */

@@ -7,6 +7,7 @@ import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { formatDuration, formatTime } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
+import { requireRegular } from "../../../../shared/files/not-regular.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
 import { bundleId, maxBundleBytes } from "../../../../shared/train/own-recipes/bundle.js";
 import type { DatasetReference } from "../../../../shared/train/training.js";
@@ -79,15 +80,16 @@ async function readBundle(path: string): Promise<Uint8Array> {
   const { scaffoldFile } = await import("../../../../shared/train/own-recipes/scaffold.js");
   const found = await stat(resolve(path)).catch(() => undefined);
   const file = found?.isDirectory() === true ? join(resolve(path), scaffoldFile) : resolve(path);
-  const size = (await stat(file).catch(() => undefined))?.size;
-  if (size === undefined)
+  const target = await stat(file).catch(() => undefined);
+  if (target === undefined)
     throw new StemmaError("FILE_MISSING", `There is no recipe at ${file}. Name its file, or its folder.`, {
       path: file,
     });
-  if (size > maxBundleBytes)
+  requireRegular(target, file);
+  if (target.size > maxBundleBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
-      `${file} has ${size} bytes; a recipe has at most ${maxBundleBytes}. Leave out what it does not need.`,
+      `${file} has ${target.size} bytes; a recipe has at most ${maxBundleBytes}. Leave out what it does not need.`,
       { path: file },
     );
   return await readFile(file);

@@ -43,6 +43,7 @@ export const authorityOperations = {
     summary: "The certificate authorities of the fleet's owner",
     method: "GET",
     path: authoritiesPath,
+    right: "read",
     params: fleetParams,
     output: z.array(shownAuthority),
   }),
@@ -50,8 +51,8 @@ export const authorityOperations = {
     summary: "Let the certificates of an authority name devices of this fleet",
     method: "POST",
     path: authoritiesPath,
+    right: "administer",
     params: fleetParams,
-    role: "admin",
     body: {
       authority: authorityText,
       certificates: z
@@ -78,8 +79,8 @@ export const authorityOperations = {
     summary: "Trust an authority no more; its devices are cut off at once",
     method: "POST",
     path: `${authoritiesPath}/:authority/remove`,
+    right: "administer",
     params: authorityParams,
-    role: "admin",
     body: {
       because: reasonText.optional(),
       dryRun: z.boolean().optional().describe("Answer which devices would be cut off, change nothing"),
@@ -91,6 +92,7 @@ export const authorityOperations = {
       "Take a revocation list of an authority; devices whose certificates are on it are cut off at once",
     method: "POST",
     path: `${authoritiesPath}/:authority/lists`,
+    right: "enrol",
     params: authorityParams,
     body: {
       list: z

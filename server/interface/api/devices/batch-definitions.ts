@@ -56,6 +56,7 @@ export const batchOperations = {
     summary: "Make one invitation for many devices; the answer has its key, which is given once",
     method: "POST",
     path: batchPath,
+    right: "enrol",
     params: fleetParams,
     body: {
       batch: batchText,
@@ -91,6 +92,7 @@ export const batchOperations = {
     summary: "The batches of a fleet, with the devices that they enrolled",
     method: "GET",
     path: batchPath,
+    right: "read",
     params: fleetParams,
     output: z.array(shownBatch),
   }),
@@ -98,6 +100,7 @@ export const batchOperations = {
     summary: "Let no further device enrol with a batch's invitation; those that did stay",
     method: "POST",
     path: `${batchPath}/:batch/revoke`,
+    right: "enrol",
     params: { ...fleetParams, batch: batchText },
     body: { because: reasonText.optional() },
     output: shownBatch,
@@ -106,6 +109,7 @@ export const batchOperations = {
     summary: "Serve devices that wait to be accepted: those named, or all of a batch",
     method: "POST",
     path: `${fleetPath}/accept`,
+    right: "enrol",
     params: fleetParams,
     body: {
       devices: z.array(deviceText).min(1).max(10_000).optional(),

@@ -24,6 +24,7 @@ export const deviceUpkeepOperations = {
       "Set settings of a device, or of all that a selection means; null returns one to the device's own",
     method: "POST",
     path: `${fleetPath}/device-settings`,
+    right: "change-devices",
     params: fleetParams,
     body: {
       device: shortText.optional().describe("One device; either this or select"),
@@ -39,6 +40,7 @@ export const deviceUpkeepOperations = {
     summary: "What the journal says about one device, newest last, page by page from the end",
     method: "GET",
     path: `${devicePath}/events`,
+    right: "read",
     params: deviceParams,
     query: {
       before: position.optional().describe("Only facts before this position; absent: up to the last"),
@@ -54,9 +56,9 @@ export const deviceUpkeepOperations = {
   deviceLogs: call({
     summary: "The newest events in the log of a connected device's agent",
     method: "GET",
-    // The device is asked; what it logs may name folders and people.
-    role: "operator",
     path: `${devicePath}/logs`,
+    // The device is asked; what it logs may name folders and people.
+    right: "read-logs",
     params: deviceParams,
     query: {
       before: position.optional().describe("Only events before this number"),
@@ -74,6 +76,7 @@ export const deviceUpkeepOperations = {
     summary: "Refuse a device for now, or serve it again; unlike a revocation this can be taken back",
     method: "POST",
     path: `${devicePath}/quarantine`,
+    right: "change-devices",
     params: deviceParams,
     body: {
       quarantined: z.boolean(),
@@ -85,8 +88,8 @@ export const deviceUpkeepOperations = {
     summary:
       "Erase everything that a revoked device gave, or all that a selection means; facts, records and what others share stay",
     method: "POST",
-    role: "admin",
     path: `${fleetPath}/device-erasure`,
+    right: "administer",
     params: fleetParams,
     body: {
       device: shortText.optional().describe("One device; either this or select"),
@@ -104,6 +107,7 @@ export const deviceUpkeepOperations = {
     summary: "Take a revoked device out of the lists; its models and facts stay",
     method: "POST",
     path: `${devicePath}/remove`,
+    right: "delete",
     params: deviceParams,
     body: { because: reasonText.optional(), dryRun: z.boolean().optional() },
     output: z.undefined(),

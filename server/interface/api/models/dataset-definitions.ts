@@ -20,6 +20,7 @@ export const datasetOperations = {
     summary: "Registered data of a fleet",
     method: "GET",
     path: `${fleetPath}/datasets`,
+    right: "read",
     params: fleetParams,
     output: z.array(dataset),
   }),
@@ -27,6 +28,7 @@ export const datasetOperations = {
     summary: "Register data: it is read once, and its hash is kept",
     method: "POST",
     path: `${fleetPath}/datasets`,
+    right: "change-data",
     params: fleetParams,
     body: datasetBody,
     output: dataset,
@@ -36,6 +38,7 @@ export const datasetOperations = {
     summary: "Read registered data again and compare its hash",
     method: "POST",
     path: `${datasetPath}/check`,
+    right: "change-data",
     params: datasetParams,
     output: datasetCheck,
     isLong: true,
@@ -44,9 +47,9 @@ export const datasetOperations = {
     summary:
       "Registered data in detail: what its location has now, what is stored, and which versions used it",
     method: "GET",
-    // Reads all samples.
-    role: "operator",
     path: datasetPath,
+    // Reads all samples.
+    right: "read-data",
     params: datasetParams,
     output: datasetDetails,
     isLong: true,
@@ -55,6 +58,7 @@ export const datasetOperations = {
     summary: "Store the samples of registered data as chunks, each once",
     method: "POST",
     path: `${datasetPath}/push`,
+    right: "change-data",
     params: datasetParams,
     output: pushedData,
     isLong: true,
@@ -63,9 +67,9 @@ export const datasetOperations = {
   fetchDataset: stream({
     summary: "The samples of stored data, in their canonical form",
     method: "GET",
-    // Samples tell more of people than models do.
-    role: "operator",
     path: `${datasetPath}/samples`,
+    // Samples tell more of people than models do.
+    right: "read-data",
     params: datasetParams,
     responseType: "application/octet-stream",
     output: fetchedData,
@@ -76,6 +80,7 @@ export const datasetOperations = {
     summary: "Forget registered data; files stay, and stored samples as long as a kept version needs them",
     method: "POST",
     path: `${datasetPath}/remove`,
+    right: "delete",
     params: datasetParams,
     body: {
       evenIfUsed: z.boolean().optional().describe("Although kept versions were trained with it"),

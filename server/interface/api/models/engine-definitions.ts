@@ -25,6 +25,7 @@ export const engineOperations = {
     summary: "Training engines that may be run here, oldest first",
     method: "GET",
     path: `${fleetPath}/engines`,
+    right: "read",
     params: fleetParams,
     output: z.array(engineSummary),
   }),
@@ -32,7 +33,8 @@ export const engineOperations = {
     summary: "Approve a training engine: its code is run once, stored, and run by replays that need it",
     method: "POST",
     path: `${fleetPath}/engines`,
-    role: "admin",
+    right: "administer",
+    scoped: "refused",
     params: fleetParams,
     body: {
       archive: z
@@ -56,7 +58,7 @@ export const engineOperations = {
     summary: "Do not run an engine any more; the next collection frees it",
     method: "POST",
     path: `${fleetPath}/engines/:engine/remove`,
-    role: "admin",
+    right: "administer",
     params: {
       ...fleetParams,
       engine: shortText.describe("Id of the engine or its archive, or at least 8 digits"),

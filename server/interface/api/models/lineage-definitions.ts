@@ -141,6 +141,7 @@ export const lineageOperations = {
     summary: "The models that descend from this one, retired ones too: children first, then their children",
     method: "GET",
     path: `${modelPath}/descendants`,
+    right: "read",
     params: modelParams,
     query: page,
     output: descendantPage,
@@ -149,6 +150,7 @@ export const lineageOperations = {
     summary: "The newest model from which two models both descend; null where there is none",
     method: "GET",
     path: `${fleetPath}/common-ancestor`,
+    right: "read",
     params: fleetParams,
     query: { a: modelText, b: modelText },
     output: commonAncestor.nullable(),
@@ -157,6 +159,7 @@ export const lineageOperations = {
     summary: "The lineage of a model for a drawing: it, its ancestors and, if wanted, its descendants",
     method: "GET",
     path: `${modelPath}/lineage`,
+    right: "read",
     params: modelParams,
     query: {
       ...page,
@@ -168,6 +171,7 @@ export const lineageOperations = {
     summary: "Which of its ancestors last changed which tensors of a model",
     method: "GET",
     path: `${modelPath}/owners`,
+    right: "read",
     params: modelParams,
     query: {
       ...page,
@@ -179,6 +183,7 @@ export const lineageOperations = {
     summary: "Find the nearest ancestor of an architecture and lease what a child takes over from it",
     method: "POST",
     path: `${fleetPath}/transfers`,
+    right: "change-models",
     params: fleetParams,
     body: {
       ...askingArchitecture,
@@ -191,6 +196,7 @@ export const lineageOperations = {
     summary: "End the lease of a transfer before it expires",
     method: "POST",
     path: `${fleetPath}/transfers/end`,
+    right: "change-models",
     params: fleetParams,
     body: { lease: leaseText },
     output: z.object({ lease: text }),
@@ -199,6 +205,7 @@ export const lineageOperations = {
     summary: "The models that were declared to come after this one, and before it",
     method: "GET",
     path: `${modelPath}/successors`,
+    right: "read",
     params: modelParams,
     output: relations,
   }),
@@ -207,6 +214,7 @@ export const lineageOperations = {
       "Declare that another model comes after this one, whatever it was trained from, or take that back",
     method: "POST",
     path: `${modelPath}/successors`,
+    right: "change-models",
     params: modelParams,
     body: {
       successor: modelText.describe("The model that comes after this one"),

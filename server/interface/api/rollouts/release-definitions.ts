@@ -45,6 +45,7 @@ export const releaseOperations = {
     summary: "The signed releases of a fleet, with their metadata",
     method: "GET",
     path: releasesPath,
+    right: "read",
     params: fleetParams,
     output: fleetReleases,
   }),
@@ -52,6 +53,7 @@ export const releaseOperations = {
     summary: "What a release of a version, or of a recipe (recipe:NAME), would state; changes nothing",
     method: "GET",
     path: `${fleetPath}/release-manifest`,
+    right: "read",
     params: fleetParams,
     query: { model: modelText },
     output: z.object({ fleet: text, model: text, manifest: text.describe("Canonical JSON, to be signed") }),
@@ -60,6 +62,7 @@ export const releaseOperations = {
     summary: "Publish a signed change of the releases; it is checked as a device checks it",
     method: "POST",
     path: releasesPath,
+    right: "publish",
     params: fleetParams,
     body: {
       change: z
@@ -75,6 +78,7 @@ export const releaseOperations = {
     summary: "Publish the owner's signed statement of the time; devices go on from it",
     method: "POST",
     path: `${releasesPath}/time`,
+    right: "publish",
     params: fleetParams,
     body: {
       file: z.string().min(1).max(maxTimeFileLength).describe("The file that `stemma release sign` wrote"),

@@ -18,6 +18,7 @@ export const damageOperations = {
     summary: "Damage of the store that is known without reading it; empty for a fleet that is not open",
     method: "GET",
     path: `${storagePath}/damage`,
+    right: "read",
     params: fleetParams,
     output: knownDamage,
   }),

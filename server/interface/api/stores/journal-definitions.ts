@@ -79,6 +79,7 @@ export const journalOperations = {
     summary: "Facts of a fleet in the order in which they became true, with who caused them",
     method: "GET",
     path: `${fleetPath}/journal`,
+    right: "read",
     params: fleetParams,
     query: {
       from: position.optional().describe("Position of the first fact; without it the last ones are answered"),
@@ -90,6 +91,7 @@ export const journalOperations = {
     summary: "The signed head of a fleet's journal, and a proof that an earlier journal is its start",
     method: "GET",
     path: `${fleetPath}/journal/head`,
+    right: "read",
     params: fleetParams,
     query: { from: position.optional().describe("Number of facts of the earlier journal; absent: no proof") },
     output: z
@@ -100,6 +102,7 @@ export const journalOperations = {
     summary: "The head of a fleet's journal as a checkpoint, which public witnesses can cosign",
     method: "GET",
     path: `${fleetPath}/journal/checkpoint`,
+    right: "read",
     params: fleetParams,
     query: {
       from: position
@@ -119,6 +122,7 @@ export const journalOperations = {
     summary: "Bring a checkpoint with the cosignatures of witnesses; devices that ask for them are shown it",
     method: "POST",
     path: `${fleetPath}/journal/checkpoint`,
+    right: "change-devices",
     params: fleetParams,
     body: {
       checkpoint: z.string().min(1).max(maxNoteBytes).describe("Its text, with the witnesses' lines below"),
@@ -129,6 +133,7 @@ export const journalOperations = {
     summary: "The proof that a fact is in the journal: by its position, or the fact that recorded a model",
     method: "GET",
     path: `${fleetPath}/journal/proof`,
+    right: "read",
     params: fleetParams,
     query: {
       position: position.optional(),
@@ -142,9 +147,9 @@ export const journalOperations = {
   journalEntries: call({
     summary: "The facts of a journal exactly as they are in it, to keep or to check them elsewhere",
     method: "GET",
-    // Enrolments have the hashes of tokens.
-    role: "admin",
     path: `${fleetPath}/journal/entries`,
+    // Enrolments have the hashes of tokens.
+    right: "administer",
     params: fleetParams,
     query: {
       from: position.describe("Position of the first"),
@@ -162,6 +167,7 @@ export const journalOperations = {
     summary: "What the fleet's owner is to sign, so that devices that demand releases go on after a restore",
     method: "GET",
     path: `${fleetPath}/journal/restored`,
+    right: "read",
     params: fleetParams,
     output: z
       .object({ ...restoreAtIssue, file: z.string().describe("The file for `stemma release sign`") })
@@ -171,6 +177,7 @@ export const journalOperations = {
     summary: "Bring the owner's signature of a restore; it is checked as a device checks it",
     method: "POST",
     path: `${fleetPath}/journal/restored`,
+    right: "publish",
     params: fleetParams,
     body: {
       file: z.string().min(1).max(maxRestoreFileBytes).describe("The file that `stemma release sign` wrote"),

@@ -10,6 +10,7 @@ export const planningOperations = {
     summary:
       "How everything could be stored in less within a budget of what recoveries cost; changes nothing",
     path: `${storagePath}/plan`,
+    right: "change-storage",
     jobsPath: `${storagePath}/jobs`,
     params: fleetParams,
     body: storagePlanBody,
@@ -19,6 +20,7 @@ export const planningOperations = {
   applyStorage: job({
     summary: "Store everything as planned while everything else goes on; one that was stopped can be resumed",
     path: `${storagePath}/apply`,
+    right: "change-storage",
     jobsPath: `${storagePath}/jobs`,
     params: fleetParams,
     body: storageApplyBody,

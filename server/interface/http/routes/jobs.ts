@@ -1,24 +1,22 @@
 /** Routes of long jobs: start one, ask for its state, stop it. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import * as z from "zod";
-import type { Caller } from "../../../../shared/journal/caller.js";
 import { fleetParams, jobParams } from "../../api/fields.js";
 import { operationTable } from "../../api/operation-table.js";
 import { maxPlanBytes, readArchivePlan } from "../../../storage/archive/archive-plan.js";
 import type { ArchiveJobs } from "../archive-jobs.js";
+import type { Asker } from "../caller.js";
 import type { Jobs } from "../jobs.js";
 import { parse, readInput } from "../read-input.js";
 import type { TrainJobs } from "../train-jobs.js";
 
-/** Finds the caller of a request. */
-type CallerBy = (request: FastifyRequest) => Caller;
+/** Finds who sends a request. */
+type AskerBy = (request: FastifyRequest) => Asker;
 
-export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, callerBy: CallerBy): void {
+export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, askerBy: AskerBy): void {
   const { train } = operationTable;
   app.post(train.path, (request, reply) =>
-    reply
-      .status(202)
-      .send(jobs.start({ ...readInput(train, request), caller: callerBy(request), requestId: request.id })),
+    reply.status(202).send(jobs.start({ ...readInput(train, request), ...askerBy(request) })),
   );
   app.get(train.jobsPath, ({ params }, reply) =>
     reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),
@@ -26,32 +24,20 @@ export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, callerBy: 
   addJobRoutes(app, train.jobsPath, jobs);
 }
 
-export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, callerBy: CallerBy): void {
+export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, askerBy: AskerBy): void {
   const { planStorage, applyStorage } = operationTable;
   app.post(planStorage.path, (request, reply) => {
     const input = readInput(planStorage, request);
-    return reply.status(202).send(
-      jobs.start({
-        name: "plan",
-        fleet: input.fleet,
-        input,
-        caller: callerBy(request),
-        requestId: request.id,
-      }),
-    );
+    return reply
+      .status(202)
+      .send(jobs.start({ name: "plan", fleet: input.fleet, input, ...askerBy(request) }));
   });
   app.post(applyStorage.path, { bodyLimit: maxPlanBytes }, (request, reply) => {
     const { plan, ...options } = readInput(applyStorage, request);
     const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
-    return reply.status(202).send(
-      jobs.start({
-        name: "apply",
-        fleet: input.fleet,
-        input,
-        caller: callerBy(request),
-        requestId: request.id,
-      }),
-    );
+    return reply
+      .status(202)
+      .send(jobs.start({ name: "apply", fleet: input.fleet, input, ...askerBy(request) }));
   });
   addJobRoutes(app, planStorage.jobsPath, jobs);
 }

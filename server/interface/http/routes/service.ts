@@ -4,9 +4,10 @@ import type { Registry } from "prom-client";
 import { programVersion } from "../../../../shared/adapters/program-version.js";
 import { describeApi } from "../../api/api-description.js";
 import type { serverCondition } from "../../api/devices/device-schemas.js";
-import type { ValueOf } from "../../api/operation.js";
+import type { OperationDefinition, ValueOf } from "../../api/operation.js";
 import { operationTable } from "../../api/operation-table.js";
-import type { ServerOperations } from "../../api/server-operations.js";
+import type { Grant } from "../../api/rights.js";
+import type { OperationsFor } from "./calls.js";
 import { addTryPage, tryPagePaths } from "../try-page.js";
 import { welcomePage } from "../welcome-page.js";
 
@@ -14,7 +15,6 @@ import { welcomePage } from "../welcome-page.js";
 export type ServerProblem = ValueOf<typeof serverCondition>["problems"][number];
 
 export interface ServiceParts {
-  readonly operations: Pick<ServerOperations, "health">;
   readonly metrics: Registry;
   /** Lists the server's present problems. */
   readonly problems: () => Promise<readonly ServerProblem[]>;
@@ -28,16 +28,23 @@ export const publicPaths: ReadonlySet<string> = new Set([
   ...tryPagePaths,
   "/healthz",
   "/readyz",
-  operationTable.health.path,
-  // What it asks for proves itself: a device has no token.
-  operationTable.certify.path,
+  ...Object.values<OperationDefinition>(operationTable)
+    .filter(({ right }) => right === null)
+    .map(({ path }) => path),
 ]);
 
-/** @param isKnown whether a request may learn more than that the server runs */
+/** The sender of a request. */
+interface Askers {
+  /** True if a request may learn more than that the server runs. */
+  readonly isKnown: (request: FastifyRequest) => boolean;
+  readonly grantOf: (request: FastifyRequest) => Grant | undefined;
+  readonly operationsFor: OperationsFor;
+}
+
 export function addServiceRoutes(
   app: FastifyInstance,
-  { operations, metrics, problems, stopping }: ServiceParts,
-  isKnown: (request: FastifyRequest) => boolean,
+  { metrics, problems, stopping }: ServiceParts,
+  { isKnown, grantOf, operationsFor }: Askers,
 ): void {
   app.get("/", (request, reply) =>
     reply
@@ -64,14 +71,23 @@ export function addServiceRoutes(
   );
   // A client without the token learns that the server runs, but not where or with what.
   app.get(operationTable.health.path, async (request) => {
-    const health = await operations.health();
+    const health = await operationsFor(request).health();
     return isKnown(request) ? health : { version: health.version };
   });
-  app.get("/metrics", async (_request, reply) => {
-    const text = await metrics.metrics();
+  app.get("/metrics", async (request, reply) => {
+    const text = metricsOf(await metrics.metrics(), grantOf(request));
     return reply.type(metrics.contentType).send(text);
   });
   app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(apiDescription()));
+}
+
+/** The lines that a scoped token gets: figures without a fleet are of all fleets together. */
+function metricsOf(text: string, { fleets }: Partial<Grant> = {}): string {
+  if (fleets === undefined) return text;
+  const isShown = (line: string): boolean =>
+    // Quotes within a label's value are escaped, so no other label's value looks like this one.
+    line === "" || line.startsWith("#") || fleets.includes(/[{,]fleet="([^"]*)"/.exec(line)?.[1] ?? "");
+  return text.split("\n").filter(isShown).join("\n");
 }
 
 /** Made at the first request: making it takes a quarter of a server's start, and few servers are asked. */

@@ -17,12 +17,14 @@ export interface StreamRouteOptions {
   readonly stopping: AbortSignal;
   /** True if clients are trusted to name files of this machine: those of the local socket. */
   readonly mayNameFiles: boolean;
+  /** True if the token of a stream that has begun is still valid. @throws TOKEN_EXPIRED */
+  readonly mayGoOn: (request: FastifyRequest) => Promise<boolean>;
 }
 
 export function addStreamRoutes(
   app: FastifyInstance,
   operationsFor: OperationsFor,
-  { stopping, mayNameFiles }: StreamRouteOptions,
+  { stopping, mayNameFiles, mayGoOn }: StreamRouteOptions,
 ): void {
   const { recover, fetchDataset, import: importing, events } = operationTable;
   app.get(recover.path, { exposeHeadRoute: false }, (request, reply) =>
@@ -37,9 +39,12 @@ export function addStreamRoutes(
     const clientLeft = new AbortController();
     request.raw.once("close", () => clientLeft.abort());
     const liveEvents = operationsFor(request).events(AbortSignal.any([clientLeft.signal, stopping]));
-    return reply
-      .headers({ "content-type": events.responseType, "cache-control": "no-store" })
-      .send(Readable.from(eventLines(liveEvents, fleet), { objectMode: false }));
+    return reply.headers({ "content-type": events.responseType, "cache-control": "no-store" }).send(
+      Readable.from(
+        eventLines(liveEvents, fleet, () => mayGoOn(request)),
+        { objectMode: false },
+      ),
+    );
   });
 }
 
@@ -157,14 +162,24 @@ function requestParts({ params, query }: FastifyRequest): {
   return { params, query };
 }
 
+/** The time for which a token that was looked at is not looked at again. */
+const trustedMs = 1000;
+
+/** @param mayGoOn asked before an event is sent; a stream whose token was removed or expired ends */
 async function* eventLines(
   events: ReturnType<ServerOperations["events"]>,
   fleet: string | undefined,
+  mayGoOn: () => Promise<boolean>,
 ): AsyncGenerator<string> {
   // This line makes the answer's head leave now, so that the client knows that the stream has begun.
   yield ": stemma events\n\n";
+  let askedMs = performance.now();
   for await (const event of events) {
     if (fleet !== undefined && event.fleet !== fleet && event.event !== "missed") continue;
+    if (performance.now() - askedMs >= trustedMs) {
+      if (!(await mayGoOn().catch(() => false))) return;
+      askedMs = performance.now();
+    }
     yield `event: ${event.event}\ndata: ${JSON.stringify(event)}\n\n`;
   }
 }

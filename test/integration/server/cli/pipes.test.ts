@@ -55,6 +55,10 @@ describe("a pipe where a command takes a file", () => {
     ["release", "publish", "PIPE"],
     ["storage", "apply", "--plan", "PIPE"],
     ["authority", "add", "PIPE", "--name", "own"],
+    ["recipe", "check", "PIPE"],
+    ["trace", "0123456789abcdef", "--log", "PIPE"],
+    ["context", "add", "x", "--at", "https://stemma.example", "--token-file", "PIPE"],
+    ["context", "add", "x", "--at", "https://stemma.example", "--ca", "PIPE"],
   ];
   for (const words of commands)
     it(`is refused by ${words.slice(0, 3).join(" ")}`, async () => {

@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { Output, renderTable, type OutputForm } from "../../../../shared/cli/output.js";
+import { Output, type OutputForm } from "../../../../shared/cli/output.js";
+import { renderTable } from "../../../../shared/cli/table.js";
 
 function printed(form: OutputForm, name: string): string {
   const stdout = new PassThrough();

@@ -313,7 +313,7 @@ const inputs = {
   approveRecipe: { fleet, bundle: "AA==", expected: "ab".repeat(32) as Hash, because: "y", dryRun: true },
   revokeRecipe: { fleet, recipe: "0123456789ab", because: "y" },
   tokens: {},
-  addToken: { name: "ci", role: "viewer" },
+  addToken: { name: "ci", role: "viewer", fleets: ["f"], validMs: 60_001 },
   removeToken: { name: "ci" },
   webhooks: {},
   addWebhook: { name: "ops", fleet: "f", url: "https://ops.example/stemma", types: ["judged"], from: 3 },
@@ -373,7 +373,6 @@ describe("every field of an operation's input", () => {
     };
     app = buildHttpApp(
       {
-        operations,
         operationsAs: () => operations,
         jobs: createTrainJobs(() => operations, clock),
         archiveJobs: createArchiveJobs(() => operations, clock),
