@@ -3,11 +3,11 @@
  * home opened in this process.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { currentUser } from "../../shared/adapters/current-user.js";
+import { userFolder } from "../../shared/adapters/user-folder.js";
 import { homePathOf } from "../storage/repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../interface/api/server-operations.js";
@@ -16,6 +16,7 @@ import { contextNamed, contextsPath, readContexts, type NamedServer } from "./co
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
 export interface GlobalOptions {
+  /** Asked only where it is used: a command for a server needs none. @throws USAGE where none is named or known */
   readonly home: string;
   /** URL of a running server; absent: the home on this machine. */
   readonly server: string | undefined;
@@ -59,7 +60,9 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   const named = contextOf(options);
   return {
-    home: resolve(homePathOf(options.home, process.env, homedir())),
+    get home() {
+      return resolve(homePathOf(options.home, process.env, userFolder()));
+    },
     server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
     token: named?.token ?? process.env["STEMMA_TOKEN"],
     authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
@@ -112,7 +115,7 @@ function contextOf({
   const name = context ?? STEMMA_CONTEXT;
   const path = contextsPath();
   // Most users have none, and need no more code for that.
-  if (name === undefined && !existsSync(path)) return undefined;
+  if (name === undefined && (path === undefined || !existsSync(path))) return undefined;
   const known = readContexts(path);
   const wanted = name ?? known.current;
   return wanted === undefined ? undefined : contextNamed(known, wanted);
