@@ -61,6 +61,7 @@ const problems: Readonly<Record<string, Problem>> = {
   ECONNRESET: closed,
   ECONNABORTED: closed,
   EPIPE: closed,
+  EAGAIN: { why: "it is busy and takes no more connections now", next: "Try again later." },
   UND_ERR_SOCKET: closed,
   EMFILE: noDescriptors,
   ENFILE: noDescriptors,

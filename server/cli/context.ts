@@ -9,7 +9,7 @@ import type { Command } from "commander";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { userFolder } from "../../shared/adapters/user-folder.js";
 import { homePathOf } from "../storage/repository/home-path.js";
-import { exitStatus, StemmaError } from "../../shared/errors.js";
+import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../interface/api/server-operations.js";
 import type { ServerAddress } from "../interface/http/request.js";
 import { contextNamed, contextsPath, readContexts, type NamedServer } from "./contexts.js";
@@ -141,7 +141,7 @@ export async function withContext(
     await body({
       options,
       output,
-      operations: () => (opened ??= openOperations(options)),
+      operations: () => (opened ??= openOperations(options, signal)),
       signal,
     });
   } finally {
@@ -207,27 +207,51 @@ function interruptSignal(): { readonly signal: AbortSignal; readonly release: ()
 }
 const signals = ["SIGINT", "SIGTERM"] as const;
 
-/** Milliseconds between two looks at a server that is starting, and for how long a command looks. */
+/** Milliseconds between two looks at a home that is busy or whose server starts, and for how long a command looks. */
 const serverPauseMs = 200;
 const maxServerWaitMs = 60_000;
 
-/** Connects to the server that is named or that holds the home; without one, opens the home itself. */
-async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
+/**
+ * Connects to the server that is named or that holds the home; without one, opens the home itself. Waits while another
+ * process of this machine has it.
+ */
+async function openOperations(
+  options: GlobalOptions,
+  signal: AbortSignal,
+  pausesLeft = maxServerWaitMs / serverPauseMs,
+): Promise<ServerOperations> {
   if (options.server !== undefined)
     return connectTo({ url: options.server, token: options.token, authority: options.authority() });
   const { awaitLocalServer } = await import("../interface/http/local-server.js");
+  const pause = async (): Promise<void> => {
+    await setTimeout(serverPauseMs, undefined, { signal }).catch(() => undefined);
+    signal.throwIfAborted();
+  };
   const running = await awaitLocalServer(options.home, {
     onWait: (pid) => {
       process.stderr.write(
         `stemma: waiting for the server of this home (process ${pid}), which is starting\n`,
       );
     },
-    pause: () => setTimeout(serverPauseMs),
+    pause,
     attempts: maxServerWaitMs / serverPauseMs,
   });
   if (running) return connectTo({ socketPath: running.socketPath });
   const { openLocalOperations } = await import("../operations/local-operations.js");
-  return openLocalOperations({ home: options.home });
+  try {
+    return await openLocalOperations({ home: options.home });
+  } catch (error) {
+    // Another command works on the home, such as an import; or a server ends, or has just begun to start.
+    if (pausesLeft === 0 || !isStemmaError(error, "HOME_LOCKED") || error.details["verdict"] !== "alive")
+      throw error;
+    if (pausesLeft === maxServerWaitMs / serverPauseMs) {
+      const holder = error.details["holder"] as { readonly pid: number; readonly command: string } | null;
+      const who = holder === null ? "another process" : `process ${holder.pid} (${holder.command})`;
+      process.stderr.write(`stemma: waiting for ${who}, which has this home\n`);
+    }
+    await pause();
+    return openOperations(options, signal, pausesLeft - 1);
+  }
 }
 
 /**

@@ -7,6 +7,7 @@ import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { programDateMs } from "../../../shared/adapters/program-version.js";
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
@@ -204,6 +205,8 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
     }
   } catch (error) {
     const text = messageWithCode(error);
+    if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "HOME_LOCKED"))
+      return [{ what: "home", state: "warning", found: text, advice: "It is busy: examine it again later." }];
     return [
       {
         what: "home",
