@@ -105,19 +105,9 @@ describe("reaching a server", () => {
 
   it("not while another command has the home, for which a question waits", async () => {
     const home = await newHome();
-    const enroll = [
-      "device",
-      "enroll",
-      "waiter",
-      "--token",
-      "--line",
-      "l",
-      "--file",
-      join(folder, "waiter.json"),
-    ];
-    assert.equal((await runStemmaHere(enroll, { home })).status, 0);
+    assert.equal((await runStemmaHere(["token", "add", "waiter", "--role", "viewer"], { home })).status, 0);
     const other = await openNodeHome(home);
-    const listing = spawnStemma(["device", "list", "--home", home, "-o", "name"]);
+    const listing = spawnStemma(["token", "list", "--home", home, "-o", "name"]);
     let [stdout, stderr] = ["", ""];
     let isReleased = false;
     listing.stdout.on("data", (text: Buffer) => (stdout += text.toString()));
