@@ -383,10 +383,14 @@ export async function saveWithoutAgent(
 /** Runs an agent until a signal ends it; resolves with the exit status. */
 export async function runAgent(options: Omit<AgentOptions, "log">): Promise<number> {
   const stopped = new Promise<string>((resolveSignal) => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    for (const signal of ["SIGINT", "SIGTERM"] as const)
       process.once(signal, () => {
         resolveSignal(signal);
       });
+    // Stays: a second one must not cut off what the first one lets end.
+    process.on("SIGHUP", () => {
+      resolveSignal("SIGHUP");
+    });
   });
   const handle = await startAgent(options);
   const { log } = handle;
@@ -408,6 +412,8 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
     });
   try {
     await handle.close();
+    // SIGINT and SIGTERM ask it to stop. After a SIGHUP, which nobody may have meant so, a service starts it again.
+    if (end === "SIGHUP") return exitStatus.interrupted;
     return typeof end === "string" ? exitStatus.done : exitStatus.failed;
   } catch (error) {
     log.error("stop-failed", {

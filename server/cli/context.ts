@@ -185,17 +185,17 @@ async function noteDamage(operations: ServerOperations, fleet: string, output: O
 const sameInterruptMs = 1000;
 
 /**
- * A signal that aborts with INTERRUPTED on SIGINT or SIGTERM. A second Ctrl-C ends the process without waiting
+ * A signal that aborts with INTERRUPTED on SIGINT, SIGTERM or SIGHUP. A second Ctrl-C ends the process without waiting
  * for what it still closes.
  */
 function interruptSignal(): { readonly signal: AbortSignal; readonly release: () => void } {
   const abort = new AbortController();
   let interruptedAtMs: number | undefined;
-  const interrupt = (): void => {
+  const interrupt = (name: InterruptSignal): void => {
     const nowMs = performance.now();
     interruptedAtMs ??= nowMs;
-    if (nowMs - interruptedAtMs > sameInterruptMs) process.exit(exitStatus.interrupted);
-    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
+    if (name !== "SIGHUP" && nowMs - interruptedAtMs > sameInterruptMs) process.exit(exitStatus.interrupted);
+    abort.abort(new StemmaError("INTERRUPTED", interruptedText[name], { signal: name }));
   };
   for (const name of signals) process.on(name, interrupt);
   return {
@@ -205,7 +205,22 @@ function interruptSignal(): { readonly signal: AbortSignal; readonly release: ()
     },
   };
 }
-const signals = ["SIGINT", "SIGTERM"] as const;
+const interruptedText = {
+  SIGINT: "Interrupted.",
+  SIGTERM: "Interrupted by SIGTERM.",
+  SIGHUP: "Interrupted by SIGHUP: its terminal was closed, or a program sent that signal.",
+} as const;
+type InterruptSignal = keyof typeof interruptedText;
+const signals = Object.keys(interruptedText) as readonly InterruptSignal[];
+
+/**
+ * Ends a program that runs until it is stopped. SIGINT and SIGTERM end it well. A SIGHUP, which nobody may have meant
+ * so, is said, with a status that a service starts it again for.
+ * @throws INTERRUPTED
+ */
+export function throwIfHungUp({ reason }: AbortSignal): void {
+  if (isStemmaError(reason) && reason.details["signal"] === "SIGHUP") throw reason;
+}
 
 /** Milliseconds between two looks at a home that is busy or whose server starts, and for how long a command looks. */
 const serverPauseMs = 200;
