@@ -21,7 +21,7 @@ export function guardStandardStreams(): void {
   process.stderr.on("error", () => undefined);
 }
 
-/** This process serves from now on, and what it prints is for whoever still reads it. */
+/** Makes this process go on whoever reads: it serves from now on, and only prints for people. */
 export function runOnWithoutReaders(): void {
   isRunningOn = true;
 }
