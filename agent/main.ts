@@ -4,6 +4,7 @@
  */
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
+import { watchDescriptors } from "../shared/adapters/descriptor-watch.js";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { openLog } from "../shared/adapters/log.js";
@@ -256,7 +257,9 @@ async function startInHome(
     partsOf(home, settings, ports, { ...opened, deviceKey, ownerCertificate, onFatal: fail }),
   );
   const servers: JsonLineServer[] = [];
+  const descriptors = watchDescriptors({ clock, log });
   const close = async (): Promise<void> => {
+    descriptors.close();
     for (const server of servers) await server.close();
     stopped.abort();
     await agent.stop();

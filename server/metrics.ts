@@ -32,6 +32,8 @@ export interface MetricSources {
   freeDiskBytes(): Promise<number>;
   /** Lines of the log that could not be written since the start. Called when the metrics are requested. */
   droppedLogLines(): number;
+  /** Seconds since the start without a free file descriptor. Called when the metrics are requested. */
+  secondsWithoutDescriptors(): number;
   readonly log: Log;
 }
 
@@ -134,7 +136,12 @@ function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "br
 
 function addMachineGauges(
   registry: Registry,
-  { droppedLogLines, freeDiskBytes, problems }: Omit<MetricSources, "events" | "broker" | "fleets" | "log">,
+  {
+    droppedLogLines,
+    secondsWithoutDescriptors,
+    freeDiskBytes,
+    problems,
+  }: Omit<MetricSources, "events" | "broker" | "fleets" | "log">,
 ): void {
   new Gauge({
     name: "stemma_problems",
@@ -160,6 +167,14 @@ function addMachineGauges(
     registers: [registry],
     collect() {
       this.set(droppedLogLines());
+    },
+  });
+  new Gauge({
+    name: "stemma_seconds_without_descriptors",
+    help: "Seconds since the start in which the process had no file descriptor left",
+    registers: [registry],
+    collect() {
+      this.set(secondsWithoutDescriptors());
     },
   });
 }

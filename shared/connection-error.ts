@@ -75,6 +75,13 @@ export function isOutOfDescriptors(error: unknown): boolean {
   return ["EMFILE", "ENFILE"].includes(codeOf(error));
 }
 
+/** An error that says that no file descriptor is left, typed; any other as it is. @returns FILE_FAILED for such */
+export function nameMissingDescriptors<E>(error: E): E | StemmaError {
+  if (isStemmaError(error) || !isOutOfDescriptors(error)) return error;
+  const { why, next } = noDescriptors;
+  return new StemmaError("FILE_FAILED", `${messageOf(error)}: ${why}. ${next}`, { cause: error });
+}
+
 /**
  * Words for an error of a socket, of TLS, of an HTTP or MQTT client: why it failed, with the system's code, and what
  * to do next. Of a host with several addresses, the first one's error stands for all.

@@ -62,6 +62,7 @@ describe("the server's metrics", () => {
         ],
         problems: () => Promise.resolve([{ code: "DISK_FULL" }]),
         droppedLogLines: () => 3,
+        secondsWithoutDescriptors: () => 5,
         freeDiskBytes: () => Promise.resolve(5),
         log,
       },
@@ -102,6 +103,7 @@ describe("the server's metrics", () => {
   it("contain the lost lines of the log and the free space", async (context) => {
     const { valueOf } = metricsOf(context);
     assert.equal(await valueOf("stemma_log_lines_dropped"), 3);
+    assert.equal(await valueOf("stemma_seconds_without_descriptors"), 5);
     assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
   });
 
