@@ -420,6 +420,7 @@ function httpPartsOf(
       events,
       broker: () => broker.stats(),
       fleets: () => ingests.all(),
+      refusedConnections: () => ingests.refusedConnections(),
       freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
       secondsWithoutDescriptors: () => descriptors.seconds,

@@ -26,6 +26,8 @@ export interface MetricSources {
   broker(): BrokerStats;
   /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  /** Refused connections since the start; fleet "": they named none. Called when the metrics are requested. */
+  refusedConnections(): readonly { readonly fleet: string; readonly code: string; readonly count: number }[];
   /** Codes of what keeps the server from doing all of its work. Called when the metrics are requested. */
   problems(): Promise<readonly { readonly code: string }[]>;
   /** Free bytes on the home's disk. Called when the metrics are requested. */
@@ -114,8 +116,21 @@ function eventCounters(registry: Registry): (event: ServerEvent) => void {
   };
 }
 
-function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "broker">): void {
+function addBrokerGauges(
+  registry: Registry,
+  { broker, refusedConnections }: Pick<MetricSources, "broker" | "refusedConnections">,
+): void {
   const registers = [registry];
+  new Counter({
+    name: "stemma_connections_refused_total",
+    help: "Connections that the broker refused, by error code",
+    labelNames: ["fleet", "code"],
+    registers,
+    collect() {
+      this.reset();
+      for (const { fleet, code, count } of refusedConnections()) this.inc({ fleet, code }, count);
+    },
+  });
   new Gauge({
     name: "stemma_connections",
     help: "Open MQTT connections",
@@ -141,7 +156,7 @@ function addMachineGauges(
     secondsWithoutDescriptors,
     freeDiskBytes,
     problems,
-  }: Omit<MetricSources, "events" | "broker" | "fleets" | "log">,
+  }: Omit<MetricSources, "events" | "broker" | "fleets" | "refusedConnections" | "log">,
 ): void {
   new Gauge({
     name: "stemma_problems",

@@ -6,8 +6,9 @@ import type { Duplex } from "node:stream";
 import mqtt, { MqttClient, type IClientOptions } from "mqtt";
 import { connectionProblem } from "../../shared/connection-error.js";
 import { defined } from "../../shared/defined.js";
-import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError } from "../../shared/errors.js";
+import { messageOf, messageWithCode } from "../../shared/error-text.js";
+import { isStemmaError, type StemmaError } from "../../shared/errors.js";
+import { isReported } from "../../shared/growing-distances.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
@@ -57,6 +58,8 @@ export interface LinkIdentity {
    * admit the device last
    */
   renewIfDue(wasRefused: boolean): Promise<void>;
+  /** The reason for a refusal that this device knows itself: its certificate has ended. */
+  readonly ended?: StemmaError | undefined;
   /** A client of another network than this machine's, which needs no sockets; absent: `judges` and `dial` decide. */
   connect?(address: string, options: IClientOptions): LinkClient;
 }
@@ -66,11 +69,6 @@ export interface SendOptions {
   readonly expiresMs?: number;
 }
 type Phase = "stopped" | "waiting" | "connecting" | "open";
-
-/** True if a repeated event is logged now: at growing distances, 1, 2, 4, 8 and so on. */
-function isReported(count: number): boolean {
-  return Number.isInteger(Math.log2(count));
-}
 
 export class Link {
   #phase: Phase = "stopped";
@@ -213,7 +211,7 @@ export class Link {
       const code = (error as { code?: unknown }).code;
       this.#isRefused ||= code === 4 || code === 5;
       this.#why = this.#isRefused
-        ? notAdmittedText(error.message, enrolment)
+        ? notAdmittedText(error.message, enrolment, this.options.identity.ended)
         : this.#phase === "open" || typeof code === "number"
           ? error.message
           : failureText(address, error);
@@ -382,7 +380,12 @@ function failureText(address: string, error: Error): string {
 }
 
 /** The broker gives no reason, so that nobody learns from it which devices there are; these are all that it can be. */
-function notAdmittedText(answer: string, { ownerCertificate }: Pick<Enrolment, "ownerCertificate">): string {
+function notAdmittedText(
+  answer: string,
+  { ownerCertificate }: Pick<Enrolment, "ownerCertificate">,
+  ended: StemmaError | undefined,
+): string {
+  if (ended !== undefined) return messageWithCode(ended);
   const ofOwner =
     ownerCertificate === undefined
       ? ""

@@ -56,6 +56,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   // It is not known who asks.
   TOKEN_INVALID: 401,
   // Who asks may not, or a rule of the fleet forbids it.
+  CERTIFICATE_ENDED: 403,
   CERTIFICATE_REFUSED: 403,
   DEVICE_QUARANTINED: 403,
   DEVICE_REVOKED: 403,
