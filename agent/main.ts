@@ -4,6 +4,7 @@
  */
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
+import { watchDescriptors } from "../shared/adapters/descriptor-watch.js";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { openLog } from "../shared/adapters/log.js";
@@ -256,7 +257,9 @@ async function startInHome(
     partsOf(home, settings, ports, { ...opened, deviceKey, ownerCertificate, onFatal: fail }),
   );
   const servers: JsonLineServer[] = [];
+  const descriptors = watchDescriptors({ clock, log });
   const close = async (): Promise<void> => {
+    descriptors.close();
     for (const server of servers) await server.close();
     stopped.abort();
     await agent.stop();
@@ -383,10 +386,14 @@ export async function saveWithoutAgent(
 /** Runs an agent until a signal ends it; resolves with the exit status. */
 export async function runAgent(options: Omit<AgentOptions, "log">): Promise<number> {
   const stopped = new Promise<string>((resolveSignal) => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    for (const signal of ["SIGINT", "SIGTERM"] as const)
       process.once(signal, () => {
         resolveSignal(signal);
       });
+    // Stays: a second one must not cut off what the first one lets end.
+    process.on("SIGHUP", () => {
+      resolveSignal("SIGHUP");
+    });
   });
   const handle = await startAgent(options);
   const { log } = handle;
@@ -408,6 +415,8 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
     });
   try {
     await handle.close();
+    // SIGINT and SIGTERM ask it to stop. After a SIGHUP, which nobody may have meant so, a service starts it again.
+    if (end === "SIGHUP") return exitStatus.interrupted;
     return typeof end === "string" ? exitStatus.done : exitStatus.failed;
   } catch (error) {
     log.error("stop-failed", {

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isBuilt, removeStamp, stateOfSources, writeStamp } from "./build-stamp.mjs";
@@ -146,11 +147,12 @@ function reportInterrupts(lockFolder) {
     // npm goes on after SIGINT for as long as the installation takes. What it leaves is removed by the next one.
     npm?.kill("SIGKILL");
     rmSync(lockFolder, { recursive: true, force: true });
-    process.exit(signal === "SIGINT" ? 130 : 143);
+    process.exit(128 + constants.signals[signal]);
   };
-  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, end);
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const signal of signals) process.once(signal, end);
   return () => {
-    for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, end);
+    for (const signal of signals) process.off(signal, end);
   };
 }
 

@@ -1,6 +1,6 @@
 /** Runs one ingest per fleet, started when the fleet is first used; routes the broker's messages and events. */
 import { join } from "node:path";
-import { StemmaError } from "../shared/errors.js";
+import { StemmaError, type ErrorCode } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
@@ -20,7 +20,9 @@ import type { OpenFleets } from "./services/context/open-fleets.js";
 import type { EventHub } from "./interface/events/event-hub.js";
 import type { CertificateJudge } from "./access/identity/judge-certificate.js";
 import type { ClaimReplays } from "./fleet/ingest/uploads/claims.js";
+import { ConnectionRefusals, type ConnectionRefusal } from "./fleet/ingest/sessions/connection-refusals.js";
 import { FleetIngest } from "./fleet/ingest/fleet-ingest.js";
+import { refusedText } from "./interface/events/log-events.js";
 import type { MeasuredFleet } from "./metrics.js";
 import { answerTime } from "./fleet/ingest/sessions/time-connection.js";
 import { answerRenewal, type RenewalParts } from "./fleet/ingest/sessions/renewal-connection.js";
@@ -37,6 +39,8 @@ export interface FleetIngestsParts {
   readonly certificates?: CertificateJudge | undefined;
 }
 
+const unknownFleet: Refused = { refused: "this server has no such fleet", code: "NOT_FOUND" };
+
 export class FleetIngests {
   /** Resolves when a journal refuses further facts: the server has to stop. */
   readonly failed: Promise<StemmaError>;
@@ -44,6 +48,8 @@ export class FleetIngests {
   /** Ingests that are starting or have started: concurrent callers share one start. */
   readonly #ingests = new Map<string, Promise<FleetIngest>>();
   readonly #started = new Map<string, FleetIngest>();
+  /** Connections that named no fleet of this server, or nothing. */
+  readonly #strangers = new ConnectionRefusals();
   readonly #budget: WindowBudget;
   #broker: BrokerPort | undefined;
   #certify: RenewalParts["certify"] | undefined;
@@ -90,6 +96,19 @@ export class FleetIngests {
     return [...this.#started].map(([fleet, { onlineCount, figures }]) => ({ fleet, onlineCount, figures }));
   }
 
+  /** Refused connections by fleet ("": none of this server) and reason. */
+  refusedConnections(): readonly {
+    readonly fleet: string;
+    readonly code: ErrorCode;
+    readonly count: number;
+  }[] {
+    const all = [
+      ["", this.#strangers.counts] as const,
+      ...[...this.#started].map(([fleet, ingest]) => [fleet, ingest.refusedConnections] as const),
+    ];
+    return all.flatMap(([fleet, counts]) => [...counts].map(([code, count]) => ({ fleet, code, count })));
+  }
+
   /**
    * Judges a CONNECT at the embedded broker: the client id names the fleet, the credentials decide. The broker listens
    * before the fleets are open, and every device of a server that restarts tries at once: they wait, as a refusal would
@@ -99,13 +118,14 @@ export class FleetIngests {
     await this.#ready;
     const fleet = attempt.clientId.split(":")[0] ?? "";
     const ingest = this.#started.get(fleet);
-    if (ingest === undefined) return { refused: "unknown fleet" };
+    if (ingest === undefined) return unknownFleet;
     const { config, fleets, certificates } = this.#parts;
     if (isTimeClientId(attempt.clientId))
       return answerTime(attempt, { root: config.rootTopic, repository: await fleets.get(fleet) });
     if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
     const certify = this.#certify;
-    if (certify === undefined) return { refused: "the server is starting", isForNow: true };
+    if (certify === undefined)
+      return { refused: "the server is starting", code: "SERVER_UNREACHABLE", isForNow: true };
     const repository = await fleets.get(fleet);
     return answerRenewal(attempt, { root: config.rootTopic, repository, certificates, certify });
   }
@@ -118,7 +138,7 @@ export class FleetIngests {
   /** Judges a session that a device reports at an external broker. */
   async admit(report: SessionReport): Promise<Refused | undefined> {
     const ingest = this.#started.get(report.identity.fleet);
-    return ingest === undefined ? { refused: "unknown fleet" } : ingest.admission.admit(report);
+    return ingest === undefined ? unknownFleet : ingest.admission.admit(report);
   }
 
   async close(): Promise<void> {
@@ -164,9 +184,36 @@ export class FleetIngests {
       case "disconnected":
         this.#started.get(event.identity.fleet)?.disconnected(event.identity.device);
         return;
+      case "refused":
+        this.#refused(event);
+        return;
+      case "connection-refused":
+        this.#refuseStranger(event.address, { ...event, message: event.reason });
+        return;
+      case "frame-refused":
+        if (event.identity !== undefined) break;
+        this.#refuseStranger(event.address, { ...event, code: "ENVELOPE_MALFORMED", message: event.reason });
+        return;
       default:
-        this.#reportGuard(event);
     }
+    this.#reportGuard(event);
+  }
+
+  /** A connection was refused whose client id names a device, rightly or not. */
+  #refused({ clientId, address, reason: message, code }: Extract<BrokerEvent, { type: "refused" }>): void {
+    const [fleet = "", device = ""] = clientId.split(":");
+    const refusal = { code, message, address };
+    const ingest = this.#started.get(fleet);
+    if (ingest === undefined) this.#refuseStranger(clientId, refusal);
+    else ingest.refused(device, refusal);
+  }
+
+  #refuseStranger(name: string, { code, message, address }: ConnectionRefusal): void {
+    const { home, log } = this.#parts;
+    const nowMs = home.ports.clock.now();
+    const count = this.#strangers.add(name, { code, message, address }, { isDevice: false, nowMs });
+    if (count !== undefined)
+      log.warn("connection-refused", { code, name, address, count, text: refusedText(name, message, count) });
   }
 
   /** Reports what the broker's guards did to a device that is authenticated. */

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { defined } from "../shared/defined.js";
 import type { StemmaError } from "../shared/errors.js";
 import type { Caller } from "../shared/journal/caller.js";
+import { watchDescriptors } from "../shared/adapters/descriptor-watch.js";
 import { currentUser } from "../shared/adapters/current-user.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
@@ -411,13 +412,17 @@ function httpPartsOf(
     () => jobs.close(),
     () => archiveJobs.close(),
   );
+  const descriptors = watchDescriptors({ clock: home.ports.clock, log });
+  closing.add(() => Promise.resolve(descriptors.close()));
   const metrics = serverMetrics(
     {
       events,
       broker: () => broker.stats(),
       fleets: () => ingests.all(),
+      refusedConnections: () => ingests.refusedConnections(),
       freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
+      secondsWithoutDescriptors: () => descriptors.seconds,
       problems: () => problemsOf(home, clockGuard),
       log: log.child({ part: "metrics" }),
     },

@@ -26,12 +26,16 @@ export interface MetricSources {
   broker(): BrokerStats;
   /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  /** Refused connections since the start; fleet "": they named none. Called when the metrics are requested. */
+  refusedConnections(): readonly { readonly fleet: string; readonly code: string; readonly count: number }[];
   /** Codes of what keeps the server from doing all of its work. Called when the metrics are requested. */
   problems(): Promise<readonly { readonly code: string }[]>;
   /** Free bytes on the home's disk. Called when the metrics are requested. */
   freeDiskBytes(): Promise<number>;
   /** Lines of the log that could not be written since the start. Called when the metrics are requested. */
   droppedLogLines(): number;
+  /** Seconds since the start without a free file descriptor. Called when the metrics are requested. */
+  secondsWithoutDescriptors(): number;
   readonly log: Log;
 }
 
@@ -112,8 +116,21 @@ function eventCounters(registry: Registry): (event: ServerEvent) => void {
   };
 }
 
-function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "broker">): void {
+function addBrokerGauges(
+  registry: Registry,
+  { broker, refusedConnections }: Pick<MetricSources, "broker" | "refusedConnections">,
+): void {
   const registers = [registry];
+  new Counter({
+    name: "stemma_connections_refused_total",
+    help: "Connections that the broker refused, by error code",
+    labelNames: ["fleet", "code"],
+    registers,
+    collect() {
+      this.reset();
+      for (const { fleet, code, count } of refusedConnections()) this.inc({ fleet, code }, count);
+    },
+  });
   new Gauge({
     name: "stemma_connections",
     help: "Open MQTT connections",
@@ -134,7 +151,12 @@ function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "br
 
 function addMachineGauges(
   registry: Registry,
-  { droppedLogLines, freeDiskBytes, problems }: Omit<MetricSources, "events" | "broker" | "fleets" | "log">,
+  {
+    droppedLogLines,
+    secondsWithoutDescriptors,
+    freeDiskBytes,
+    problems,
+  }: Omit<MetricSources, "events" | "broker" | "fleets" | "refusedConnections" | "log">,
 ): void {
   new Gauge({
     name: "stemma_problems",
@@ -160,6 +182,14 @@ function addMachineGauges(
     registers: [registry],
     collect() {
       this.set(droppedLogLines());
+    },
+  });
+  new Gauge({
+    name: "stemma_seconds_without_descriptors",
+    help: "Seconds since the start in which the process had no file descriptor left",
+    registers: [registry],
+    collect() {
+      this.set(secondsWithoutDescriptors());
     },
   });
 }

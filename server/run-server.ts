@@ -1,5 +1,6 @@
 /** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
 import { defined } from "../shared/defined.js";
+import { messageOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
@@ -42,6 +43,7 @@ export async function runServer(
     ...defined({ authorityFile }),
   });
   const failure = await Promise.race([aborted(signal), server.failed]);
+  if (failure === undefined) log.info("stopping", { text: messageOf(signal.reason) });
   await server.close();
   if (failure !== undefined && isOfAnotherWriter(failure))
     throw new StemmaError(

@@ -169,6 +169,7 @@ const trustCodes = {
   DEVICE_REVOKED: failed,
   ENROLMENT_INVALID: usage,
   CERTIFICATE_REFUSED: failed,
+  CERTIFICATE_ENDED: failed,
   CLOCK_NOT_TRUSTED: failed,
   RECEIPT_INVALID: verification,
   RELEASE_METADATA_INVALID: verification,

@@ -1,7 +1,7 @@
 /** Options that every `stemma agent` command takes, and how a command calls the running agent. */
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { requireUserFolder, userFolder } from "../../shared/adapters/user-folder.js";
 import { outputForms, type OutputForm } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -21,7 +21,7 @@ export function addCommonOptions(command: Command): void {
     .option("--verbose", "log more (level debug) and print stack traces of errors on stderr", false);
 }
 
-/** @throws USAGE when the output form is unknown */
+/** @throws USAGE when the output form is unknown, or no home is named and the user has no folder */
 export function commonOptionsOf(command: Command): CommonOptions {
   const options = command.optsWithGlobals<{ home?: string; output?: string; verbose?: boolean }>();
   const requested = options.output ?? "table";
@@ -31,8 +31,11 @@ export function commonOptionsOf(command: Command): CommonOptions {
       "USAGE",
       `-o ${requested} is not an output form. Use one of ${outputForms.join(", ")}.`,
     );
+  const named = options.home ?? process.env["STEMMA_AGENT_HOME"] ?? "";
   return {
-    home: resolve(options.home ?? process.env["STEMMA_AGENT_HOME"] ?? join(homedir(), ".stemma-agent")),
+    home: resolve(
+      named === "" ? join(requireUserFolder(userFolder(), "STEMMA_AGENT_HOME"), ".stemma-agent") : named,
+    ),
     output,
     verbose: options.verbose ?? false,
   };

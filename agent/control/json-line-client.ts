@@ -1,5 +1,6 @@
 /** Calls a running agent over one of its local sockets (json-line-server.ts describes the protocol). */
 import { connect } from "node:net";
+import { connectionProblem } from "../../shared/connection-error.js";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 
 interface Response {
@@ -55,14 +56,8 @@ function exchangeLines(socketPath: string, text: string, timeoutMs: number): Pro
       socket.destroy();
       resolve(received.slice(0, newline));
     });
-    socket.on("error", (cause) => {
-      fail(
-        new StemmaError(
-          "AGENT_UNREACHABLE",
-          `No agent answers at ${socketPath} (${cause.message}). Start it with \`stemma agent run\`, or name its home with --home.`,
-          { cause },
-        ),
-      );
+    socket.on("error", (cause: NodeJS.ErrnoException) => {
+      fail(unreachable(socketPath, cause));
     });
     socket.on("end", () => {
       fail(
@@ -72,5 +67,25 @@ function exchangeLines(socketPath: string, text: string, timeoutMs: number): Pro
         ),
       );
     });
+  });
+}
+
+/** A socket that refuses, or that is not there, shows that no agent runs; nothing else does. */
+function unreachable(socketPath: string, cause: NodeJS.ErrnoException): StemmaError {
+  if (cause.code === "ECONNREFUSED" || cause.code === "ENOENT")
+    return new StemmaError(
+      "AGENT_UNREACHABLE",
+      `No agent answers at ${socketPath} (${cause.code}). Start it with \`stemma agent run\`, or name its home with --home.`,
+      { cause },
+    );
+  if (cause.code === "EAGAIN")
+    return new StemmaError(
+      "TIMED_OUT",
+      `The agent at ${socketPath} is busy: it takes no more connections now. Try again later.`,
+      { cause },
+    );
+  const { why, next } = connectionProblem(cause);
+  return new StemmaError("AGENT_UNREACHABLE", `The agent at ${socketPath} is not reached: ${why}. ${next}`, {
+    cause,
   });
 }

@@ -68,8 +68,11 @@ export class Credentials {
   #renewing: Promise<Enrolment> | undefined;
   #failedAtMs: number | undefined;
   #askedAtMs: number | undefined;
-  /** End of the owner's certificate that was logged last. */
+  /** End of the certificate that was logged last as ended. */
   #loggedEndMs: number | undefined;
+  #ended: StemmaError | undefined;
+  /** The reason why the last renewal failed; empty: it did not. */
+  #whyNotRenewed = "";
 
   constructor(parts: CredentialsParts) {
     this.#parts = parts;
@@ -88,6 +91,14 @@ export class Credentials {
   /** The end of the certificate that the server issued; undefined: this device has none. */
   get notAfterMs(): number | undefined {
     return certificateEnd(this.#enrolment);
+  }
+
+  /**
+   * CERTIFICATE_ENDED where this device knew, before its last attempt to connect, that its certificate had ended: the
+   * server refuses it then, and says nothing.
+   */
+  get ended(): StemmaError | undefined {
+    return this.#ended;
   }
 
   /** The server has signed that it is this time there. */
@@ -200,10 +211,19 @@ export class Credentials {
    * present one is tried.
    */
   async renewIfDue(wasRefused = false): Promise<void> {
+    await this.#renewIfDue(wasRefused);
+    const { ownerCertificate: owned, log } = this.#parts;
+    this.#ended = owned === undefined ? this.#issuedEnded() : await this.#ownedEnded(owned);
+    const endMs = this.#ended?.details["notAfterMs"] as number | undefined;
+    if (this.#ended !== undefined && endMs !== this.#loggedEndMs)
+      log.warn("certificate-ended", { code: this.#ended.code, text: this.#ended.message });
+    this.#loggedEndMs = endMs;
+  }
+
+  async #renewIfDue(wasRefused: boolean): Promise<void> {
     const { identity, http } = this.#enrolment;
     const { clock, log } = this.#parts;
     const notAfterMs = this.notAfterMs;
-    await this.#logOwnedEnd();
     if (identity === undefined || notAfterMs === undefined) return;
     const isDue = notAfterMs - this.#time.presentMs < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
@@ -215,7 +235,9 @@ export class Credentials {
         await (opensNone ? this.renew() : this.#renewBy((request) => this.#sendOverHttps(request)));
         return;
       } catch (error) {
-        this.#failedAtMs = nowMs;
+        // A server that was not reached has refused nothing: it is asked again before the next connection.
+        if (!opensNone || !isStemmaError(error) || !unreached.has(error.code)) this.#failedAtMs = nowMs;
+        this.#whyNotRenewed = messageOf(error);
         log.warn("certificate-not-renewed", { text: messageOf(error) });
       }
     if (!isDue || nowMs - (this.#askedAtMs ?? -Infinity) < retryMs) return;
@@ -298,21 +320,30 @@ export class Credentials {
     return renewed;
   }
 
-  /** The server tells nobody why it refuses a connection; that the certificate has ended is known here. */
-  async #logOwnedEnd(): Promise<void> {
-    const { ownerCertificate: owned, log } = this.#parts;
-    if (owned === undefined) return;
-    try {
-      const { notAfterMs } = await owned.present();
-      if (notAfterMs > this.#time.presentMs || notAfterMs === this.#loggedEndMs) return;
-      this.#loggedEndMs = notAfterMs;
-      log.warn("certificate-ended", {
-        text: `the certificate of this device expired on ${new Date(notAfterMs).toISOString()}, so its server refuses it; the authority of its owner has to issue a new one: put it into ${owned.file}`,
-      });
-    } catch {
-      // The connection that follows reports why it cannot be used.
-    }
+  #issuedEnded(): StemmaError | undefined {
+    const { notAfterMs } = this;
+    if (notAfterMs === undefined || notAfterMs > this.#time.presentMs) return undefined;
+    return certificateEnded(
+      notAfterMs,
+      `it could not be renewed (${this.#whyNotRenewed}). It is tried again; else carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
+    );
   }
+
+  async #ownedEnded(owned: OwnerCertificate): Promise<StemmaError | undefined> {
+    // Where it cannot be used, the connection that follows reports why.
+    const pair = await owned.present().catch(() => undefined);
+    if (pair === undefined || pair.notAfterMs > this.#time.presentMs) return undefined;
+    const remedy = `the authority of its owner has to issue a new one: put it into ${owned.file}.`;
+    return certificateEnded(pair.notAfterMs, remedy);
+  }
+}
+
+function certificateEnded(notAfterMs: number, remedy: string): StemmaError {
+  return new StemmaError(
+    "CERTIFICATE_ENDED",
+    `The certificate of this device ended on ${new Date(notAfterMs).toISOString()}, so its server refuses it; ${remedy}`,
+    { notAfterMs },
+  );
 }
 
 /** The enrolment whose members of the server's key are those of now: a renewal follows a change of that key. */

@@ -1,6 +1,7 @@
 /** Sends a request for a certificate to the server over HTTPS and reads its answer. */
 import { request as httpRequest } from "node:http";
 import type { Socket } from "node:net";
+import { connectionProblem } from "../../shared/connection-error.js";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import { parseJson } from "../../shared/trust/keys.js";
@@ -50,7 +51,7 @@ export async function postRequest(base: URL, socket: Socket, request: Certificat
     sent.end(body);
   })
     .catch((cause: unknown) => {
-      throw unreachable(cause instanceof Error ? cause.message : "the connection broke", cause);
+      throw unreachable(connectionProblem(cause).why, cause);
     })
     .finally(() => {
       socket.destroy();

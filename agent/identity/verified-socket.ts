@@ -3,9 +3,11 @@
  * here, because it would judge by this device's clock; no session is resumed, so each connection is judged.
  */
 import { connect, type TLSSocket } from "node:tls";
+import { connectionError } from "../../shared/connection-error.js";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
+import { urlHost } from "../../shared/url-host.js";
 import { isUntimely, type ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
 
 export interface VerifiedSocketOptions {
@@ -19,7 +21,7 @@ export interface VerifiedSocketOptions {
   readonly timeoutMs: number;
 }
 
-/** @throws CERTIFICATE_REFUSED; the errors of the connection as they are */
+/** @throws CERTIFICATE_REFUSED, SERVER_UNREACHABLE, TIMED_OUT */
 export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSSocket> {
   const { host, port, identity, judge, takesUntimely = false, timeoutMs } = options;
   return new Promise((resolve, reject) => {
@@ -33,10 +35,15 @@ export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSS
     });
     const fail = (error: Error): void => {
       socket.destroy();
-      reject(error);
+      reject(connectionError(`The server at ${urlHost(host)}:${port}`, error));
     };
     socket.setTimeout(timeoutMs, () => {
-      fail(new StemmaError("TIMED_OUT", `The server at ${host}:${port} did not answer in time.`));
+      fail(
+        new StemmaError(
+          "TIMED_OUT",
+          `The server at ${urlHost(host)}:${port} did not answer within ${timeoutMs / 1000} s. Wait until the network is up, or check the address and the firewalls on the way.`,
+        ),
+      );
     });
     socket.once("error", fail);
     socket.once("secureConnect", () => {

@@ -4,9 +4,11 @@
  */
 import type { Duplex } from "node:stream";
 import mqtt, { MqttClient, type IClientOptions } from "mqtt";
+import { connectionProblem } from "../../shared/connection-error.js";
 import { defined } from "../../shared/defined.js";
-import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError } from "../../shared/errors.js";
+import { messageOf, messageWithCode } from "../../shared/error-text.js";
+import { isStemmaError, type StemmaError } from "../../shared/errors.js";
+import { isReported } from "../../shared/growing-distances.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
@@ -56,6 +58,8 @@ export interface LinkIdentity {
    * admit the device last
    */
   renewIfDue(wasRefused: boolean): Promise<void>;
+  /** The reason for a refusal that this device knows itself: its certificate has ended. */
+  readonly ended?: StemmaError | undefined;
   /** A client of another network than this machine's, which needs no sockets; absent: `judges` and `dial` decide. */
   connect?(address: string, options: IClientOptions): LinkClient;
 }
@@ -66,11 +70,6 @@ export interface SendOptions {
 }
 type Phase = "stopped" | "waiting" | "connecting" | "open";
 
-/** True if a repeated event is logged now: at growing distances, 1, 2, 4, 8 and so on. */
-function isReported(count: number): boolean {
-  return Number.isInteger(Math.log2(count));
-}
-
 export class Link {
   #phase: Phase = "stopped";
   #client: LinkClient | undefined;
@@ -79,14 +78,19 @@ export class Link {
   /** The state messages of this session, signed before it begins: a key that is elsewhere may take its time. */
   #states: Readonly<Record<"online" | "offline", BodyOf<"state">>> | undefined;
   #sequence = 0;
-  #attempt = 0;
+  /** Attempts in a row that reached no server. */
+  #failures = 0;
+  /** Attempts that the server refused since it admitted this device last; those that did not reach it do not count. */
+  #refusals = 0;
   /** Messages that were ignored since the agent started. */
   #ignored = 0;
   #addressAt = 0;
   #lastError = "";
   #cancelWait: (() => void) | undefined;
-  /** The server refused this device and its owner has to act: attempts are slow from now on. */
-  #refused = false;
+  /** The server refused the present attempt or session. */
+  #isRefused = false;
+  /** The reason why the present attempt or session ends; empty: not known yet. */
+  #why = "";
 
   constructor(
     private readonly options: LinkOptions,
@@ -127,8 +131,8 @@ export class Link {
 
   /** Ends the session because the server does not admit this device for now; the next attempt waits long. */
   refuse(why: string): void {
-    this.#refused = true;
-    this.#lastError = why;
+    this.#isRefused = true;
+    this.#why = why;
     this.#client?.end(true);
   }
 
@@ -180,12 +184,14 @@ export class Link {
   async #connect(): Promise<void> {
     if (this.#phase !== "waiting") return;
     this.#phase = "connecting";
+    this.#isRefused = false;
+    this.#why = "";
     const { enrolment, counter } = this.options;
     // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
     // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links
     // would look like clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
-    await this.options.identity.renewIfDue(this.#refused);
+    await this.options.identity.renewIfDue(this.#refusals > 0);
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
     this.#session = session;
@@ -200,19 +206,22 @@ export class Link {
       return;
     }
     this.#client = client;
-    let refusedByBroker = false;
     client.on("error", (error) => {
       // CONNACK 4 and 5: the broker does not accept this identity.
       const code = (error as { code?: unknown }).code;
-      if (code === 4 || code === 5) refusedByBroker = true;
-      this.#lastError = error.message;
+      this.#isRefused ||= code === 4 || code === 5;
+      this.#why = this.#isRefused
+        ? notAdmittedText(error.message, enrolment, this.options.identity.ended)
+        : this.#phase === "open" || typeof code === "number"
+          ? error.message
+          : failureText(address, error);
     });
     client.on("message", (topic, payload) => {
       this.#receive(topic, payload);
     });
     client.on("connect", () => {
       this.#opened(client, session).catch((error: unknown) => {
-        this.#lastError = messageOf(error);
+        this.#why = messageOf(error);
         client.end(true);
       });
     });
@@ -220,12 +229,12 @@ export class Link {
       client.end(true);
       if (this.#client !== client) return;
       this.#client = undefined;
-      const isNews = refusedByBroker && !this.#refused;
-      if (refusedByBroker) {
-        this.#refused = true;
-        this.#lastError = notAdmittedText(this.#lastError, this.options.enrolment);
-      }
-      this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError, isNews);
+      if (this.#why === "")
+        this.#why =
+          this.#phase === "open"
+            ? "the connection was closed"
+            : failureText(address, Object.assign(new Error(), { code: "ECONNRESET" }));
+      this.#ended(this.#why);
     });
   }
 
@@ -284,28 +293,33 @@ export class Link {
     });
     if (this.#client !== client || this.#phase !== "connecting") return;
     this.#phase = "open";
-    this.#attempt = 0;
-    this.#refused = false;
+    this.#failures = 0;
+    this.#refusals = 0;
     this.#lastError = "";
     await this.#publish(client, { kind: "state" }, online, { retain: true });
     this.handlers.onOpen(session);
   }
 
-  /** @param isNews whether it is logged although the link was down before */
-  #ended(why: string, isNews = false): void {
+  #ended(why: string): void {
     if (this.#phase === "stopped") return;
     const wasOpen = this.#phase === "open";
     this.#phase = "waiting";
     if (wasOpen) this.handlers.onClosed(this.#session, why);
-    this.#attempt++;
+    this.#lastError = why;
+    // Each waits by its own count: a network that was gone for a day does not make the first refusal last.
+    if (this.#isRefused) {
+      this.#refusals++;
+      this.#failures = 0;
+    } else this.#failures++;
+    const attempt = this.#isRefused ? this.#refusals : this.#failures;
     const delayMs = jitteredBackoffMs(
-      this.#refused ? refusedBackoff : connectBackoff,
-      this.#attempt,
+      this.#isRefused ? refusedBackoff : connectBackoff,
+      attempt,
       this.options.random.bytes(1)[0] ?? 0,
     );
-    this.options.log[wasOpen || isNews || isReported(this.#attempt) ? "warn" : "debug"](
-      this.#refused ? "not-admitted" : "disconnected",
-      { session: this.#session, attempt: this.#attempt, retryMs: delayMs, text: why },
+    this.options.log[wasOpen || isReported(attempt) ? "warn" : "debug"](
+      this.#isRefused ? "not-admitted" : "disconnected",
+      { session: this.#session, attempt, retryMs: delayMs, text: why },
     );
     this.#wait(delayMs);
   }
@@ -360,8 +374,18 @@ export class Link {
   }
 }
 
+function failureText(address: string, error: Error): string {
+  const { why, next } = connectionProblem(error);
+  return `the server at ${address} is not reached: ${why}. ${next}`;
+}
+
 /** The broker gives no reason, so that nobody learns from it which devices there are; these are all that it can be. */
-function notAdmittedText(answer: string, { ownerCertificate }: Pick<Enrolment, "ownerCertificate">): string {
+function notAdmittedText(
+  answer: string,
+  { ownerCertificate }: Pick<Enrolment, "ownerCertificate">,
+  ended: StemmaError | undefined,
+): string {
+  if (ended !== undefined) return messageWithCode(ended);
   const ofOwner =
     ownerCertificate === undefined
       ? ""

@@ -12,8 +12,8 @@ const host = new DeviceHost();
 process.on("disconnect", () => {
   process.exit(0);
 });
-// Ctrl-C goes to every process of the terminal; the command decides what happens then.
-process.on("SIGINT", () => undefined);
+// Ctrl-C, and the end of the terminal, go to every process of it; the command decides what happens then.
+for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => undefined);
 process.on("message", ({ number, order }: { readonly number: number; readonly order: HostOrder }) => {
   host.perform(order).then(
     (value) => {

@@ -48,6 +48,9 @@ export class SimulatedLink {
         return this.#shaped(socket);
       },
       renewIfDue: (wasRefused) => own.renewIfDue(wasRefused),
+      get ended() {
+        return own.ended;
+      },
     };
   }
 

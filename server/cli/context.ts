@@ -3,11 +3,11 @@
  * home opened in this process.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { currentUser } from "../../shared/adapters/current-user.js";
+import { userFolder } from "../../shared/adapters/user-folder.js";
 import { homePathOf } from "../storage/repository/home-path.js";
 import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { requireRegular } from "../../shared/files/not-regular.js";
@@ -17,6 +17,7 @@ import { contextNamed, contextsPath, readContexts, type NamedServer } from "./co
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
 export interface GlobalOptions {
+  /** Asked only where it is used: a command for a server needs none. @throws USAGE where none is named or known */
   readonly home: string;
   /** URL of a running server; absent: the home on this machine. */
   readonly server: string | undefined;
@@ -60,7 +61,9 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   const named = contextOf(options);
   return {
-    home: resolve(homePathOf(options.home, process.env, homedir())),
+    get home() {
+      return resolve(homePathOf(options.home, process.env, userFolder()));
+    },
     server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
     token: named?.token ?? process.env["STEMMA_TOKEN"],
     authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
@@ -115,7 +118,7 @@ function contextOf({
   const name = context ?? STEMMA_CONTEXT;
   const path = contextsPath();
   // Most users have none, and need no more code for that.
-  if (name === undefined && !existsSync(path)) return undefined;
+  if (name === undefined && (path === undefined || !existsSync(path))) return undefined;
   const known = readContexts(path);
   const wanted = name ?? known.current;
   return wanted === undefined ? undefined : contextNamed(known, wanted);
@@ -141,7 +144,7 @@ export async function withContext(
     await body({
       options,
       output,
-      operations: () => (opened ??= openOperations(options)),
+      operations: () => (opened ??= openOperations(options, signal)),
       signal,
     });
   } finally {
@@ -185,17 +188,17 @@ async function noteDamage(operations: ServerOperations, fleet: string, output: O
 const sameInterruptMs = 1000;
 
 /**
- * A signal that aborts with INTERRUPTED on SIGINT or SIGTERM. A second Ctrl-C ends the process without waiting
+ * A signal that aborts with INTERRUPTED on SIGINT, SIGTERM or SIGHUP. A second Ctrl-C ends the process without waiting
  * for what it still closes.
  */
 function interruptSignal(): { readonly signal: AbortSignal; readonly release: () => void } {
   const abort = new AbortController();
   let interruptedAtMs: number | undefined;
-  const interrupt = (): void => {
+  const interrupt = (name: InterruptSignal): void => {
     const nowMs = performance.now();
     interruptedAtMs ??= nowMs;
-    if (nowMs - interruptedAtMs > sameInterruptMs) process.exit(exitStatus.interrupted);
-    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
+    if (name !== "SIGHUP" && nowMs - interruptedAtMs > sameInterruptMs) process.exit(exitStatus.interrupted);
+    abort.abort(new StemmaError("INTERRUPTED", interruptedText[name], { signal: name }));
   };
   for (const name of signals) process.on(name, interrupt);
   return {
@@ -205,29 +208,68 @@ function interruptSignal(): { readonly signal: AbortSignal; readonly release: ()
     },
   };
 }
-const signals = ["SIGINT", "SIGTERM"] as const;
+const interruptedText = {
+  SIGINT: "Interrupted.",
+  SIGTERM: "Interrupted by SIGTERM.",
+  SIGHUP: "Interrupted by SIGHUP: its terminal was closed, or a program sent that signal.",
+} as const;
+type InterruptSignal = keyof typeof interruptedText;
+const signals = Object.keys(interruptedText) as readonly InterruptSignal[];
 
-/** Milliseconds between two looks at a server that is starting, and for how long a command looks. */
+/**
+ * Ends a program that runs until it is stopped. SIGINT and SIGTERM end it well. A SIGHUP, which nobody may have meant
+ * so, is said, with a status that a service starts it again for.
+ * @throws INTERRUPTED
+ */
+export function throwIfHungUp({ reason }: AbortSignal): void {
+  if (isStemmaError(reason) && reason.details["signal"] === "SIGHUP") throw reason;
+}
+
+/** Milliseconds between two looks at a home that is busy or whose server starts, and for how long a command looks. */
 const serverPauseMs = 200;
 const maxServerWaitMs = 60_000;
 
-/** Connects to the server that is named or that holds the home; without one, opens the home itself. */
-async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
+/**
+ * Connects to the server that is named or that holds the home; without one, opens the home itself. Waits while another
+ * process of this machine has it.
+ */
+async function openOperations(
+  options: GlobalOptions,
+  signal: AbortSignal,
+  pausesLeft = maxServerWaitMs / serverPauseMs,
+): Promise<ServerOperations> {
   if (options.server !== undefined)
     return connectTo({ url: options.server, token: options.token, authority: options.authority() });
   const { awaitLocalServer } = await import("../interface/http/local-server.js");
+  const pause = async (): Promise<void> => {
+    await setTimeout(serverPauseMs, undefined, { signal }).catch(() => undefined);
+    signal.throwIfAborted();
+  };
   const running = await awaitLocalServer(options.home, {
     onWait: (pid) => {
       process.stderr.write(
         `stemma: waiting for the server of this home (process ${pid}), which is starting\n`,
       );
     },
-    pause: () => setTimeout(serverPauseMs),
+    pause,
     attempts: maxServerWaitMs / serverPauseMs,
   });
   if (running) return connectTo({ socketPath: running.socketPath });
   const { openLocalOperations } = await import("../operations/local-operations.js");
-  return openLocalOperations({ home: options.home });
+  try {
+    return await openLocalOperations({ home: options.home });
+  } catch (error) {
+    // Another command works on the home, such as an import; or a server ends, or has just begun to start.
+    if (pausesLeft === 0 || !isStemmaError(error, "HOME_LOCKED") || error.details["verdict"] !== "alive")
+      throw error;
+    if (pausesLeft === maxServerWaitMs / serverPauseMs) {
+      const holder = error.details["holder"] as { readonly pid: number; readonly command: string } | null;
+      const who = holder === null ? "another process" : `process ${holder.pid} (${holder.command})`;
+      process.stderr.write(`stemma: waiting for ${who}, which has this home\n`);
+    }
+    await pause();
+    return openOperations(options, signal, pausesLeft - 1);
+  }
 }
 
 /**

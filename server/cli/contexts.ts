@@ -3,8 +3,8 @@
  * its owner alone, since it has tokens. A command that names a server or a home itself uses no context.
  */
 import { readFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
+import { userFolder } from "../../shared/adapters/user-folder.js";
 import { StemmaError } from "../../shared/errors.js";
 
 export interface NamedServer {
@@ -26,14 +26,27 @@ export interface Contexts {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export function contextsPath(environment: Environment = process.env): string {
-  const configured = environment["XDG_CONFIG_HOME"];
-  const folder = configured === undefined || configured === "" ? join(homedir(), ".config") : configured;
-  return join(folder, "stemma", "contexts.json");
+/** The path of the file; undefined where the user has no folder for settings, and so no contexts. */
+export function contextsPath(environment: Environment = process.env): string | undefined {
+  const configured = environment["XDG_CONFIG_HOME"] ?? "";
+  const own = userFolder();
+  const folder = configured !== "" ? configured : own && join(own, ".config");
+  return folder && join(folder, "stemma", "contexts.json");
+}
+
+/** @throws USAGE where the user has no folder for settings */
+export function requireContextsPath(): string {
+  const path = contextsPath();
+  if (path !== undefined) return path;
+  throw new StemmaError(
+    "USAGE",
+    "This user has no folder for remembered servers (HOME is not set). Set XDG_CONFIG_HOME to one, or name the server with --server.",
+  );
 }
 
 /** None where there is no file. @throws CONFIG_INVALID */
 export function readContexts(path = contextsPath()): Contexts {
+  if (path === undefined) return { format: 1, contexts: {} };
   let text: string;
   try {
     text = readFileSync(path, "utf8");

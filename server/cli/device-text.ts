@@ -7,6 +7,13 @@ import { describeBy, describeEnd } from "./version-text.js";
 type Device = CallOutput<"device">;
 type Settings = CallOutput<"setDevices">[number]["settings"];
 
+function describeRefusals(refusals: Device["refusals"] = []): readonly string[] {
+  return refusals.map(
+    ({ code, message, address, count, atMs }) =>
+      `NOT ADMITTED ${count === 1 ? "once" : `${count} times`} since the server was started, last ${formatTime(atMs)} from ${address}: ${message} [${code}]`,
+  );
+}
+
 function describeClaims({ waiting, wanted, lost }: Device["claims"]): readonly string[] {
   return [
     ...(lost === 0
@@ -52,6 +59,7 @@ export function describeDevice(found: Device): readonly string[] {
     ...(found.doubt === undefined
       ? []
       : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
+    ...describeRefusals(found.refusals),
     ...describeClaims(found.claims),
     ...(found.labels === undefined ? [] : [`labels: ${describeKeyValues(found.labels, "none")}`]),
     `lines: ${found.lines.join(", ")}`,

@@ -1,13 +1,9 @@
 /** The `stemma` binary: runs the command of its arguments as a process. */
-import { exitStatus } from "../../shared/errors.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
+import { guardStandardStreams } from "../../shared/cli/standard-streams.js";
 import { runCommandLine } from "./build-program.js";
 
-// A reader that closes the pipe (| head) is not an error.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(exitStatus.done);
-  throw error;
-});
+guardStandardStreams();
 exitWithParent();
 // The bundle is of a form that cannot await here.
 void runCommandLine(process.argv.slice(2)).then((status) => {

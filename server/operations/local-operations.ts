@@ -5,6 +5,9 @@
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { callNames } from "../interface/api/operation-groups.js";
+import { hasHome, noHome } from "../storage/repository/home.js";
 import { openNodeHome } from "../storage/repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
@@ -25,12 +28,55 @@ import { rebuildVersion } from "../learning/replay/rebuild-on-demand.js";
 import { storageOperations } from "./stores/storage-operations.js";
 import { clearWorkFolder } from "../services/context/work-folder.js";
 
-/** The operations of a home without a server; closing them closes the home. */
-export async function openLocalOperations({
-  home: path,
-}: {
-  readonly home: string;
-}): Promise<ServerOperations> {
+/** Operations that may begin a home: they store something that needs nothing before it. */
+export const beginsHome: ReadonlySet<string> = new Set<keyof ServerOperations>([
+  "enroll",
+  "invite",
+  "createBatch",
+  "addAuthority",
+  "addDataset",
+  "approveRecipe",
+  "approveEngine",
+  "addToken",
+  "addTier",
+  "import",
+  "train",
+  "replayStory",
+]);
+
+/**
+ * The operations of a home without a server; closing them closes the home. A home that is not there is begun by the
+ * operations that store something first; all others throw NOT_FOUND and leave nothing.
+ * @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN
+ */
+export async function openLocalOperations({ home }: { readonly home: string }): Promise<ServerOperations> {
+  return (await hasHome(nodeFiles(), home)) ? openHomeOperations(home) : operationsWithoutHome(home);
+}
+
+function operationsWithoutHome(path: string): ServerOperations {
+  let begun: Promise<ServerOperations> | undefined;
+  const operation =
+    (name: CallName | "recover" | "fetchDataset" | "import" | "train" | "planStorage" | "applyStorage") =>
+    async (...given: readonly unknown[]): Promise<unknown> => {
+      if (begun === undefined && !beginsHome.has(name)) throw noHome(path);
+      const operations = await (begun ??= openHomeOperations(path));
+      return await (operations[name] as (...input: readonly unknown[]) => Promise<unknown>)(...given);
+    };
+  const names = [
+    ...callNames,
+    ...(["recover", "fetchDataset", "import", "train", "planStorage", "applyStorage"] as const),
+  ];
+  return {
+    // Object.fromEntries loses the type of the names; there is one method for every operation.
+    ...(Object.fromEntries(names.map((name) => [name, operation(name)])) as unknown as ServerOperations),
+    events: () => {
+      throw noHome(path);
+    },
+    close: async () => (await begun?.catch(() => undefined))?.close(),
+  };
+}
+
+async function openHomeOperations(path: string): Promise<ServerOperations> {
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
   const fleets = openFleets(home, rebuildVersion);

@@ -3,12 +3,14 @@ import { inspect } from "node:util";
 import { messageOf } from "../error-text.js";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 import { fitted } from "./text-width.js";
+import { nameMissingDescriptors } from "../connection-error.js";
 
 /**
  * Prints an error for a person (or as JSON for `-o json`) and returns the exit status. With `verbose`, and
  * for errors without a code, its stack and those of its causes follow.
  */
-export function reportError(error: unknown, form: string | undefined, verbose: boolean): number {
+export function reportError(thrown: unknown, form: string | undefined, verbose: boolean): number {
+  const error = nameMissingDescriptors(thrown);
   const known = isStemmaError(error);
   const code = known ? error.code : "INTERNAL";
   const message = messageOf(error);

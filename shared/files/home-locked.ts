@@ -55,7 +55,7 @@ function messageOf(home: string, other: OtherClaim): string {
   const { path, verdict, facts } = other;
   const process = describeClaim(other);
   if (verdict === "alive")
-    return `${home} is in use by ${process}. Stop it first, send the command to it (--server), or use another --home.`;
+    return `${home} is in use by ${process}. Wait until it has ended, stop it, send the command to it (--server), or use another --home.`;
   const doubt = `${home} was taken by ${process}. Whether that process still runs cannot be checked from here: ${doubtOf(other)}.`;
   const age = `${Math.max(0, Math.round(facts.ageMs / 1000))} s ago`;
   if (verdict === "lease-valid")

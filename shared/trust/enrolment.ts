@@ -135,5 +135,11 @@ export function pinnedKeys(
 
 /** @throws ENROLMENT_INVALID, FILE_MISSING */
 export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> {
+  if ((await files.stat(path)) === undefined)
+    throw new StemmaError(
+      "FILE_MISSING",
+      `There is no enrolment ${path}. If this device is not enrolled yet, invite it at its server (\`stemma device enroll\`), then run \`stemma agent enroll INVITATION\` here, with the same --home.`,
+      { path },
+    );
   return parseEnrolment(parseJson(await files.read(path)), path);
 }

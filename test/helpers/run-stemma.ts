@@ -1,5 +1,5 @@
 /** Runs the `stemma` program in its own process, as a user does. */
-import { execFile } from "node:child_process";
+import { execFile, spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("bundled-program.mjs", import.meta.url));
@@ -16,6 +16,17 @@ export function runStemma(
   { home }: { readonly home: string },
 ): Promise<ProgramResult> {
   return runStemmaProcess([...args, "--home", home], { STEMMA_FLEET: "local" });
+}
+
+/** A running command, with its streams. @param program "stemma", or "agent" for the agent's own program */
+export function spawnStemma(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>> = {},
+  programName: "stemma" | "agent" = "stemma",
+): ChildProcessWithoutNullStreams {
+  return spawn(process.execPath, [program, programName, ...args], {
+    env: { ...process.env, ...environment },
+  });
 }
 
 /** @param environment variables that differ from this process's; undefined: not set */

@@ -23,7 +23,7 @@ export const knowsSecret: Authenticate = ({ username, password }) =>
   Promise.resolve(
     /^v\d+$/.test(username) && Buffer.from(password).toString() === "secret"
       ? { fleet, device: username }
-      : { refused: "wrong token" },
+      : ({ refused: "wrong token", code: "TOKEN_INVALID" } as const),
   );
 
 export interface TestBroker {

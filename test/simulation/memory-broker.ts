@@ -54,7 +54,7 @@ export class MemoryBroker implements BrokerPort {
     const { connection } = client;
     const answer = await this.authenticate(attempt).catch((error: unknown): Refused => {
       this.process.log.error("broker-authenticate-failed", { text: messageWithCode(error) });
-      return { refused: "it could not be judged", isForNow: true };
+      return { refused: "it could not be judged", code: "INTERNAL", isForNow: true };
     });
     if (!this.process.isRunning || !connection.isOpenAt("broker")) return;
     if (!("device" in answer)) {

@@ -65,8 +65,11 @@ export function addEnrol(program: Command): void {
     program
       .command("renew")
       .description("get a new certificate for a new key; a running agent does so itself, in time"),
-  ).action(async (choices: FileChoices, command: Command) =>
-    withHome(command, choices, async ({ files, home, path, deviceKey, ownerCertificate }) => {
+  ).action(async (choices: FileChoices, command: Command) => {
+    // Checked before anything is made: where no device is enrolled, nothing is left.
+    const { loadEnrolment } = await import("../../../shared/trust/enrolment.js");
+    await loadEnrolment(regularFiles(), pathOf(commonOptionsOf(command).home, choices));
+    return withHome(command, choices, async ({ files, home, path, deviceKey, ownerCertificate }) => {
       const { renewalExchange } = await import("../../identity/exchanges.js");
       const log = openLog({ form: "plain", level: "warn" });
       const { openDeviceTime } = await import("../../releases/trusted-file.js");
@@ -75,8 +78,12 @@ export function addEnrol(program: Command): void {
         openDeviceTime({ files, home, enrolment, clock, log });
       const parts = { files, path, clock, log, ownerCertificate, openTime };
       return run(files, choices, await renewalExchange(parts, deviceKey));
-    }),
-  );
+    });
+  });
+}
+
+function pathOf(home: string, { enrolment }: { readonly enrolment?: string | undefined }): string {
+  return resolve(enrolment ?? join(home, "enrolment.json"));
 }
 
 /** Runs the enrolment; undefined: only the request was written. */
@@ -140,7 +147,7 @@ async function withHome(
   const { home, output } = commonOptionsOf(command);
   const files = regularFiles();
   await makeFolderDurably(files, home);
-  const path = resolve(enrolment ?? join(home, "enrolment.json"));
+  const path = pathOf(home, { enrolment });
   await makeFolderDurably(files, dirname(path));
   const lock = await lockHome(home, { takeOver });
   for (const claim of lock.takenOver)

@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitWithParent } from "../../../shared/cli/exit-with-parent.js";
+import { runOnWithoutReaders } from "../../../shared/cli/standard-streams.js";
 import { logForms, logLevels } from "../../../shared/adapters/log-forms.js";
 import { parseLogForm, requestedLogLevel } from "../../../shared/cli/log-options.js";
 import { addTakeOver, commonOptionsOf } from "../common-options.js";
@@ -37,6 +38,7 @@ export function addRun(program: Command, onStatus: (status: number) => void): vo
       const logForm = parseLogForm(choices.log);
       const logLevel = requestedLogLevel({ logLevel: choices.logLevel, verbose });
       exitWithParent();
+      runOnWithoutReaders();
       const { runAgent } = await import("../../main.js");
       const status = await runAgent({
         home,

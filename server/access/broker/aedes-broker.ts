@@ -165,7 +165,7 @@ export class AedesBroker {
     password: Uint8Array,
   ): Promise<Refused | undefined> {
     const connection = this.#options.connections.of(client.conn);
-    if (connection === undefined) return { refused: "its socket is closed" };
+    if (connection === undefined) return { refused: "its socket is closed", code: "SERVER_UNREACHABLE" };
     const will = this.#wills.get(client);
     const answer = await this.#options.authenticate({
       clientId: client.id,
@@ -182,13 +182,14 @@ export class AedesBroker {
     const judged =
       "refused" in answer || client.id === clientIdOf(answer.fleet, answer.device)
         ? answer
-        : { refused: "its client id is not that of its credentials" };
+        : ({ refused: "its client id is not that of its credentials", code: "IDENTITY_FOREIGN" } as const);
     if ("refused" in judged) {
       this.#options.emit({
         type: "refused",
         clientId: client.id.slice(0, 200),
         address: connection.address,
         reason: judged.refused,
+        code: judged.code,
       });
       return judged;
     }

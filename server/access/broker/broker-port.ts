@@ -3,6 +3,7 @@
  * and which devices are connected. Types only. Implementations: start-broker.ts (aedes, embedded) and
  * external-broker.ts (a client of any other broker). Payloads are bytes; envelopes are not known here.
  */
+import type { ErrorCode } from "../../../shared/errors.js";
 import type { Topic } from "../../../shared/wire/topics.js";
 
 /** The device that a connection belongs to, by its credentials. */
@@ -25,11 +26,12 @@ export interface ConnectAttempt {
   readonly chain?: readonly Uint8Array[];
 }
 /**
- * The client may not connect. `refused` is the reason, for the log only: the device just sees CONNACK 5, after which it
- * tries seldom, as a person has to act first.
+ * The client may not connect. `refused` is the reason, for who runs the server: the device just sees CONNACK 5, after
+ * which it tries seldom, as a person has to act first.
  */
 export interface Refused {
   readonly refused: string;
+  readonly code: ErrorCode;
   /** True if nothing is wrong with its credentials: it sees CONNACK 3, and tries again as after a lost connection. */
   readonly isForNow?: boolean;
 }
@@ -59,7 +61,13 @@ export type BrokerEvent =
       readonly identity: DeviceIdentity;
       readonly address: string;
     }
-  | { readonly type: "refused"; readonly clientId: string; readonly address: string; readonly reason: string }
+  | {
+      readonly type: "refused";
+      readonly clientId: string;
+      readonly address: string;
+      readonly reason: string;
+      readonly code: ErrorCode;
+    }
   /**
    * A frame that is too long, malformed or out of order: the connection was closed before the broker buffered
    * it.
@@ -80,7 +88,12 @@ export type BrokerEvent =
     }
   /** A client that does not read. Messages for it are dropped. */
   | { readonly type: "frozen"; readonly identity: DeviceIdentity; readonly bytes: number }
-  | { readonly type: "connection-refused"; readonly address: string; readonly reason: string };
+  | {
+      readonly type: "connection-refused";
+      readonly address: string;
+      readonly reason: string;
+      readonly code: ErrorCode;
+    };
 export type EventHandler = (event: BrokerEvent) => void;
 
 export interface PublishOptions {

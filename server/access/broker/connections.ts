@@ -89,7 +89,7 @@ export class Connections {
   }
 
   #refuse(socket: Socket, address: string, reason: string): void {
-    this.#emit({ type: "connection-refused", address, reason });
+    this.#emit({ type: "connection-refused", address, reason, code: "QUOTA_EXCEEDED" });
     socket.destroy();
   }
 

@@ -6,6 +6,7 @@
  */
 import { LRUCache } from "lru-cache";
 import mqtt, { type MqttClient } from "mqtt";
+import { connectionProblem } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -77,9 +78,10 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
     await firstConnection(client);
   } catch (cause) {
     client.end(true);
+    const { why, next } = connectionProblem(cause, "Check its address, its certificate and the credentials.");
     throw new StemmaError(
       "SERVER_UNREACHABLE",
-      `The MQTT broker ${url} did not accept this server (${messageOf(cause)}). Check its address, its certificate and the credentials.`,
+      `The MQTT broker ${url} did not accept this server: ${why}. ${next}`,
       { cause, url },
     );
   }
@@ -92,7 +94,7 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
 function firstConnection(client: MqttClient): Promise<void> {
   return new Promise((resolve, reject) => {
     const closed = (): void => {
-      reject(new Error("the connection was closed"));
+      reject(Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" }));
     };
     // Stays for later errors: the link reconnects by itself, and an error without a listener would end the
     // process.

@@ -77,6 +77,7 @@ export class ExternalSessions {
         clientId: keyOf(identity),
         address,
         reason: refused.refused,
+        code: refused.code,
       });
       await askToLeave(identity, { session, generation });
       return;

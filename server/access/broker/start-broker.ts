@@ -78,7 +78,7 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
       ? createServer((socket) => {
           if (connections.arrive(socket)) serve(socket);
         })
-      : tlsServer({ ...options.tls, limits, connections, serve, log });
+      : tlsServer({ ...options.tls, limits, connections, serve, emit });
   // Includes the sockets that are about to be refused or evicted.
   server.maxConnections = limits.maxConnections + limits.maxUnknownConnections;
   try {
@@ -110,10 +110,10 @@ interface TlsServerOptions extends BrokerTls {
   readonly connections: Connections;
   /** Takes a socket whose TLS handshake is complete. */
   readonly serve: (socket: Socket) => void;
-  readonly log: Log;
+  readonly emit: (event: BrokerEvent) => void;
 }
 
-function tlsServer({ limits, connections, serve, log, ...tls }: TlsServerOptions): Server {
+function tlsServer({ limits, connections, serve, emit, ...tls }: TlsServerOptions): Server {
   const context = (given: CertificateAndKey): TlsOptions => ({
     key: given.key,
     cert: given.cert,
@@ -140,8 +140,9 @@ function tlsServer({ limits, connections, serve, log, ...tls }: TlsServerOptions
   server.on("connection", (socket: Socket) => {
     connections.arrive(socket);
   });
-  server.on("tlsClientError", (error) => {
-    log.debug("broker-tls-refused", { message: error.message });
+  server.on("tlsClientError", (error, { remoteAddress: address = "unknown" }) => {
+    const reason = `no TLS came about: ${error.message}`;
+    emit({ type: "connection-refused", address, reason, code: "CERTIFICATE_REFUSED" });
   });
   return server;
 }

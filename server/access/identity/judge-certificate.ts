@@ -21,7 +21,8 @@ import { whyNotNamed } from "./name-form.js";
 import type { FleetCertificates, TrustedAuthority } from "./trusted-authority.js";
 
 export type JudgedCertificate =
-  | { readonly why: string }
+  /** `hasEnded`: all is well but the time. */
+  | { readonly why: string; readonly hasEnded?: boolean }
   | {
       readonly why?: undefined;
       readonly certificate: DeviceCertificate;
@@ -65,8 +66,13 @@ export function certificateJudge({ authority, keyChanges, clock }: JudgeParts): 
       const known = device.certificates?.at(-1)?.authority;
       if (known === undefined) {
         const found = verifyChain(chain, { authorities: own, atMs: nowMs(), purpose: "device" });
-        const why = whyNotCertificate(found, device, options);
+        const why = whyNotCertificate(found, device);
         if (why !== undefined || found.verdict === "refused") return { why: why ?? "it is refused" };
+        if (found.verdict === "expired" && options?.mayBeExpired !== true)
+          return {
+            hasEnded: true,
+            why: `it ended on ${dateOf(found.certificate.notAfterMs)} and was not renewed; its agent renews it when it reaches this server over HTTPS or MQTT, else carry files (stemma agent renew --request FILE)`,
+          };
         const { serial, keyHash, notAfterMs } = found.certificate;
         return { certificate: { serial, keyHash, notAfterMs }, isNew: false };
       }
@@ -107,6 +113,7 @@ function judgeReadable(chain: readonly Uint8Array[], question: OwnedQuestion): J
   const { certificate } = found;
   if (found.verdict === "expired")
     return {
+      hasEnded: true,
       why: `it, or what issued it, expired on ${dateOf(certificate.chainEndsMs)}; ${authority.authority} has to issue a new one, which this server cannot`,
     };
   const unnamed = whyNotNamed(certificate.fields, authority.nameForm, {
@@ -149,17 +156,11 @@ interface CertifiedDevice extends DeviceSubject {
 /**
  * Returns why a certificate is not the present one of a device; undefined where it is. One of an earlier enrolment
  * has another subject; one that was replaced, or that the journal does not know, another serial.
- * @param mayBeExpired for a renewal /
  */
-function whyNotCertificate(
-  found: ChainVerdict,
-  device: CertifiedDevice,
-  { mayBeExpired = false }: { readonly mayBeExpired?: boolean } = {},
-): string | undefined {
+function whyNotCertificate(found: ChainVerdict, device: CertifiedDevice): string | undefined {
   if (found.verdict === "refused") return found.why;
   const { serial, subject, keyHash } = found.certificate;
   if (subject !== subjectOf(device)) return "it is of another device or enrolment";
   const isKnown = device.certificates?.some((each) => each.serial === serial && each.keyHash === keyHash);
-  if (isKnown !== true) return "it was replaced by newer ones";
-  return found.verdict === "expired" && !mayBeExpired ? "it has expired" : undefined;
+  return isKnown === true ? undefined : "it was replaced by newer ones";
 }

@@ -6,10 +6,15 @@ import { contextsPath } from "../contexts.js";
 /** Lines that are kept. */
 export const maxHistory = 1000;
 
-export const historyPath = (): string => join(dirname(contextsPath()), "console-history");
+/** The path of the file; undefined where the user has no folder for it. */
+export function historyPath(): string | undefined {
+  const contexts = contextsPath();
+  return contexts && join(dirname(contexts), "console-history");
+}
 
 /** Newest first, as readline has it. Without a file that can be read the history is empty. */
 export async function readHistory(path = historyPath()): Promise<string[]> {
+  if (path === undefined) return [];
   const text = await readFile(path, "utf8").catch(() => "");
   return text
     .split("\n")
@@ -26,6 +31,7 @@ export async function readHistory(path = historyPath()): Promise<string[]> {
 export async function addToHistory(line: string, path = historyPath()): Promise<boolean> {
   // A line that begins with a space is not kept, as in bash with ignorespace: what nobody shall find again.
   if (line.startsWith(" ") || line.trim() === "") return true;
+  if (path === undefined) return false;
   const before = (await readHistory(path)).reverse();
   if (before.at(-1) === line) return true;
   const temporary = `${path}.${process.pid}.tmp`;

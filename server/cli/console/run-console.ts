@@ -36,7 +36,7 @@ export async function runPrompt(
       const wasSaved = isSaved;
       isSaved = await addToHistory(line);
       if (wasSaved && !isSaved)
-        output.info(`stemma: note: ${historyPath()} cannot be written: no history is kept`);
+        output.info(`stemma: note: ${historyPath() ?? "the history"} cannot be written: no history is kept`);
       if ((await runLine(line, { options, input: "inherit" })).leaves) return;
     }
   }

@@ -59,7 +59,7 @@ async function runProgram(words: readonly string[], input: "inherit" | "ignore")
   const pass = (signal: NodeJS.Signals): void => {
     child.kill(signal);
   };
-  const signals = ["SIGINT", "SIGTERM"] as const;
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, pass);
   try {
     return await new Promise<number>((resolve, reject) => {

@@ -80,7 +80,7 @@ async function examineBroker(config: ServerConfig, home: string): Promise<Findin
     const broker = await connectExternal({
       config,
       clientId: `stemma-doctor-${process.pid}`,
-      admit: () => Promise.resolve({ refused: "this is a test of the connection" }),
+      admit: () => Promise.resolve({ refused: "this is a test of the connection", code: "NOT_ALLOWED" }),
       log: silentLog(),
       connectTimeoutMs: brokerTimeoutMs,
     });

@@ -7,6 +7,8 @@ import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { programDateMs } from "../../../shared/adapters/program-version.js";
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
@@ -163,11 +165,16 @@ async function examineAuthorities(
 }
 
 async function examineHome({ home }: Subject): Promise<Finding[]> {
-  if ((await stat(home).catch(() => undefined)) === undefined)
-    return [
-      { what: "home", state: "good", found: `${home} does not exist yet; the first command creates it` },
-    ];
   try {
+    const { hasHome } = await import("../../storage/repository/home.js");
+    if (!(await hasHome(nodeFiles(), home)))
+      return [
+        {
+          what: "home",
+          state: "good",
+          found: `none in ${home} yet; a server, an enrolment or an import begins it`,
+        },
+      ];
     const running = await findLocalServer(home);
     const { connectOperations } = await import("../../interface/http/client.js");
     const { openLocalOperations } = await import("../../operations/local-operations.js");
@@ -198,6 +205,8 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
     }
   } catch (error) {
     const text = messageWithCode(error);
+    if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "HOME_LOCKED"))
+      return [{ what: "home", state: "warning", found: text, advice: "It is busy: examine it again later." }];
     return [
       {
         what: "home",

@@ -96,6 +96,8 @@ function describeEvent(event: ServerEvent): string | undefined {
       return `switched ${event.line}`;
     case "refused":
       return `refused: ${event.code}`;
+    case "connection-refused":
+      return `not admitted: ${event.code}`;
     case "damaged":
       return `DAMAGED: ${event.code}`;
     case "device-event":

@@ -19,6 +19,7 @@ import { CodedDownloads } from "./downloads/coded-downloads.js";
 import { CommandRelay } from "./sessions/commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./uploads/confirmations.js";
 import { Deliveries } from "./downloads/deliveries.js";
+import { ConnectionRefusals } from "./sessions/connection-refusals.js";
 import { DeviceDoubts } from "./sessions/device-doubts.js";
 import { deviceSender, type DeviceSender } from "./sessions/device-sender.js";
 import { DeviceSessions } from "./sessions/device-sessions.js";
@@ -77,6 +78,7 @@ export interface IngestServices {
   readonly activations: ActivationReports;
   readonly quota: DeviceQuota;
   readonly doubts: DeviceDoubts;
+  readonly refusals: ConnectionRefusals;
   readonly settings: SettingsSync;
   readonly recipes: RecipeSync;
   readonly claims: Claims;
@@ -122,6 +124,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     codedDownloads,
     quota,
     doubts: new DeviceDoubts(),
+    refusals: new ConnectionRefusals(),
     claims,
     predictor: new TransferPredictor({ repository, codedDownloads, files, coding: limits.coding }),
     admission: composeAdmission(parts, sessions, quota),

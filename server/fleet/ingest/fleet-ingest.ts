@@ -4,7 +4,7 @@
  * repository and the spool, so the process may be killed at any moment.
  */
 import { messageOf } from "../../../shared/error-text.js";
-import { isStemmaError } from "../../../shared/errors.js";
+import { isStemmaError, type ErrorCode } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeEnvelope } from "../../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, maxMessageBytes } from "../../../shared/wire/limits.js";
@@ -17,6 +17,7 @@ import type { DeviceMessage } from "../../access/broker/broker-port.js";
 import type { Admission } from "./sessions/admission.js";
 import { AnnouncementAnswers } from "./uploads/announcement-answers.js";
 import { composeIngest, type FleetIngestParts, type IngestServices } from "./compose-ingest.js";
+import type { ConnectionRefusal, CountedRefusals } from "./sessions/connection-refusals.js";
 import type { DeviceDoubt } from "./sessions/device-doubts.js";
 import { DeviceGreeting } from "./sessions/device-greeting.js";
 import type { OnlineDevice } from "./sessions/device-sessions.js";
@@ -71,6 +72,22 @@ export class FleetIngest {
   /** Returns why a device does not believe this server; undefined if it has not reported that. */
   doubtOf(device: string): DeviceDoubt | undefined {
     return this.services.doubts.get(device);
+  }
+  /** See LiveFleet. */
+  refusalsOf(device: string): readonly CountedRefusals[] {
+    return this.services.refusals.of(device);
+  }
+  /** The refused connections by reason. */
+  get refusedConnections(): ReadonlyMap<ErrorCode, number> {
+    return this.services.refusals.counts;
+  }
+  /** A connection in the name of a device was refused. */
+  refused(device: string, refusal: ConnectionRefusal): void {
+    const { repository, clock, events } = this.parts;
+    const isDevice = repository.device(device) !== undefined;
+    const count = this.services.refusals.add(device, refusal, { isDevice, nowMs: clock.now() });
+    if (count !== undefined)
+      events.emit({ event: "connection-refused", fleet: repository.fleet, device, ...refusal, count });
   }
   /** See LiveFleet. */
   seenAtMs(device: string): number | undefined {

@@ -60,6 +60,13 @@ export const serverEvent = z
       "What was read back differs from what was recorded: the device keeps its copy, and a person must look",
     ),
     event("refused", { device: text, versionId: text.nullable(), code: text, message: text }),
+    event("connection-refused", {
+      device: text.describe("The name that the connection gave, which need not be a device's"),
+      code: text,
+      message: text,
+      address: text,
+      count: count.describe("How many of this name and reason there were since the server was started"),
+    }).describe("Connections were refused: the first, second, fourth, eighth … of a name and reason"),
     event("offered", version),
     event("activated", version),
     event("retired", { ...version, name: text, version: count, because: text }),

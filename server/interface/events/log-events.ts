@@ -3,6 +3,11 @@ import { defined } from "../../../shared/defined.js";
 import type { Log } from "../../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 
+/** The sentence about a refused connection; its count says how many there were of this name. */
+export function refusedText(name: string, message: string, count: number): string {
+  return `${name} was not admitted${count === 1 ? "" : ` (${count} times by now)`}: ${message}`;
+}
+
 /** Logs what happens in the fleets; the steps of single transfers only at level debug. */
 export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<void> {
   for await (const event of events) {
@@ -30,6 +35,16 @@ export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): P
             ...fields,
             text: `${event.retired} versions retired by rule, ${event.kept} kept`,
           });
+        break;
+      case "connection-refused":
+        log.warn(name, {
+          fleet: event.fleet,
+          device: event.device,
+          code: event.code,
+          address: event.address,
+          count: event.count,
+          text: refusedText(event.device, event.message, event.count),
+        });
         break;
       case "device-quarantined":
       case "refused":

@@ -13,6 +13,7 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { nameMissingDescriptors } from "../../../shared/connection-error.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Log } from "../../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -258,7 +259,7 @@ function needsOf({ method, routeOptions: { url } }: FastifyRequest): Needs {
 
 function addErrorHandlers(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    const answered = typedErrorOf(error);
+    const answered = nameMissingDescriptors(typedErrorOf(error));
     if (httpStatusOf(answered) >= 500) logFailure(log, request, answered);
     if (!reply.sent) sendError(request, reply, answered);
   });

@@ -1,6 +1,8 @@
 /** Finds the server that holds a home on the same machine, by a file in the home's run folder. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { systemCode } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { processExists } from "../../../shared/files/process-exists.js";
 import { readRunFolder } from "../../storage/repository/home.js";
@@ -24,18 +26,32 @@ export interface StartingServer {
 /** Name of that file in the home's run folder. */
 export const runningServerFile = "server.json";
 
-/** The server that holds a home, if one answers there now. */
-export async function findLocalServer(home: string): Promise<RunningServer | undefined> {
+/** Milliseconds after which a server that accepts the connection and stays silent is one that is busy. */
+const busyMs = 5_000;
+/** System codes of a socket that no server listens on, or whose server is ending. */
+const absent: ReadonlySet<string> = new Set(["ECONNREFUSED", "ENOENT", "ENOTSOCK", "ECONNRESET", "EPIPE"]);
+
+/**
+ * The server that holds a home; undefined where none runs. One that is busy, so that it does not answer now, runs.
+ * @param silenceMs after which it is busy
+ * @throws SERVER_UNREACHABLE where it cannot be seen whether one runs
+ */
+export async function findLocalServer(home: string, silenceMs = busyMs): Promise<RunningServer | undefined> {
   const found = await readRunFile<RunningServer>(home);
   if (typeof found?.socketPath !== "string") return undefined;
   const { socketPath } = found;
   // The client is loaded only where a server may answer: it takes longer to load than a short command runs.
   const { connectOperations } = await import("./client.js");
-  const operations = connectOperations({ socketPath, timeoutMs: 5_000 });
+  const operations = connectOperations({ socketPath, timeoutMs: silenceMs });
   try {
     return (await operations.health()).pid === found.pid ? found : undefined;
-  } catch {
-    return undefined;
+  } catch (error) {
+    const code = isStemmaError(error) ? systemCode(error.cause) : undefined;
+    // EAGAIN: the queue of connections that it has not accepted yet is full.
+    if (isStemmaError(error, "TIMED_OUT") || code === "EAGAIN") return found;
+    // Something else answers on the socket.
+    if (code === undefined || absent.has(code)) return undefined;
+    throw error;
   } finally {
     await operations.close();
   }
@@ -49,7 +65,7 @@ export interface ServerWait {
   readonly attempts: number;
 }
 
-/** Finds the server that holds a home; waits for one that is starting. */
+/** Finds the server that holds a home; waits for one that is starting. @throws TIMED_OUT where that takes too long */
 export async function awaitLocalServer(
   home: string,
   { onWait, pause, attempts }: ServerWait,
@@ -57,12 +73,18 @@ export async function awaitLocalServer(
   let isWaiting = false;
   for (let attempt = 0; ; attempt++) {
     const running = await findLocalServer(home);
-    if (running !== undefined || attempt >= attempts) return running;
+    if (running !== undefined) return running;
     const starting = await readRunFile<StartingServer>(home);
     if (typeof starting?.startingAtMs !== "number" || !processExists(starting.pid)) {
       // A server may have come up between the two looks.
       return isWaiting ? findLocalServer(home) : undefined;
     }
+    if (attempt >= attempts)
+      throw new StemmaError(
+        "TIMED_OUT",
+        `The server of ${home} (process ${starting.pid}) is still starting, since ${new Date(starting.startingAtMs).toISOString()}: a large home takes a while to be checked. Look at its log, and try again later.`,
+        { pid: starting.pid },
+      );
     if (!isWaiting) onWait(starting.pid);
     isWaiting = true;
     await pause();

@@ -4,6 +4,7 @@
  */
 import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { pipeline } from "node:stream";
+import { connectionError } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -248,20 +249,13 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
       `${server} was silent for too long. It may be busy: examine it with \`stemma doctor\` and try again.`,
       { cause },
     );
-  // The first address's error stands for a host with several.
-  const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
-  const reason = messageOf(first);
-  if (notTrusted.has(String((first as { readonly code?: unknown } | null)?.code)))
+  if (notTrusted.has(String((cause as { readonly code?: unknown } | null)?.code)))
     return new StemmaError(
       "SERVER_UNREACHABLE",
-      `${server} has a certificate that is not trusted here (${reason}); nothing was sent to it. A server with its own authority has the file authority.pem in its home: copy it here and name it with STEMMA_CA=FILE, or with \`stemma context add --ca FILE\`.`,
+      `${server} has a certificate that is not trusted here (${messageOf(cause)}); nothing was sent to it. A server with its own authority has the file authority.pem in its home: copy it here and name it with STEMMA_CA=FILE, or with \`stemma context add --ca FILE\`.`,
       { cause },
     );
-  return new StemmaError(
-    "SERVER_UNREACHABLE",
-    `${server} cannot be reached (${reason}). Check that it runs and that the address is right.`,
-    { cause },
-  );
+  return connectionError(server, cause);
 }
 
 async function collect(server: string, body: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {

@@ -57,6 +57,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   TOKEN_EXPIRED: 401,
   TOKEN_INVALID: 401,
   // Who asks may not, or a rule of the fleet forbids it.
+  CERTIFICATE_ENDED: 403,
   CERTIFICATE_REFUSED: 403,
   DEVICE_QUARANTINED: 403,
   DEVICE_REVOKED: 403,

@@ -126,6 +126,15 @@ async function liveState({ live }: OperationsContext, fleet: string, device: str
   };
 }
 
+async function refusals(
+  { live }: OperationsContext,
+  fleet: string,
+  device: string,
+): Promise<Pick<CallOutput<"device">, "refusals">> {
+  const found = (await live?.fleet(fleet))?.refusalsOf(device) ?? [];
+  return found.length === 0 ? {} : { refusals: found };
+}
+
 async function listDevices(
   context: OperationsContext,
   { fleet, select, offset = 0, limit = Infinity }: OperationInput<"devices">,
@@ -153,6 +162,7 @@ async function showDevice(
   return {
     ...withoutTokenHash(requireDevice(repository, device)),
     ...(await liveState(context, fleet, device)),
+    ...(await refusals(context, fleet, device)),
     runs: runsOf(repository, requireDevice(repository, device)),
     heads: headsOf(repository, requireDevice(repository, device)),
     versions: repository.versions({ device, includeRetired: true }).length,

@@ -3,6 +3,7 @@
  * only in a running server. Types only.
  */
 import type { RecentEvents } from "../../../shared/adapters/recent-log.js";
+import type { ErrorCode } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
@@ -37,6 +38,14 @@ export interface LiveFleet {
   isOnline(device: string): boolean;
   /** Returns why a device does not believe this server; undefined if it has not reported that. */
   doubtOf(device: string): { readonly sinceMs: number; readonly text: string } | undefined;
+  /** The connections in its name that were refused since this process started, by reason, the newest first. */
+  refusalsOf(device: string): readonly {
+    readonly code: ErrorCode;
+    readonly message: string;
+    readonly address: string;
+    readonly count: number;
+    readonly atMs: number;
+  }[];
   /**
    * Returns until when it was connected since this process started: now, where it still is; undefined if it was not.
    */

@@ -8,8 +8,8 @@ import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream } from "node:stream/web";
+import { connectionProblem } from "../../../shared/connection-error.js";
 import { isUrl } from "../../../shared/data/data-url.js";
-import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 
 /** Readers of one file. */
@@ -77,9 +77,10 @@ export async function placeData(
   } catch (error) {
     await release();
     if (isStemmaError(error)) throw error;
+    const { why, next } = connectionProblem(error);
     throw new StemmaError(
       "FILE_FAILED",
-      `The data at ${url.href} cannot be fetched: ${messageOf(error)}. Check the address and the network; where the ` +
+      `The data at ${url.href} cannot be fetched: ${why}. ${next} Where the ` +
         "samples were stored with `stemma data push`, they are read from there.",
       { url: url.href, cause: error },
     );

@@ -2,7 +2,7 @@
  * Posts facts to a webhook's receiver, in one request. Follows no redirect, reads nothing of the answer but
  * its status, and ends by itself.
  */
-import { messageOf } from "../../../shared/error-text.js";
+import { connectionProblem } from "../../../shared/connection-error.js";
 
 export type PostResult =
   { readonly isDelivered: true } | { readonly isDelivered: false; readonly because: string };
@@ -30,8 +30,6 @@ export const postFacts: Post = async (url, headers, body, signal) => {
   } catch (error) {
     if (error instanceof Error && error.name === "TimeoutError")
       return { isDelivered: false, because: `no answer within ${answerMs / 1000} s` };
-    // fetch says only "fetch failed"; its cause says why.
-    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    return { isDelivered: false, because: messageOf(cause).slice(0, 200) };
+    return { isDelivered: false, because: connectionProblem(error).why.slice(0, 200) };
   }
 };

@@ -147,6 +147,24 @@ function formatPath(home: string): string {
   return join(home, "format.json");
 }
 
+/** True if a home was begun in this folder; nothing is written. @throws HOME_FORMAT_UNKNOWN */
+export async function hasHome(files: Files, path: string): Promise<boolean> {
+  return !(await checkFormat(files, path));
+}
+
+/** @throws NOT_FOUND where no home was begun in this folder, HOME_FORMAT_UNKNOWN */
+export async function requireHome(files: Files, path: string): Promise<void> {
+  if (!(await hasHome(files, path))) throw noHome(path);
+}
+
+export function noHome(path: string): StemmaError {
+  return new StemmaError(
+    "NOT_FOUND",
+    `There is no home of Stemma in ${path}. Name another with --home or STEMMA_HOME; \`stemma server\`, \`stemma device enroll\` and \`stemma model import\` begin one.`,
+    { home: path },
+  );
+}
+
 /** Names of files and folders in a home, except temporary and lock files. */
 const homeNames = new Set([
   "format.json",

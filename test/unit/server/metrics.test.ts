@@ -61,7 +61,9 @@ describe("the server's metrics", () => {
           },
         ],
         problems: () => Promise.resolve([{ code: "DISK_FULL" }]),
+        refusedConnections: () => [{ fleet: "f", code: "CERTIFICATE_ENDED", count: 7 }],
         droppedLogLines: () => 3,
+        secondsWithoutDescriptors: () => 5,
         freeDiskBytes: () => Promise.resolve(5),
         log,
       },
@@ -100,8 +102,10 @@ describe("the server's metrics", () => {
   });
 
   it("contain the lost lines of the log and the free space", async (context) => {
-    const { valueOf } = metricsOf(context);
+    const { valueOf, text } = metricsOf(context);
     assert.equal(await valueOf("stemma_log_lines_dropped"), 3);
+    assert.match(await text(), /^stemma_connections_refused_total\{fleet="f",code="CERTIFICATE_ENDED"\} 7$/m);
+    assert.equal(await valueOf("stemma_seconds_without_descriptors"), 5);
     assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
   });
 

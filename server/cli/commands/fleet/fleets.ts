@@ -2,6 +2,7 @@
 import { StemmaError } from "../../../../shared/errors.js";
 import { headOfRollout } from "../../../fleet/rollout/rollout-text.js";
 import { describeCounts, describeRuns, isOpenRollout } from "../../fleet-screen/fleet-text.js";
+import { throwIfHungUp } from "../../context.js";
 import { plain } from "../../plain-command.js";
 import { addFleetSimulateCommand } from "./simulate.js";
 
@@ -60,12 +61,14 @@ q or Ctrl-C ends. Elsewhere, or with --plain, a line for each event; with -o jso
     const opened = await operations();
     if (!isPlain && options.output === "table" && stdin.isTTY && stdout.isTTY) {
       await new FleetWatch({ operations: opened, fleet, signal }, stdin, stdout, output.hasColours).run();
+      throwIfHungUp(signal);
       return;
     }
     await printEvents({ operations: opened, fleet, signal }, (event, line) => {
       if (options.output === "json") stdout.write(`${JSON.stringify(event)}\n`);
       else output.printText(line);
     });
+    throwIfHungUp(signal);
   },
 });
 

@@ -5,6 +5,7 @@
 import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { parseTime } from "../../../../shared/cli/output.js";
 import { exitStatus } from "../../../../shared/errors.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { SalvageReport } from "../../../storage/repository/salvage-journal.js";
 import { factColumns } from "../../fact-columns.js";
 import { listed, plain } from "../../plain-command.js";
@@ -59,6 +60,7 @@ the lost facts are lost. Exit status 5: something was lost.
   run: async ({ dryRun }, { options, fleet }) => {
     // The journal cannot be opened, so this works on the home itself, without the operations of a server.
     const { openNodeHome } = await import("../../../storage/repository/node-home.js");
+    await requireHomeOf(options.home);
     const { salvageJournal } = await import("../../../storage/repository/salvage-journal.js");
     const home = await openNodeHome(options.home);
     try {
@@ -73,6 +75,12 @@ the lost facts are lost. Exit status 5: something was lost.
     ...(isLossy(report) ? { status: exitStatus.partly } : {}),
   }),
 });
+
+/** @throws NOT_FOUND */
+async function requireHomeOf(path: string): Promise<void> {
+  const { requireHome } = await import("../../../storage/repository/home.js");
+  await requireHome(nodeFiles(), path);
+}
 
 function isLossy({ gaps, refused, recordedAgain, agreesWithHead }: SalvageReport): boolean {
   return gaps > 0 || refused.length > 0 || recordedAgain.length > 0 || agreesWithHead === false;
@@ -129,6 +137,7 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
 `,
   run: async ({ dryRun, copiedAt, position }, { options, fleet }) => {
     const { openNodeHome } = await import("../../../storage/repository/node-home.js");
+    await requireHomeOf(options.home);
     const { declareRestore } = await import("../../../storage/repository/declare-restore.js");
     const home = await openNodeHome(options.home);
     try {

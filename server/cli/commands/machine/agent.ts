@@ -20,7 +20,7 @@ export function define(command: Command): void {
         [agentProgram, ...(command.args.length > args.length ? command.args : args)],
         { stdio: "inherit" },
       );
-      for (const signal of ["SIGINT", "SIGTERM"] as const)
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
         process.on(signal, () => {
           child.kill(signal);
         });

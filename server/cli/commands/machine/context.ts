@@ -7,7 +7,13 @@ import { readTextFile } from "../../text-file.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { readAuthority } from "../../context.js";
-import { contextNamed, contextsPath, readContexts, type Contexts, type NamedServer } from "../../contexts.js";
+import {
+  contextNamed,
+  readContexts,
+  requireContextsPath,
+  type Contexts,
+  type NamedServer,
+} from "../../contexts.js";
 import { listed, plain } from "../../plain-command.js";
 
 const help = `
@@ -24,7 +30,7 @@ Examples:
 /** Readable for its owner alone. */
 async function writeContexts(contexts: Contexts): Promise<void> {
   const files = nodeFiles();
-  const path = contextsPath();
+  const path = requireContextsPath();
   await files.makeFolder(dirname(path));
   await writeDurably(files, path, Buffer.from(`${JSON.stringify(contexts, null, 2)}\n`));
 }
@@ -69,7 +75,7 @@ const add = plain(null, {
       data: { name, server: at, fleet: fleet ?? null, isCurrent: current === name },
       names: [name],
       text:
-        `${name} is ${at}${token === undefined ? ", without a token" : ""}; kept in ${contextsPath()}\n` +
+        `${name} is ${at}${token === undefined ? ", without a token" : ""}; kept in ${requireContextsPath()}\n` +
         (current === name
           ? "commands that name no server use it"
           : `use it with: stemma context use ${name}`),

@@ -2,6 +2,7 @@
 import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { formatTime } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { keysBefore, overlapOf } from "../../../access/identity/key-changes.js";
 import type { Home } from "../../../storage/repository/home.js";
 import type { ChangedKey } from "../../../storage/repository/rotate-key.js";
@@ -15,15 +16,7 @@ async function withHome<T>({ options }: CommandContext, work: (home: Home) => Pr
       "NOT_ALLOWED",
       "The server's key is changed on its own machine alone, while the server is stopped. Log in there, and name its home with --home.",
     );
-  const { nodeFiles } = await import("../../../../shared/files/node-files.js");
-  const { keyPath } = await import("../../../storage/repository/server-key.js");
-  // Opening a home that is not there would make one.
-  if ((await nodeFiles().stat(keyPath(options.home))) === undefined)
-    throw new StemmaError(
-      "FILE_MISSING",
-      `${options.home} is not the home of a server: it has no server-key.json. Name another with --home.`,
-      { home: options.home },
-    );
+  await requireServerKey(options.home);
   const { openNodeHome } = await import("../../../storage/repository/node-home.js");
   const home = await openNodeHome(options.home);
   try {
@@ -33,11 +26,22 @@ async function withHome<T>({ options }: CommandContext, work: (home: Home) => Pr
   }
 }
 
+/** Opening a home that is not there would make one. @throws FILE_MISSING */
+async function requireServerKey(home: string): Promise<void> {
+  const { keyPath } = await import("../../../storage/repository/server-key.js");
+  if ((await nodeFiles().stat(keyPath(home))) !== undefined) return;
+  throw new StemmaError(
+    "FILE_MISSING",
+    `${home} is not the home of a server: it has no server-key.json. Name another with --home.`,
+    { home },
+  );
+}
+
 const show = plain(null, {
   name: "show",
   about: "the server's key, those before it, and how long the last one is still good",
   run: async (_, { options }): Promise<Printed> => {
-    const { nodeFiles } = await import("../../../../shared/files/node-files.js");
+    await requireServerKey(options.home);
     const { keyPath, loadServerKey } = await import("../../../storage/repository/server-key.js");
     // Without the lock: also while the server runs.
     const { key, changes } = await loadServerKey(nodeFiles(), keyPath(options.home));

@@ -6,7 +6,8 @@ import type { ServerOptions } from "../../../operations/configuration/config.js"
 import type { ServerSettings } from "../../../operations/configuration/config-file.js";
 import type { ReadyServer } from "../../../run-server.js";
 import { appendValue } from "../../../../shared/cli/command-line.js";
-import { withContext, type CommandContext } from "../../context.js";
+import { runOnWithoutReaders } from "../../../../shared/cli/standard-streams.js";
+import { throwIfHungUp, withContext, type CommandContext } from "../../context.js";
 
 /** Options of the command line; undefined where server.json or a default applies. */
 interface ServerChoices {
@@ -96,9 +97,11 @@ async function run(choices: ServerChoices, { output, options, signal }: CommandC
     level: choices.logLevel ?? (options.verbose ? "debug" : (settings.log.level ?? "info")),
   };
   const serverOptions = mergeOptions(choices, settings);
+  runOnWithoutReaders();
   await runServer({ ...serverOptions, home: options.home, fleets: [options.fleet], log }, signal, (ready) => {
     output.print({ data: ready, names: [ready.mqttUrl], text: readyText(ready) });
   });
+  throwIfHungUp(signal);
 }
 
 function readyText({ mqttUrl, httpUrl, home, authorityFile }: ReadyServer): string {

@@ -44,8 +44,13 @@ interface SignedClaim extends SessionClaim {
   readonly generation: number | undefined;
   readonly signature: string | undefined;
 }
-const unknownDevice: Refused = { refused: "unknown device or wrong token" };
+const unknownDevice: Refused = { refused: "no device of this name is enrolled", code: "DEVICE_UNKNOWN" };
+const wrongToken: Refused = {
+  refused: "its token is not that of its newest enrolment",
+  code: "TOKEN_INVALID",
+};
 const unsigned: Refused = {
+  code: "SIGNATURE_INVALID",
   refused: "the session is not signed with the key of the newest enrolment; use the newest enrolment file",
 };
 type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
@@ -77,8 +82,8 @@ export class Admission {
   }: SessionReport): Promise<Refused | undefined> {
     return this.#serially(device, async () => {
       const known = this.parts.repository.device(device);
-      if (known === undefined) return { refused: "unknown device" };
-      if (known.state !== "enrolled") return { refused: known.state };
+      if (known === undefined) return unknownDevice;
+      if (known.state !== "enrolled") return notServed(known.state);
       if (generation !== known.generation) return otherGeneration(known, generation);
       // Whoever can write to the device's topics at that broker could state any session.
       const claim = { session, previousSession, online: true };
@@ -111,10 +116,10 @@ export class Admission {
     const judged = this.#judgeItself(known, attempt);
     if ("refused" in judged) return judged;
     if (attempt.clientId !== clientIdOf(fleet, device))
-      return { refused: "the client id is not the one of these credentials" };
-    if (known.state !== "enrolled") return { refused: known.state };
+      return { refused: "the client id is not the one of these credentials", code: "IDENTITY_FOREIGN" };
+    if (known.state !== "enrolled") return notServed(known.state);
     const claim = this.#claimOf(device, attempt.will);
-    if (claim === undefined) return { refused: "the will names no session" };
+    if ("refused" in claim) return claim;
     // Refused and not quarantined: an earlier enrolment must not shut out the device that has the present one.
     if (claim.generation !== known.generation) return otherGeneration(known, claim.generation);
     const stated = { session: claim.counter, previousSession: claim.previous ?? 0, online: false };
@@ -129,14 +134,14 @@ export class Admission {
     { password, chain = [] }: ConnectAttempt,
   ): Refused | { readonly certificate: DeviceCertificate | null } {
     if (known.certificates === undefined)
-      return isTokenOf(password, known.tokenHash) ? { certificate: null } : unknownDevice;
+      return isTokenOf(password, known.tokenHash) ? { certificate: null } : wrongToken;
     const { certificates, repository } = this.parts;
     const judged: JudgedCertificate = certificates?.ofDevice(
       chain,
       { fleet: repository.fleet, ...known },
       repository,
     ) ?? { why: "this server gives no certificates" };
-    if (judged.why !== undefined) return { refused: `its certificate is not accepted: ${judged.why}` };
+    if (judged.why !== undefined) return certificateRefused(judged.why, judged.hasEnded);
     return { certificate: judged.isNew ? judged.certificate : null };
   }
 
@@ -152,7 +157,7 @@ export class Admission {
       return undefined;
     } catch (error) {
       if (!isStemmaError(error, "NOT_FOUND") && !isStemmaError(error, "CERTIFICATE_REFUSED")) throw error;
-      return { refused: `its certificate is not accepted: ${error.message}` };
+      return certificateRefused(error.message);
     }
   }
 
@@ -183,16 +188,17 @@ export class Admission {
     const remembered = this.#returns.get(device);
     const history = remembered?.generation === known.generation ? remembered.history : emptySessionHistory;
     const verdict = judgeSession({ ...history, lastSeen: known.session }, claim, clock.now());
-    if (verdict.verdict === "late") return { refused: verdict.because };
+    if (verdict.verdict === "late") return { refused: verdict.because, code: "TIMED_OUT" };
     this.#returns.set(device, { generation: known.generation, history: verdict.history });
     if (verdict.verdict === "clone") {
       await repository.append({ type: "quarantined", atMs: clock.now(), device, because: verdict.because });
       this.parts.onQuarantined(device, verdict.because);
-      return { refused: `quarantined: ${verdict.because}` };
+      return { refused: `quarantined: ${verdict.because}`, code: "DEVICE_QUARANTINED" };
     }
     const waitMs = this.parts.quota.waitMs(device);
     if (waitMs > 0)
       return {
+        code: "QUOTA_EXCEEDED",
         refused: `it connects or reports too often; again in ${Math.ceil(waitMs / 1000)} s`,
         isForNow: true,
       };
@@ -204,13 +210,14 @@ export class Admission {
     return undefined;
   }
 
-  #claimOf(device: string, will: ConnectAttempt["will"]): SignedClaim | undefined {
-    const { root, repository, log } = this.parts;
+  #claimOf(device: string, will: ConnectAttempt["will"]): SignedClaim | Refused {
+    const { root, repository } = this.parts;
+    const noSession = { refused: "the will names no session", code: "ENVELOPE_MALFORMED" } as const;
     if (
       will === undefined ||
       will.topic !== buildTopic({ root, fleet: repository.fleet, device, kind: "state" })
     )
-      return undefined;
+      return noSession;
     try {
       const { session, body } = decodeEnvelope(will.payload);
       return body.type === "state" && session > 0
@@ -220,23 +227,37 @@ export class Admission {
             generation: body.generation,
             signature: body.signature,
           }
-        : undefined;
+        : noSession;
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      log.warn("will-unreadable", { device, code: error.code });
-      return undefined;
+      return { refused: `its will cannot be read: ${error.message}`, code: error.code };
     }
   }
 }
 
+/** The device is known and was revoked, or is quarantined. */
+export function notServed(state: "revoked" | "quarantined"): Refused {
+  return state === "revoked"
+    ? { refused: "it was revoked", code: "DEVICE_REVOKED" }
+    : { refused: "it is quarantined: `stemma device show` says why", code: "DEVICE_QUARANTINED" };
+}
+
+function certificateRefused(why: string, hasEnded = false): Refused {
+  return hasEnded
+    ? { refused: `its certificate has ended: ${why}`, code: "CERTIFICATE_ENDED" }
+    : { refused: `its certificate is not accepted: ${why}`, code: "CERTIFICATE_REFUSED" };
+}
+
 function otherGeneration({ device, generation }: KnownDevice, claimed: number | undefined): Refused {
   return {
+    code: "ENROLMENT_INVALID",
     refused: `the enrolment is of generation ${claimed ?? "unknown"} of ${device}, which was enrolled again since (generation ${generation}); use the newest enrolment file`,
   };
 }
 
 function earlierSession({ device, session }: KnownDevice, stated: number): Refused {
   return {
+    code: "IDENTITY_FOREIGN",
     refused: `session ${stated} of ${device} is over (the last one is ${session}): its message was sent again, or an older copy of its enrolment is in use. If the device itself is not served, enrol it again`,
   };
 }

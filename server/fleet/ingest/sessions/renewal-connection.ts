@@ -4,7 +4,6 @@
  * connection. The request proves itself, as over HTTPS; here the connection must show the certificate too, so
  * that a request which somebody read does nothing.
  */
-import { messageWithCode } from "../../../../shared/error-text.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import {
   parseCertificateRequest,
@@ -15,6 +14,7 @@ import { renewalClientIdOf } from "../../../../shared/wire/topics.js";
 import type { AnswerOnly, ConnectAttempt, Refused } from "../../../access/broker/broker-port.js";
 import type { CertificateJudge } from "../../../access/identity/judge-certificate.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { notServed } from "./admission.js";
 import { answerOnly } from "./answer-only.js";
 
 export interface RenewalParts {
@@ -32,24 +32,28 @@ export async function answerRenewal(
   const { fleet } = repository;
   const known = repository.device(device);
   if (known === undefined || clientId !== renewalClientIdOf(fleet, device))
-    return { refused: "a renewal of an unknown device" };
-  if (will !== undefined) return { refused: "a renewal with a will" };
-  if (known.state !== "enrolled") return { refused: known.state };
+    return { refused: "a renewal of an unknown device", code: "DEVICE_UNKNOWN" };
+  if (will !== undefined) return { refused: "a renewal with a will", code: "ENVELOPE_MALFORMED" };
+  if (known.state !== "enrolled") return notServed(known.state);
   const subject = { fleet, ...known };
   const { why } = certificates?.ofDevice(chain, subject, repository, { mayBeExpired: true }) ?? {
     why: "this server gives no certificates",
   };
-  if (why !== undefined) return { refused: `a renewal with a certificate that is not accepted: ${why}` };
+  if (why !== undefined)
+    return {
+      refused: `a renewal with a certificate that is not accepted: ${why}`,
+      code: "CERTIFICATE_REFUSED",
+    };
   try {
     const request = parseCertificateRequest(parseJson(password));
     const { renewal } = request;
     if (renewal?.fleet !== fleet || renewal.device !== device)
-      return { refused: "it asks for something else than its renewal" };
+      return { refused: "it asks for something else than its renewal", code: "CERTIFICATE_REFUSED" };
     const answer = await certify(request);
     const body = { type: "command", name: "certificate", json: JSON.stringify({ answer }) } as const;
     return answerOnly({ root, fleet, device }, body);
   } catch (error) {
     if (!isStemmaError(error)) throw error;
-    return { refused: messageWithCode(error) };
+    return { refused: error.message, code: error.code };
   }
 }

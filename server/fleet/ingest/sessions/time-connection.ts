@@ -18,11 +18,13 @@ export function answerTime(
 ): AnswerOnly | Refused {
   const { fleet } = repository;
   if (repository.device(device) === undefined || clientId !== timeClientIdOf(fleet, device))
-    return { refused: "a question for the time of an unknown device" };
-  if (will !== undefined) return { refused: "a question for the time with a will" };
+    return { refused: "a question for the time of an unknown device", code: "DEVICE_UNKNOWN" };
+  if (will !== undefined)
+    return { refused: "a question for the time with a will", code: "ENVELOPE_MALFORMED" };
   const { statement } = repository.ownerTime() ?? {};
   if (statement === undefined)
     return {
+      code: "CLOCK_NOT_TRUSTED",
       refused:
         "the device refuses this server's certificate for its validity, and the fleet's owner has stated no time (stemma release time)",
     };

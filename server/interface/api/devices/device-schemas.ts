@@ -113,6 +113,20 @@ export const shownDevice = deviceSummary
       )
       .describe("The newest model that this generation of the device reported of each line"),
     versions: count.describe("Versions that it made, retired ones too"),
+    refusals: z
+      .array(
+        z
+          .object({
+            code: text,
+            message: text.describe("The reason, which the device is not told"),
+            address: text.describe("Where the last one came from; at an external broker, that broker"),
+            count: count.describe("Since this server was started"),
+            atMs: timeMs.describe("The last one"),
+          })
+          .meta({ id: "RefusedConnections" }),
+      )
+      .exactOptional()
+      .describe("Connections in its name that were refused, by reason, the newest first; absent: none"),
     claims: z
       .object({
         waiting: count.describe("For their replay"),

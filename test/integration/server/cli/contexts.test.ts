@@ -49,7 +49,7 @@ describe("contexts", () => {
 
   it("give way to a home or server that is named, and to --none", async () => {
     const home = join(folder, "home");
-    const isLocal = /The home .* has no fleet/;
+    const isLocal = /There is no home of Stemma in /;
     assert.match((await run(["device", "list", "--home", home])).text, isLocal);
     assert.match((await run(["device", "list"], { STEMMA_HOME: home })).text, isLocal);
     assert.match(await good(["device", "list", "--context", "test"], { STEMMA_HOME: home }), /van-7/);

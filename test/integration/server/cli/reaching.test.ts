@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { awaitLocalServer, runningServerFile } from "../../../../server/interface/http/local-server.js";
+import { openNodeHome } from "../../../../server/storage/repository/node-home.js";
 import { parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
 import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
-import { runStemma } from "../../../helpers/run-stemma.js";
+import { runStemma, spawnStemma } from "../../../helpers/run-stemma.js";
 import { startServerProcess } from "../../../../server/cli/simulation/server-process.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
@@ -102,6 +103,24 @@ describe("reaching a server", () => {
     }
   });
 
+  it("not while another command has the home, for which a question waits", async () => {
+    const home = await newHome();
+    assert.equal((await runStemmaHere(["token", "add", "waiter", "--role", "viewer"], { home })).status, 0);
+    const other = await openNodeHome(home);
+    const listing = spawnStemma(["token", "list", "--home", home, "-o", "name"]);
+    let [stdout, stderr] = ["", ""];
+    let isReleased = false;
+    listing.stdout.on("data", (text: Buffer) => (stdout += text.toString()));
+    listing.stderr.on("data", (text: Buffer) => {
+      stderr += text.toString();
+      if (isReleased || !stderr.includes(`waiting for process ${process.pid} (`)) return;
+      isReleased = true;
+      void other.close();
+    });
+    const [status] = (await once(listing, "close")) as [number];
+    assert.deepEqual([status, stdout, isReleased], [0, "waiter\n", true], stderr);
+  });
+
   it("while it starts, by waiting for it", async () => {
     const server = await startTestServer();
     try {
@@ -126,7 +145,7 @@ describe("reaching a server", () => {
       };
       assert.equal((await find(10, process.pid))?.pid, process.pid);
       assert.deepEqual([pauses, waits], [3, [process.pid]]);
-      assert.equal(await find(2, process.pid), undefined, "the wait is bounded");
+      await assert.rejects(find(2, process.pid), { code: "TIMED_OUT" }, "the wait is bounded");
       assert.equal(pauses, 2);
       const noProcess = 2 ** 22 + 1;
       assert.equal(

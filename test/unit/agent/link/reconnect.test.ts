@@ -16,6 +16,7 @@ interface Attempt {
   readonly attempt: number;
   /** Milliseconds until the next one. */
   readonly retryMs: number;
+  readonly text: string;
 }
 
 /** What a link logs that tries so often to begin a session at this port. */
@@ -43,7 +44,8 @@ async function attemptsAt(port: number, attempts: number): Promise<readonly Atte
     const log: Log = {
       ...silentLog(),
       warn: (event, fields) => {
-        logged.push({ event, attempt: Number(fields?.["attempt"]), retryMs: Number(fields?.["retryMs"]) });
+        const { attempt, retryMs, text } = fields as unknown as Attempt;
+        logged.push({ event, attempt, retryMs, text });
       },
     };
     void SessionCounter.open(files, "/home").then((counter) => {
@@ -96,3 +98,29 @@ for (const [code, event, isSoon] of answers)
     const [first] = await attemptsAt((server.address() as AddressInfo).port, 1);
     assert.deepEqual([first?.event, (first?.retryMs ?? 0) < 1000], [event, isSoon]);
   });
+
+it("waits by the refusals alone after the server was not reached for long", async (t) => {
+  let connections = 0;
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    if (++connections <= 12) socket.destroy();
+    else socket.once("data", () => socket.end(Uint8Array.of(0x20, 2, 0, 5)));
+  }).listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const attempts = await attemptsAt((server.address() as AddressInfo).port, 13);
+  const refused = attempts.find(({ event }) => event === "not-admitted");
+  assert.equal(refused?.attempt, 1);
+  assert.ok(refused.retryMs <= 60_000, `${refused.retryMs} ms`);
+});
+
+it("names what to check where a server closes the connection without an answer", async (t) => {
+  const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const [first] = await attemptsAt((server.address() as AddressInfo).port, 1);
+  assert.match(
+    first?.text ?? "",
+    /the other side closed the connection \(ECONNRESET\).*with TLS for https:\/\/ and mqtts:/,
+  );
+});

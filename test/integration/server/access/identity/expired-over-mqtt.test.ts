@@ -97,10 +97,38 @@ describe("an expired certificate over MQTT", () => {
   it("renews it, for a connection of its own afterwards", async () => {
     const expired = await parked("van");
     await assert.rejects(ScriptedDevice.connect(expired, { session: 1 }), { code: 5 });
+    const { refusals = [] } = await server.handle.operations.device({ fleet: testFleet, device: "van" });
+    assert.deepEqual(
+      refusals.map(({ code, count, address }) => ({ code, count, address })),
+      [{ code: "CERTIFICATE_ENDED", count: 1, address: "127.0.0.1" }],
+    );
+    assert.match(
+      refusals[0]?.message ?? "",
+      /^its certificate has ended: it ended on .* not renewed; .*agent renew/,
+    );
     const renewed = await credentialsOf(expired).renew();
     assert.notEqual(renewed.identity?.key, expired.identity?.key);
     assert.equal(await certificatesOf(expired), 2);
     await (await ScriptedDevice.connect(renewed, { session: 1 })).close();
+  });
+
+  it("is named by a device whose renewal does not come about, and renewed first once it does", async () => {
+    const expired = await parked("stranded");
+    let elapsedMs = 0;
+    const clock = { monotonic: () => elapsedMs };
+    const parts = { files, path: pathOf("stranded"), deviceKey: deviceKeyOf(expired, undefined), clock };
+    const unreached = sealEnrolment({ ...expired, mqtt: ["mqtts://127.0.0.1:1"] });
+    const stranded = new Credentials({ ...parts, log: silentLog(), enrolment: unreached });
+    elapsedMs = 60_000;
+    await stranded.renewIfDue();
+    assert.equal(stranded.ended?.code, "CERTIFICATE_ENDED");
+    assert.match(stranded.ended.message, /nothing listens there.*stemma agent renew --request FILE/);
+    elapsedMs = 0;
+    const reached = new Credentials({ ...parts, log: silentLog(), enrolment: expired });
+    elapsedMs = 60_000;
+    await reached.renewIfDue();
+    assert.equal(reached.ended, undefined);
+    assert.equal(await certificatesOf(expired), 2);
   });
 
   it("does nothing else: no session, no message in, no message out but the answer", async () => {

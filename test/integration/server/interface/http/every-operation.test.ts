@@ -14,6 +14,7 @@ import type { ServerOperations } from "../../../../../server/interface/api/serve
 import { connectOperations } from "../../../../../server/interface/http/client.js";
 import { readHttpToken } from "../../../../../server/interface/http/token.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
+import { openNodeHome } from "../../../../../server/storage/repository/node-home.js";
 import { currentUser } from "../../../../../shared/adapters/current-user.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { hashToken } from "../../../../../shared/trust/token.js";
@@ -150,6 +151,7 @@ describe("every operation", () => {
     backups = await mkdtemp(join(tmpdir(), "stemma-backups-"));
     // As the test's server: plain ports, and devices with tokens.
     await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, listen: { tls: "none" } }));
+    await (await openNodeHome(home)).close();
     local = await openLocalOperations({ home });
     remote = connectOperations({ socketPath: server.handle.socketPath, user: "ann@workshop" }, 20);
     await server.handle.operations.fleets();

@@ -1,12 +1,15 @@
 /** A server and its home: one server at a time, free ports, a clean close, and damage that it never sends. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startServer } from "../../../../../server/main.js";
 import { connectOperations } from "../../../../../server/interface/http/client.js";
-import { findLocalServer } from "../../../../../server/interface/http/local-server.js";
+import { findLocalServer, runningServerFile } from "../../../../../server/interface/http/local-server.js";
+import { openNodeHome } from "../../../../../server/storage/repository/node-home.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { noiseBytes } from "../../../../helpers/noise-bytes.js";
@@ -67,6 +70,21 @@ describe("a server and its home", () => {
         error.code === "HOME_LOCKED" && error.message.includes(String(process.pid)),
     );
     await assert.rejects(openLocalOperations({ home: server.home }), { code: "HOME_LOCKED" });
+  });
+
+  it("is found while it is busy, and not any more once nothing listens", async () => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-busy-"));
+    const held = await openNodeHome(home);
+    // Accepts connections and answers nothing, as a server does that parses.
+    const busy = createServer(() => undefined).listen(held.socketPath);
+    await once(busy, "listening");
+    const running = { pid: process.pid, socketPath: held.socketPath };
+    await writeFile(join(held.runFolder, runningServerFile), JSON.stringify(running));
+    assert.equal((await findLocalServer(home, 50))?.pid, process.pid);
+    busy.close();
+    assert.equal(await findLocalServer(home, 50), undefined);
+    await held.close();
+    await rm(home, { recursive: true, force: true });
   });
 
   it("refuses a port that is taken, and leaves the home free", async () => {

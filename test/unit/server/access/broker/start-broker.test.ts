@@ -64,8 +64,8 @@ test("a second connection of a device takes over the first", async () => {
 
 test("whom it cannot judge now is told so, and not that its credentials are wrong", async () => {
   const answers = {
-    v1: () => Promise.resolve({ refused: "wrong token" }),
-    v2: () => Promise.resolve({ refused: "too often", isForNow: true }),
+    v1: () => Promise.resolve({ refused: "wrong token", code: "TOKEN_INVALID" as const }),
+    v2: () => Promise.resolve({ refused: "too often", code: "QUOTA_EXCEEDED" as const, isForNow: true }),
     v3: () => Promise.reject(new Error("the disk is full")),
   };
   const started = await start(

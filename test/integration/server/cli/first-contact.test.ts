@@ -1,0 +1,121 @@
+/** The first minutes with Stemma: no home yet, no folder of the user's own, a server that is not there. */
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { callNames } from "../../../../server/interface/api/operation-groups.js";
+import { beginsHome, openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { isStemmaError } from "../../../../shared/errors.js";
+import {
+  runAgentHere,
+  runStemmaHere,
+  runStemmaWith,
+  type ProgramResult,
+} from "../../../helpers/run-stemma-here.js";
+import { startTestServer } from "../../../helpers/test-server.js";
+
+let folder: string;
+const at = (...names: readonly string[]): string => join(folder, ...names);
+const isThere = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "stemma-first-"));
+});
+after(() => rm(folder, { recursive: true, force: true }));
+
+function assertTyped({ status, stderr }: ProgramResult, code: string, step: RegExp): void {
+  assert.notEqual(status, 0);
+  assert.match(stderr, new RegExp(`^stemma: [^\n]*\\[${code}\\]\n$`));
+  assert.match(stderr, step);
+}
+
+describe("a home that is not there", () => {
+  type AnyOperation = (input: object) => Promise<unknown>;
+  const others = ["recover", "fetchDataset", "planStorage", "applyStorage"] as const;
+  for (const name of [...callNames, ...others].filter((each) => !beginsHome.has(each)))
+    it(`is not made by the operation ${name}`, async () => {
+      const home = at("missing");
+      const operations = await openLocalOperations({ home });
+      const isRefused = (error: unknown): boolean =>
+        isStemmaError(error, "NOT_FOUND") && error.message.includes("begin one");
+      await assert.rejects((operations[name] as AnyOperation)({ fleet: "local" }), isRefused);
+      await operations.close();
+      assert.equal(await isThere(home), false);
+    });
+
+  for (const words of [
+    "model list",
+    "device list",
+    "storage check",
+    "journal salvage",
+    "fleet watch",
+    "doctor",
+  ])
+    it(`is named by ${words}, which leaves nothing`, async () => {
+      const ended = await runStemmaHere(words.split(" "), { home: at("missing") });
+      if (words !== "doctor") assertTyped(ended, "NOT_FOUND", /Name another with --home.* begin one/);
+      assert.equal(await isThere(at("missing")), false);
+    });
+
+  it("is begun by what stores something first", async () => {
+    const home = at("begun");
+    const enroll = ["device", "enroll", "v", "--line", "l", "--file", at("v.json")];
+    assert.equal((await runStemmaHere(enroll, { home })).status, 0);
+    assert.equal((await runStemmaHere(["device", "list"], { home })).status, 0);
+  });
+});
+
+describe("an agent before its enrolment", () => {
+  for (const words of ["run", "renew"])
+    it(`says how it is enrolled: ${words}`, async () => {
+      const ended = await runAgentHere([words, "--home", at("agent")]);
+      assertTyped(ended, "FILE_MISSING", /stemma device enroll.*stemma agent enroll INVITATION/);
+      assert.equal(await isThere(at("agent")), false);
+    });
+
+  it("says that the server of its invitation is not there, and enrols once it is", async () => {
+    const server = await startTestServer({ tls: undefined });
+    try {
+      const options = ["--line", "l", "--fleet", "test-fleet", "--file", at("car.json")];
+      await runStemmaHere(["device", "enroll", "car", ...options], { home: server.home });
+      const { http } = JSON.parse(await readFile(at("car.json"), "utf8")) as { http: string };
+      await server.handle.close();
+      const enroll = ["enroll", at("car.json"), "--home", at("car")];
+      const step = /nothing listens there \(ECONNREFUSED\)\. .*wait until it has started/;
+      assertTyped(await runAgentHere(enroll), "SERVER_UNREACHABLE", step);
+      await server.restart({ tls: undefined, httpPort: Number(new URL(http).port) });
+      assert.equal((await runAgentHere(enroll)).status, 0);
+    } finally {
+      await server.remove();
+    }
+  });
+});
+
+describe("a user without a folder", () => {
+  const environment = {
+    HOME: "",
+    STEMMA_HOME: undefined,
+    STEMMA_AGENT_HOME: undefined,
+    XDG_CONFIG_HOME: undefined,
+  };
+  it("is asked to name a home", async () => {
+    assertTyped(
+      await runStemmaWith(["model", "list"], environment),
+      "USAGE",
+      /--home DIR, or in STEMMA_HOME/,
+    );
+    const context = ["context", "add", "x", "--at", "http://127.0.0.1:1"];
+    assertTyped(await runStemmaWith(context, environment), "USAGE", /XDG_CONFIG_HOME/);
+  });
+
+  it("needs none for a server, or with a home that is named", async () => {
+    const remote = await runStemmaWith(["model", "list", "--server", "http://127.0.0.1:1"], environment);
+    assertTyped(remote, "SERVER_UNREACHABLE", /nothing listens/);
+    const local = await runStemmaWith(["model", "list"], { ...environment, STEMMA_HOME: at("missing") });
+    assertTyped(local, "NOT_FOUND", /begin one/);
+  });
+});
