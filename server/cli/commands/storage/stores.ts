@@ -5,6 +5,7 @@ import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
 import type { StorageStats } from "../../../interface/api/stores/storage-schemas.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
+import { nameOf } from "../../version-text.js";
 
 function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
   if (versions === 0) return [];
@@ -77,6 +78,40 @@ function describeRepair({
   return `replaced pack ${pack.slice(0, 16)}: ${kept} objects kept, ${lost.length} lost; ${where}`;
 }
 
+/** Names that one line shows; the others are counted. */
+const maxShownNames = 8;
+
+/** Describes which versions are lost with a damaged object, and that no others are. */
+function describeLost({
+  kind,
+  id,
+  versions,
+  isThisBuild,
+}: NonNullable<CallOutput<"check">["unrecoverable"]>[number]): string {
+  const shown = versions.slice(0, maxShownNames).map(nameOf).join(", ");
+  const more = versions.length > maxShownNames ? ` and ${versions.length - maxShownNames} more` : "";
+  const dropped = versions.filter(({ isDropped }) => isDropped).length;
+  const only = dropped === 0 ? "" : `; ${dropped} of them ${dropped === 1 ? "has" : "have"} no tensors here`;
+  return isThisBuild === true
+    ? `${kind} ${id.slice(0, 16)}: only this build of Stemma, which is that engine, still recovers ${shown}${more}. ` +
+        "Store it again: stemma replay engine approve"
+    : `${kind} ${id.slice(0, 16)}: without it, these cannot be recovered here: ${shown}${more}${only}`;
+}
+
+/** Problems that are not about one object: what they mean for the models is not known from them. */
+const wideProblems = /^(?:version|claim|journal|facts|pack|replay)\b/u;
+
+/** Says that the damaged objects cost no model, where everything was read and that is so. */
+function describeNoneLost(
+  { problems, unrecoverable }: CallOutput<"check">,
+  sample: number | undefined,
+): readonly string[] {
+  const isKnown = sample === undefined && !problems.some(({ what }) => wideProblems.test(what));
+  return problems.length > 0 && unrecoverable === undefined && isKnown
+    ? ["no model needs them to be recovered"]
+    : [];
+}
+
 /** A table of what is not whole; nothing where everything is. */
 function problemsIn(rows: CallOutput<"check">["problems"]): Printed {
   if (rows.length === 0) return {};
@@ -100,7 +135,7 @@ const check = plain("check", {
     repair:
       "rewrite damaged packs with what is intact in them; the damaged files are set aside, nothing is deleted",
   },
-  print: (report) => {
+  print: (report, { sample }) => {
     const { problems, absentEngines, repaired = [], notLookedAt = [] } = report;
     const intact = notLookedAt.length === 0 ? "everything is intact" : "what was looked at is intact";
     const result = problems.length === 0 ? intact : `${problems.length} problems`;
@@ -113,6 +148,8 @@ const check = plain("check", {
           ({ tier, objects, message }) =>
             `not looked at: ${objects} tensors, because the tier ${tier} is unreachable. ${message}`,
         ),
+        ...(report.unrecoverable ?? []).map(describeLost),
+        ...describeNoneLost(report, sample),
         ...absentEngines.map(
           ({ engine, versions }) =>
             `the engine ${engine.slice(0, 16)}… is not in this ` +

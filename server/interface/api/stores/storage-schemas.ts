@@ -52,6 +52,29 @@ export const checkReport = z
     objects: count,
     bytes: count,
     problems,
+    unrecoverable: z
+      .array(
+        z.object({
+          id: text,
+          kind: text,
+          versions: z.array(
+            z.object({
+              versionId: hash,
+              name: text,
+              version: count,
+              isDropped: z.boolean().describe("true: it has no tensors here, and a replay gives it"),
+            }),
+          ),
+          isThisBuild: z
+            .literal(true)
+            .exactOptional()
+            .describe(
+              "Of an engine: the server's own build is that engine, and recovers these versions all the same",
+            ),
+        }),
+      )
+      .exactOptional()
+      .describe("Damaged or missing objects, each with the versions that cannot be recovered without it"),
     absentEngines: z
       .array(z.object({ engine: hash, versions: count }))
       .describe(
