@@ -26,7 +26,10 @@ export function storageOperations(context: OperationsContext): StorageOperations
       const { replayed, problems } = await proveDropped(context, fleet, replay);
       return { ...report, problems: [...report.problems, ...problems], replayed };
     },
-    planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
+    planCollection: async ({ fleet }) => {
+      const repository = await fleets.get(fleet);
+      return await repository.tiers.withTiers(await repository.planCollection());
+    },
     collect: async ({ fleet, ...plan }) => {
       const repository = await fleets.get(fleet);
       const freed = await repository.collect(plan);

@@ -6,6 +6,7 @@ import type { StorageStats } from "../../../interface/api/stores/storage-schemas
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
+import { describeTiers } from "./freed-text.js";
 
 function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
   if (versions === 0) return [];
@@ -170,28 +171,6 @@ const check = plain("check", {
   },
 });
 
-/** Describes what a collection did in the tiers. */
-function describeTiers(tiers: CallOutput<"collect">["tiers"]): string {
-  if (tiers === undefined) return "";
-  return [
-    ...(tiers.files === 0 ? [] : [describeLowFiles(tiers)]),
-    ...tiers.unreachable.map(
-      ({ tier, message }) => `not looked at: the tier ${tier} is unreachable. ${message}`,
-    ),
-  ]
-    .map((line) => `\n${line}`)
-    .join("");
-}
-
-function describeLowFiles({
-  files,
-  bytes,
-  rewrittenBytes,
-}: NonNullable<CallOutput<"collect">["tiers"]>): string {
-  const rewritten = rewrittenBytes === 0 ? "" : `, ${formatBytes(rewrittenBytes)} of them written again`;
-  return `freed ${formatBytes(bytes - rewrittenBytes)} in tiers (${files} low files${rewritten})`;
-}
-
 const collect = plain("collect", {
   name: "gc",
   about: "free what no model refers to any more (retire models first: stemma model rm)",
@@ -207,16 +186,27 @@ const collect = plain("collect", {
     const affectedPacks = plan.deletePacks.length + plan.repackPacks.length;
     const description = `${plan.dead.length} objects in ${affectedPacks} packs (${plan.repackPacks.length} rewritten)`;
     const names = plan.dead.map((dead) => dead.id);
-    const tiers = collected?.tiers;
+    const freed = collected?.freedBytes;
+    const { tiers } = collected ?? plan;
+    const inTiers = describeTiers(tiers, collected === undefined ? "would free" : "freed");
     // A pack of superseded copies can be freed although no object is dead, so the packs decide.
-    if (affectedPacks === 0) return { data: plan, names, text: `nothing to free${describeTiers(tiers)}` };
-    if (collected === undefined)
-      return { data: plan, names, text: `would free ${formatBytes(predicted)}: ${description}` };
-    const { freedBytes } = collected;
+    if (affectedPacks === 0) {
+      const nothing = tiers !== undefined && tiers.files > 0 ? "nothing to free in packs" : "nothing to free";
+      return { data: { ...plan, ...defined({ tiers }) }, names, text: [nothing, ...inTiers].join("\n") };
+    }
+    if (freed === undefined)
+      return {
+        data: plan,
+        names,
+        text: [`would free ${formatBytes(predicted)}: ${description}`, ...inTiers].join("\n"),
+      };
     return {
-      data: { plan, freedBytes, ...defined({ tiers }) },
+      data: { plan, freedBytes: freed, ...defined({ tiers }) },
       names,
-      text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${description}${describeTiers(tiers)}`,
+      text: [
+        `freed ${formatBytes(freed)} (predicted ${formatBytes(predicted)}): ${description}`,
+        ...inTiers,
+      ].join("\n"),
     };
   },
 });
