@@ -100,10 +100,14 @@ export interface FleetRepository {
    * Records a version whose objects are in the store already; used by ingest. The record bytes are stored as
    * received. Callers should write them into the version's pack as kind "record"; otherwise they get a pack
    * of their own. Appends the fact under the collection lock. Recording the same version again returns the
-   * same summary. `generation`: of the device that sent every byte of it.
+   * same summary. `generation`: of the device that sent every byte of it; `writtenBytes`: of the packs that the
+   * caller wrote for it, where it knows.
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
-  record(recordBytes: Uint8Array, sentBy?: { readonly generation: number }): Promise<VersionSummary>;
+  record(
+    recordBytes: Uint8Array,
+    options?: { readonly generation?: number; readonly writtenBytes?: number | undefined },
+  ): Promise<VersionSummary>;
   /**
    * Records that a device claims a version: everything but its tensors is in the store. A version that is recorded
    * already is returned as it is.
@@ -111,17 +115,19 @@ export interface FleetRepository {
    */
   recordClaim(
     recordBytes: Uint8Array,
-    sentBy: { readonly generation: number },
+    options: { readonly generation: number; readonly writtenBytes?: number | undefined },
   ): Promise<ClaimSummary | VersionSummary>;
   claim(versionId: Hash): ClaimSummary | undefined;
   /** Lists claims in journal order. */
   claims(): readonly ClaimSummary[];
   /**
-   * Records a claimed version whose tensors, of the recorded root, a replay has written into the store.
+   * Records a claimed version whose tensors, of the recorded root, a replay has written into the store, in packs of
+   * `writtenBytes`.
    * @throws MODEL_NOT_FOUND, REFERENCE_MISSING
    */
   proveClaim(
     proof: Omit<Extract<Fact, { readonly type: "proved" }>, "type" | "atMs">,
+    writtenBytes?: number,
   ): Promise<VersionSummary>;
   /** States that a claim was not proved; undefined where it is a version meanwhile. */
   endClaim(

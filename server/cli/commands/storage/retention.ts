@@ -8,6 +8,7 @@ import {
   printRetentionRule,
 } from "../../../storage/repository/retention/retention-rules.js";
 import { listed, plain, type PlainContext, type Printed } from "../../plain-command.js";
+import { addedBytes } from "../../version-text.js";
 import { describeTiers } from "./freed-text.js";
 import { scopeOfChoices, scopeOptions, type ScopeChoices } from "../../scope-choices.js";
 
@@ -17,7 +18,7 @@ const fateColumns: readonly Column<Fate>[] = [
   { title: "DEVICE", value: (row) => row.device || "-" },
   { title: "LINE", value: (row) => row.line || "-" },
   { title: "RECORDED", value: (row) => formatTime(row.recordedAtMs) },
-  { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
+  { title: "NEW", value: addedBytes, align: "right" },
   { title: "BECAUSE", value: (row) => row.because },
 ];
 

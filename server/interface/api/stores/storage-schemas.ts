@@ -189,6 +189,7 @@ const fateMembers = {
   recordedAtMs: timeMs,
   tensorBytes: count,
   ownBytes: count,
+  storedBytes: count.exactOptional().describe("Bytes that it added to the store when it was recorded"),
   because: text,
 };
 const fate = z.object(fateMembers).meta({ id: "Fate" });

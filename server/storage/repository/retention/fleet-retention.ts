@@ -21,6 +21,7 @@ export interface Fate {
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  readonly storedBytes?: number;
   readonly because: string;
 }
 

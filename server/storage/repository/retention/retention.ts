@@ -236,6 +236,7 @@ function fateOf(
     recordedAtMs: version.recordedAtMs,
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
+    ...defined({ storedBytes: version.storedBytes }),
     because,
   };
 }
