@@ -17,12 +17,14 @@ import type { ReleaseChange } from "../../../shared/trust/releases/release-chang
 import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { RolloutState, StagedVersion } from "./state/rollout-state.js";
+import type { DropGain } from "./retention/drop-gains.js";
 import type { DropPolicySetting } from "./retention/drop-policies.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { RetentionScope } from "./retention/retention-plan.js";
 import type { Collected, FleetTiers } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { DataDropCandidates } from "./versions/drop-data.js";
+import type { WeighedDrops } from "./versions/weigh-drops.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
@@ -191,6 +193,8 @@ export interface FleetRepository {
   /** States that the tensors of a version, which are in the store now, stay. @throws REFERENCE_MISSING */
   keepTensors(versionId: Hash, because: string): Promise<VersionSummary>;
   /** All kept versions in journal order, with what decides whether their tensors may be dropped. */
+  /** The gain of each of these drops, if all are made. @throws COLLECTION_REFUSED */
+  weighDrops(drops: WeighedDrops): Promise<ReadonlyMap<Hash, DropGain>>;
   dropCandidates(busy?: () => ReadonlyMap<Hash, string>): readonly DropCandidate[];
   /** All kept versions with stored data in journal order, with what decides whether these may be dropped. */
   dataDropCandidates(): Promise<DataDropCandidates>;

@@ -65,6 +65,7 @@ import {
 } from "./versions/claims.js";
 import { DroppedTensors, type RebuildTensors } from "./versions/dropped-tensors.js";
 import { dataDropCandidates, dropData } from "./versions/drop-data.js";
+import { weighDrops } from "./versions/weigh-drops.js";
 import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
@@ -299,6 +300,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
     dropCandidates: (busy) => dropCandidates(context, busy),
+    weighDrops: (drops) => weighDrops(context, drops),
     dataDropCandidates: () => dataDropCandidates(context),
     dropData: (versionId, because) => freeing(() => dropData(context, versionId, because)),
     tiers: fleetTiers(context, home.tiers),
