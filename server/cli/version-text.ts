@@ -27,6 +27,11 @@ export function exactnessOf(report: Pick<RecoveryReport, "scheme"> | undefined):
   return report?.scheme === undefined ? "yes" : `yes, reduced (${report.scheme})`;
 }
 
+/** Bytes that a version added to the store when it was recorded; "-" where nobody noted them. */
+export function addedBytes({ storedBytes }: { readonly storedBytes?: number | undefined }): string {
+  return storedBytes === undefined ? "-" : formatBytes(storedBytes);
+}
+
 export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "MODEL", value: (row) => nameOf(row) },
   { title: "ID", value: (row) => row.versionId.slice(0, 12) },
@@ -38,7 +43,7 @@ export const versionColumns: readonly Column<VersionSummary>[] = [
       row.record.scheme === undefined ? row.record.approach : `${row.record.approach}, ${row.record.scheme}`,
   },
   { title: "SIZE", value: (row) => formatBytes(row.tensorBytes), align: "right" },
-  { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
+  { title: "NEW", value: addedBytes, align: "right" },
   { title: "STATE", value: (row) => stateOf(row) },
   { title: "SAVED", value: (row) => formatTime(row.record.savedAtMs) },
 ];

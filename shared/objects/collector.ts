@@ -7,9 +7,7 @@ import type { Hash } from "../tensor/tensor.js";
 import { withClosure } from "./chains.js";
 import type { Leases } from "./leases.js";
 import type { CollectionPlan } from "./object-store.js";
-import type { Located, ObjectIndex } from "./object-index.js";
-import { groupForRepack } from "./object-index.js";
-import { bytesInPack } from "./pack-entry.js";
+import { groupForRepack, repackSteps, type Located, type ObjectIndex } from "./object-index.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
@@ -89,36 +87,6 @@ export async function collectPlanned(
     },
   );
   return { freedBytes };
-}
-
-/** Bytes that one step keeps: as much space is needed until the step's old packs are deleted. */
-export const stepBytes = 256 * 1024 * 1024;
-
-/** Packs that are rewritten together, those first of which the least is kept. */
-function repackSteps(
-  index: ObjectIndex,
-  packs: readonly PackIndex[],
-  dead: ReadonlySet<Hash>,
-): readonly (readonly PackIndex[])[] {
-  const sized = packs
-    .map((pack) => ({
-      pack,
-      bytes: sumOf(index.liveObjects(pack, dead).map(({ entry }) => bytesInPack(entry))),
-    }))
-    .toSorted((a, b) => a.bytes - b.bytes);
-  const steps: PackIndex[][] = [];
-  let room = 0;
-  for (const { pack, bytes } of sized) {
-    const step = steps.at(-1);
-    if (step === undefined || bytes > room) {
-      steps.push([pack]);
-      room = stepBytes - bytes;
-    } else {
-      step.push(pack);
-      room -= bytes;
-    }
-  }
-  return steps;
 }
 
 /**

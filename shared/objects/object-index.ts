@@ -38,6 +38,36 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   return groups;
 }
 
+/** Bytes that one step keeps: as much space is needed until the step's old packs are deleted. */
+export const stepBytes = 256 * 1024 * 1024;
+
+/** Packs that are rewritten together, those first of which the least is kept. Used by the plan and by its execution. */
+export function repackSteps(
+  index: Pick<ObjectIndex, "liveObjects">,
+  packs: readonly PackIndex[],
+  dead: ReadonlySet<Hash>,
+): readonly (readonly PackIndex[])[] {
+  const sized = packs
+    .map((pack) => ({
+      pack,
+      bytes: index.liveObjects(pack, dead).reduce((sum, { entry }) => sum + bytesInPack(entry), 0),
+    }))
+    .toSorted((a, b) => a.bytes - b.bytes);
+  const steps: PackIndex[][] = [];
+  let room = 0;
+  for (const { pack, bytes } of sized) {
+    const step = steps.at(-1);
+    if (step === undefined || bytes > room) {
+      steps.push([pack]);
+      room = stepBytes - bytes;
+    } else {
+      step.push(pack);
+      room -= bytes;
+    }
+  }
+  return steps;
+}
+
 /** True if `entry` is read instead of the known copy. Between equal copies the known one stays. */
 function wins(entry: PackEntry, known: PackEntry): boolean {
   if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
@@ -221,8 +251,7 @@ export class ObjectIndex {
     for (const [id, { entry }] of this.#locations) if (!stays.has(id)) dead.set(id, entry.storedBytes);
     const deadIds = new Set(dead.keys());
     const deletePacks: string[] = [];
-    const repackPacks: string[] = [];
-    const rewritten: Located[] = [];
+    const repacked: PackIndex[] = [];
     let touchedBytes = 0;
     for (const pack of this.#packs.values()) {
       const kept = this.liveObjects(pack, deadIds);
@@ -230,15 +259,11 @@ export class ObjectIndex {
       if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);
-      else {
-        repackPacks.push(pack.name);
-        rewritten.push(...kept);
-      }
+      else repacked.push(pack);
     }
-    const newBytes = groupForRepack(rewritten).reduce(
-      (sum, group) => sum + packBytes(group.map(({ entry }) => entry)),
-      0,
-    );
+    const newBytes = repackSteps(this, repacked, deadIds)
+      .flatMap((packs) => groupForRepack(packs.flatMap((pack) => this.liveObjects(pack, deadIds))))
+      .reduce((sum, group) => sum + packBytes(group.map(({ entry }) => entry)), 0);
     const bytesBefore = this.bytes;
     return {
       format: 1,
@@ -246,7 +271,7 @@ export class ObjectIndex {
       live: this.#locations.size - dead.size,
       dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
       deletePacks,
-      repackPacks,
+      repackPacks: repacked.map(({ name }) => name),
       bytesBefore,
       bytesAfter: bytesBefore - touchedBytes + newBytes,
     };

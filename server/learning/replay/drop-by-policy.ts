@@ -49,6 +49,8 @@ export async function dropByPolicy(
     kept: reports.flatMap(({ kept }) => kept.filter(({ isFit }) => isFit)),
     keptCount: reports.reduce((sum, { keptCount }) => sum + keptCount, 0),
     tensorBytes: reports.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
+    freedBytes: reports.reduce((sum, { freedBytes }) => sum + freedBytes, 0),
+    keptBytes: reports.reduce((sum, { keptBytes }) => sum + keptBytes, 0),
     ...defined({ data }),
   };
 }

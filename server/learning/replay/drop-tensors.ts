@@ -11,25 +11,13 @@ import type { DropReport } from "../../interface/api/stores/drop-schemas.js";
 import { defaultDropMinutes } from "../../interface/api/stores/drop-schemas.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
-import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { planDrops } from "../../storage/repository/retention/drop-plan.js";
 import type { DropCandidate } from "../../storage/repository/versions/drop-version.js";
 import { findDamagedInput } from "../../storage/repository/versions/replay-inputs.js";
-import { findReplayInputs, type ReplayInputs } from "./drop-inputs.js";
+import { inputsOf, keptBecause, planPayingDrops, type DropTask, type Kept } from "./plan-paying-drops.js";
 import { replayVersion } from "./replay-version.js";
 
 type Outcome = DropReport["dropped"][number];
-type Kept = DropReport["kept"][number];
-
-export interface DropTask {
-  readonly context: OperationsContext;
-  readonly repository: FleetRepository;
-  readonly fleet: string;
-  readonly maxMs: number;
-  readonly because: string;
-  readonly busy: (() => ReadonlyMap<Hash, string>) | undefined;
-  readonly signal: AbortSignal | undefined;
-}
 
 /** @throws MODEL_NOT_FOUND, MODEL_RETIRED, QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted */
 export async function dropByReplay(
@@ -90,62 +78,75 @@ export async function runDrops(
   isDry: boolean,
 ): Promise<DropReport> {
   const { dropped, kept } = isDry ? await forecast(task, isAsked) : await dropEach(task, isAsked);
+  const sum = (member: "tensorBytes" | "freedBytes" | "keptBytes"): number =>
+    dropped.reduce((total, each) => total + each[member], 0);
   return {
     dropped,
     kept,
+    freedBytes: sum("freedBytes"),
+    keptBytes: sum("keptBytes"),
     keptCount: kept.length,
-    tensorBytes: dropped.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
+    tensorBytes: sum("tensorBytes"),
   };
 }
 
 type Result = Pick<DropReport, "dropped" | "kept">;
 
-/** Predicts what would be dropped; trainings that were never measured here take what is predicted. */
 async function forecast(task: DropTask, isAsked: (version: DropCandidate) => boolean): Promise<Result> {
-  const { repository, busy, maxMs } = task;
-  const candidates: DropCandidate[] = [];
-  const unproved = new Set<Hash>();
-  for (const candidate of repository.dropCandidates(busy)) {
-    const isOpen = isAsked(candidate) && !candidate.isDropped && candidate.stays === undefined;
-    const inputs = isOpen ? await inputsOf(task, candidate) : undefined;
-    if (inputs === undefined) candidates.push(candidate);
-    else if (typeof inputs === "string") candidates.push({ ...candidate, stays: inputs });
-    else {
-      if (candidate.replayMs === undefined) unproved.add(candidate.versionId);
-      candidates.push({ ...candidate, replayMs: candidate.replayMs ?? inputs.predictedMs });
-    }
-  }
-  const { drop, keep } = planDrops(candidates, isAsked, maxMs);
+  const { drop, keep, unproved } = await planPayingDrops(task, isAsked);
   return {
-    dropped: drop.map(({ version, recoveryMs }) => ({
+    dropped: drop.map(({ version, recoveryMs, gain }) => ({
       ...shown(version),
+      ...gain,
       recoveryMs,
       isProved: !unproved.has(version.versionId),
     })),
-    kept: keep.map(({ version, because }) => keptBecause(version, because)),
+    kept: keep,
   };
 }
 
 async function dropEach(task: DropTask, isAsked: (version: DropCandidate) => boolean): Promise<Result> {
-  const { repository, busy, signal } = task;
+  const { signal, repository } = task;
   const dropped: Outcome[] = [];
-  const kept: Kept[] = [];
-  const asked = repository.dropCandidates(busy).filter((each) => isAsked(each) && !each.isDropped);
-  for (const candidate of asked) {
-    signal?.throwIfAborted();
-    const outcome = await dropOne(task, candidate);
-    if (typeof outcome === "string") kept.push(keptBecause(candidate, outcome));
-    else dropped.push(outcome);
+  const failed = new Map<Hash, Kept>();
+  const isOpen = (version: DropCandidate): boolean => isAsked(version) && !failed.has(version.versionId);
+  for (;;) {
+    // Planned again after each that is not dropped after all: others may free less without it.
+    const { drop, keep, unproved } = await planPayingDrops(task, isOpen, { unknownMs: 0 });
+    const failedBefore = failed.size;
+    for (const { version } of drop) {
+      signal?.throwIfAborted();
+      const outcome = await dropOne(task, version, unproved.has(version.versionId));
+      if (typeof outcome === "string") failed.set(version.versionId, keptBecause(version, outcome));
+      else dropped.push(outcome);
+      if (failed.size > failedBefore) break;
+    }
+    if (failed.size > failedBefore) continue;
+    // What all of them free together, whatever was planned.
+    const gains = await repository.weighDrops(
+      new Map(
+        dropped.flatMap(({ versionId }) => {
+          const needs = repository.get(versionId)?.dropped;
+          return needs === undefined ? [] : [[versionId, needs] as const];
+        }),
+      ),
+    );
+    return {
+      dropped: dropped.map((outcome) => ({ ...outcome, ...gains.get(outcome.versionId) })),
+      kept: [...failed.values(), ...keep],
+    };
   }
-  return { dropped, kept };
 }
 
 /** @returns why its tensors stay, as text */
-async function dropOne(task: DropTask, candidate: DropCandidate): Promise<Outcome | string> {
+async function dropOne(
+  task: DropTask,
+  candidate: DropCandidate,
+  isUnproved: boolean,
+): Promise<Outcome | string> {
   const { repository, maxMs, busy, because } = task;
   const { versionId } = candidate;
-  if (candidate.stays !== undefined) return candidate.stays;
-  const unproved = candidate.replayMs === undefined ? await prove(task, candidate) : undefined;
+  const unproved = isUnproved ? await prove(task, candidate) : undefined;
   if (unproved !== undefined) return unproved;
   // A proof alone tells which engine gives its tensors, and how long that takes.
   const candidates = repository.dropCandidates(busy);
@@ -175,7 +176,7 @@ async function dropOne(task: DropTask, candidate: DropCandidate): Promise<Outcom
       return messageOf(error);
     throw error;
   }
-  return { ...shown(version), recoveryMs, isProved: true };
+  return { ...shown(version), recoveryMs, isProved: true, freedBytes: 0, keptBytes: 0 };
 }
 
 /** @returns why it is not proved, as text */
@@ -193,27 +194,9 @@ async function prove(task: DropTask, candidate: DropCandidate): Promise<string |
   return report.verdict === "proved" ? undefined : `its replay: ${report.verdict}, ${report.text}`;
 }
 
-async function inputsOf(
-  { repository }: DropTask,
-  { versionId }: DropCandidate,
-): Promise<ReplayInputs | string> {
-  const summary = repository.get(versionId);
-  if (summary === undefined) return "it is gone";
-  try {
-    return await findReplayInputs(repository, summary);
-  } catch (error) {
-    if (!isStemmaError(error)) throw error;
-    return messageOf(error);
-  }
-}
-
 function shown({
   versionId,
   state: { name, version, tensorBytes },
-}: DropCandidate): Omit<Outcome, "recoveryMs" | "isProved"> {
+}: DropCandidate): Pick<Outcome, "versionId" | "name" | "version" | "tensorBytes"> {
   return { versionId, name, version, tensorBytes };
-}
-
-function keptBecause({ versionId, stays, state: { name, version } }: DropCandidate, because: string): Kept {
-  return { versionId, name, version, because, isFit: stays === undefined };
 }

@@ -145,8 +145,11 @@ async function settle(
     return judgement;
   }
   if (verdict === "proved" && outcome !== undefined) {
-    await storeTrained(repository, claim, outcome, () =>
-      repository.proveClaim({ versionId, grade, engineId, because: text, ...measuredBy(judgement) }),
+    await storeTrained(repository, claim, outcome, (writtenBytes) =>
+      repository.proveClaim(
+        { versionId, grade, engineId, because: text, ...measuredBy(judgement) },
+        writtenBytes,
+      ),
     );
     return judgement;
   }
@@ -162,7 +165,7 @@ export async function storeTrained(
   { objects }: FleetRepository,
   { record }: Pick<ClaimSummary, "record">,
   { modelFile, architectureFile }: TrainingOutcome,
-  thenDo: () => Promise<unknown>,
+  thenDo: (writtenBytes: number | undefined) => Promise<unknown>,
 ): Promise<void> {
   const leaves = await readLeaves(objects, record);
   const lease = objects.lease(
@@ -179,14 +182,15 @@ export async function storeTrained(
       ),
     );
     const pack = await objects.begin();
+    let written: { readonly pack: string | null; readonly bytes: number };
     try {
       for (const { path, tensor } of leaves) await pack.putTensor(sources.get(path) as TensorSource, tensor);
-      await pack.commit();
+      written = await pack.commit();
     } catch (error) {
       await pack.abort();
       throw error;
     }
-    await thenDo();
+    await thenDo(written.pack === null ? undefined : written.bytes);
   } finally {
     await file.close();
     objects.release(lease.id);

@@ -104,7 +104,7 @@ function lineageOf(
   versions.sort((a, b) => b.position - a.position);
   return {
     versions: versions.slice(offset, offset + limit).map((summary) => {
-      const { name, version, state, tags, held, record, ownBytes } = summary;
+      const { name, version, state, tags, held, record, ownBytes, storedBytes } = summary;
       return {
         versionId: summary.versionId,
         name,
@@ -116,6 +116,7 @@ function lineageOf(
         line: record.line,
         savedAtMs: record.savedAtMs,
         ownBytes,
+        ...defined({ storedBytes }),
         bases: record.bases,
         after: repository.predecessors(summary.versionId).map((relation) => relation.versionId),
       };

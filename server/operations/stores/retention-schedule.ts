@@ -69,12 +69,16 @@ export function startRetentionSchedule({
       try {
         if ((await operations.dropPolicies({ fleet })).length === 0) continue;
         const { signal } = closing;
-        const { dropped, tensorBytes, data } = await operations.applyDropPolicies({ fleet }, { signal });
+        const { dropped, tensorBytes, freedBytes, data } = await operations.applyDropPolicies(
+          { fleet },
+          { signal },
+        );
         if (dropped.length > 0)
           log.info("tensors-dropped", {
             fleet,
             versions: dropped.length,
             bytes: tensorBytes,
+            freedBytes,
             text: `${dropped.length} proved models of ${fleet} lost their tensors by policy; storage gc frees the space`,
           });
         if (data !== undefined && data.dropped.length > 0)

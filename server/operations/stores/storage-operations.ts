@@ -3,7 +3,10 @@ import { isAbsolute } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
+import { ownEngine } from "../../../shared/train/own-engine.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import type { CheckReport } from "../../storage/repository/answers/store-answers.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { readPassphrase } from "./passphrase-file.js";
 
 type StorageOperations = Pick<
@@ -16,13 +19,17 @@ export function storageOperations(context: OperationsContext): StorageOperations
   return {
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
     check: async ({ fleet, replay = 0, ...options }) => {
-      const report = await (await fleets.get(fleet)).check(defined(options));
+      const repository = await fleets.get(fleet);
+      const report = await markOwnEngine(repository, await repository.check(defined(options)));
       if (replay === 0) return report;
       const { proveDropped } = await import("../../learning/replay/prove-dropped.js");
       const { replayed, problems } = await proveDropped(context, fleet, replay);
       return { ...report, problems: [...report.problems, ...problems], replayed };
     },
-    planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
+    planCollection: async ({ fleet }) => {
+      const repository = await fleets.get(fleet);
+      return await repository.tiers.withTiers(await repository.planCollection());
+    },
     collect: async ({ fleet, ...plan }) => {
       const repository = await fleets.get(fleet);
       const freed = await repository.collect(plan);
@@ -59,5 +66,19 @@ export function storageOperations(context: OperationsContext): StorageOperations
       if (liveFleet !== undefined && report.problems.length === 0) liveFleet.backedUp();
       return report;
     },
+  };
+}
+
+/** Marks the damaged archives of this build's own engine, which needs none to train. */
+async function markOwnEngine(repository: FleetRepository, report: CheckReport): Promise<CheckReport> {
+  const { unrecoverable } = report;
+  if (unrecoverable === undefined) return report;
+  const own = (await ownEngine().catch(() => undefined))?.engineId;
+  const archives = repository.engines().filter(({ engineId }) => engineId === own);
+  return {
+    ...report,
+    unrecoverable: unrecoverable.map((lost) =>
+      archives.some(({ engine }) => engine === lost.id) ? { ...lost, isThisBuild: true } : lost,
+    ),
   };
 }

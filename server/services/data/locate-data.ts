@@ -183,7 +183,9 @@ async function findRegistered(
 ): Promise<LocatedData | undefined> {
   let other: FoundData | undefined;
   for (const registered of repository.datasets()) {
-    if (registered.hash !== hash || registered.location === "") continue;
+    // A generator reads no files, whatever location was named with it.
+    const hasFiles = registered.location !== "" && !isGenerator(registered.kind);
+    if (registered.hash !== hash || !hasFiles) continue;
     const found = await readRegistered(registered, { hash, description }, workFolderOf(home));
     if (found.from === "nowhere") problems.push(found);
     else if (found.isAsDescribed) {

@@ -5,7 +5,7 @@
  */
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import type { ObjectKind, SaveRecord } from "../../../shared/model/model.js";
+import { objectKinds, type ObjectKind, type SaveRecord } from "../../../shared/model/model.js";
 import { objectsOf, smallObjectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
 import { decodeSaveRecord } from "../../../shared/model/save-record.js";
 import { usedDataOf } from "../../../shared/data/stored-data.js";
@@ -23,11 +23,23 @@ import type { NotLookedAt } from "./tiers/tier-port.js";
 import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
+import { findUnrecoverable } from "./lost-models.js";
 import { keptVersions, neededByReplay } from "./state/references.js";
 import type { VersionState } from "./state/version-state.js";
 import { unreadableVersions } from "./state/version-table.js";
 
 type Problem = CheckReport["problems"][number];
+
+/** What a check found so far. */
+interface Findings {
+  readonly problems: Problem[];
+  /** Objects with a problem of their own. */
+  readonly reported: Set<Hash>;
+  /** Version that cannot be read → the object that its error names, else itself. */
+  readonly unreadable: Map<Hash, string>;
+}
+
+const checkedKinds: ReadonlySet<string> = new Set([...objectKinds, "tensor"]);
 
 /** @param subject put before the message */
 export function problemOf(what: string, id: string, error: unknown, subject = ""): Problem {
@@ -66,13 +78,13 @@ export async function checkFleet(
 }
 
 async function checkNow(context: RepositoryContext, sample: number | undefined): Promise<CheckReport> {
-  const problems: Problem[] = [];
+  const findings: Findings = { problems: [], reported: new Set(), unreadable: new Map() };
+  const { problems, reported } = findings;
   context.objects.forgetReadAhead();
   await checkJournal(context, problems);
   problems.push(...(await packProblems(context)));
   const versions = keptVersions(context.state);
-  const reported = new Set<Hash>();
-  for (const versionId of versions) await checkOne(context, versionId, problems, reported);
+  for (const versionId of versions) await checkOne(context, versionId, findings);
   for (const { versionId, name, version, message } of unreadableVersions(context))
     if (!versions.has(versionId))
       problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
@@ -87,13 +99,26 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
           "recover the model there.",
       });
   const { notLookedAt, ...read } = await checkObjects(context, sample, problems, reported);
+  const unrecoverable = await findUnrecoverable(context, damagedObjects(findings));
   return {
     versions: versions.size,
     ...read,
     problems,
+    ...(unrecoverable.length === 0 ? {} : { unrecoverable }),
     absentEngines: absentEngines(context, versions),
     ...(notLookedAt.length === 0 ? {} : { notLookedAt }),
   };
+}
+
+/** Object that is damaged or missing → its kind. */
+function damagedObjects({ problems, unreadable }: Findings): ReadonlyMap<string, string> {
+  const damaged = new Map<string, string>();
+  for (const [versionId, id] of unreadable) damaged.set(id, versionId === id ? "record" : "object");
+  for (const { what, id } of problems) {
+    const [kind = ""] = what.split(":");
+    if (checkedKinds.has(kind)) damaged.set(id, kind);
+  }
+  return damaged;
 }
 
 /** Reads the header, trailer and index of every pack. Damaged objects are found by reading them. */
@@ -107,10 +132,13 @@ async function packProblems({ objects }: Pick<CheckedStore, "objects">): Promise
 
 /** Finds damaged packs, and what versions need and the store lacks, for a backup of everything. Reads no tensor. */
 export async function findMissing(context: CheckedStore): Promise<readonly Problem[]> {
-  const problems: Problem[] = [...(await packProblems(context))];
-  const reported = new Set<Hash>();
-  for (const versionId of keptVersions(context.state)) await checkOne(context, versionId, problems, reported);
-  return problems;
+  const findings: Findings = {
+    problems: [...(await packProblems(context))],
+    reported: new Set(),
+    unreadable: new Map(),
+  };
+  for (const versionId of keptVersions(context.state)) await checkOne(context, versionId, findings);
+  return findings.problems;
 }
 
 async function checkJournal(
@@ -147,8 +175,7 @@ async function checkJournal(
 async function checkOne(
   context: CheckedStore,
   versionId: Hash,
-  problems: Problem[],
-  reported: Set<Hash>,
+  { problems, reported, unreadable }: Findings,
 ): Promise<void> {
   const { name, version } = context.state.versions.get(versionId) as VersionState;
   try {
@@ -200,6 +227,8 @@ async function checkOne(
       if (!decodedKinds.has(kind) && context.objects.stat(id) !== undefined)
         await context.objects.read(kind, id);
   } catch (error) {
+    const id = isStemmaError(error) ? error.details["id"] : undefined;
+    unreadable.set(versionId, typeof id === "string" ? id : versionId);
     problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
   }
 }

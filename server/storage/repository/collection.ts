@@ -9,7 +9,7 @@ import { claimedObjects } from "./versions/claims.js";
 import type { RepositoryContext } from "./context.js";
 import { refuseLostReplays } from "./versions/replay-inputs.js";
 import { provingEngines } from "./engine-needs.js";
-import type { Collected } from "./tiers/tier-port.js";
+import type { Collected, PlannedCollection } from "./tiers/tier-port.js";
 
 /**
  * Returns the objects that stay: what versions need, recipes that are approved or that devices were given,
@@ -74,6 +74,15 @@ export async function planCollectionWithout(
   retired: readonly Hash[],
 ): Promise<CollectionPlan> {
   return context.objects.planCollection(await liveWithoutVersions(context, retired));
+}
+
+/** Adds to a plan what a collection by it also removes in tiers. */
+export async function planWithTiers(
+  { objects: { lowBytes } }: Pick<RepositoryContext, "objects">,
+  plan: CollectionPlan,
+): Promise<PlannedCollection> {
+  if (!lowBytes.hasPlaces) return plan;
+  return { ...plan, tiers: await lowBytes.forecastUnused(new Set(plan.dead.map(({ id }) => id))) };
 }
 
 /** Collects, and then removes low files that no pack names. @throws COLLECTION_REFUSED, PLAN_STALE */

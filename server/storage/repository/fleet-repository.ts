@@ -18,12 +18,14 @@ import type { ReleaseChange } from "../../../shared/trust/releases/release-chang
 import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { RolloutState, StagedVersion } from "./state/rollout-state.js";
+import type { DropGain } from "./retention/drop-gains.js";
 import type { DropPolicySetting } from "./retention/drop-policies.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { RetentionScope } from "./retention/retention-plan.js";
 import type { Collected, FleetTiers } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { DataDropCandidates } from "./versions/drop-data.js";
+import type { WeighedDrops } from "./versions/weigh-drops.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
@@ -103,10 +105,14 @@ export interface FleetRepository {
    * Records a version whose objects are in the store already; used by ingest. The record bytes are stored as
    * received. Callers should write them into the version's pack as kind "record"; otherwise they get a pack
    * of their own. Appends the fact under the collection lock. Recording the same version again returns the
-   * same summary. `generation`: of the device that sent every byte of it.
+   * same summary. `generation`: of the device that sent every byte of it; `writtenBytes`: of the packs that the
+   * caller wrote for it, where it knows.
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
-  record(recordBytes: Uint8Array, sentBy?: { readonly generation: number }): Promise<VersionSummary>;
+  record(
+    recordBytes: Uint8Array,
+    options?: { readonly generation?: number; readonly writtenBytes?: number | undefined },
+  ): Promise<VersionSummary>;
   /**
    * Records that a device claims a version: everything but its tensors is in the store. A version that is recorded
    * already is returned as it is.
@@ -114,17 +120,19 @@ export interface FleetRepository {
    */
   recordClaim(
     recordBytes: Uint8Array,
-    sentBy: { readonly generation: number },
+    options: { readonly generation: number; readonly writtenBytes?: number | undefined },
   ): Promise<ClaimSummary | VersionSummary>;
   claim(versionId: Hash): ClaimSummary | undefined;
   /** Lists claims in journal order. */
   claims(): readonly ClaimSummary[];
   /**
-   * Records a claimed version whose tensors, of the recorded root, a replay has written into the store.
+   * Records a claimed version whose tensors, of the recorded root, a replay has written into the store, in packs of
+   * `writtenBytes`.
    * @throws MODEL_NOT_FOUND, REFERENCE_MISSING
    */
   proveClaim(
     proof: Omit<Extract<Fact, { readonly type: "proved" }>, "type" | "atMs">,
+    writtenBytes?: number,
   ): Promise<VersionSummary>;
   /** States that a claim was not proved; undefined where it is a version meanwhile. */
   endClaim(
@@ -188,6 +196,8 @@ export interface FleetRepository {
   /** States that the tensors of a version, which are in the store now, stay. @throws REFERENCE_MISSING */
   keepTensors(versionId: Hash, because: string): Promise<VersionSummary>;
   /** All kept versions in journal order, with what decides whether their tensors may be dropped. */
+  /** The gain of each of these drops, if all are made. @throws COLLECTION_REFUSED */
+  weighDrops(drops: WeighedDrops): Promise<ReadonlyMap<Hash, DropGain>>;
   dropCandidates(busy?: () => ReadonlyMap<Hash, string>): readonly DropCandidate[];
   /** All kept versions with stored data in journal order, with what decides whether these may be dropped. */
   dataDropCandidates(): Promise<DataDropCandidates>;

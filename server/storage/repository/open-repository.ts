@@ -66,6 +66,7 @@ import {
 } from "./versions/claims.js";
 import { DroppedTensors, type RebuildTensors } from "./versions/dropped-tensors.js";
 import { dataDropCandidates, dropData } from "./versions/drop-data.js";
+import { weighDrops } from "./versions/weigh-drops.js";
 import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
@@ -262,11 +263,11 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     failed: Promise.race([journal.stopped, objects.failed]),
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
-    record: (recordBytes, sentBy) => recordVersion(context, recordBytes, sentBy),
-    recordClaim: (recordBytes, sentBy) => recordClaim(context, recordBytes, sentBy),
+    record: (recordBytes, options) => recordVersion(context, recordBytes, options),
+    recordClaim: (recordBytes, options) => recordClaim(context, recordBytes, options),
     claim: (versionId) => findClaim(context, versionId),
     claims: () => listClaims(context),
-    proveClaim: (proof) => proveClaim(context, proof),
+    proveClaim: (proof, writtenBytes) => proveClaim(context, proof, writtenBytes),
     endClaim: (fact) => endClaim(context, fact),
     giveUpClaim: (versionId, because) => giveUpClaim(context, versionId, because),
     confirmStored: (versionId) => confirmStored(context, versionId),
@@ -301,6 +302,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
     dropCandidates: (busy) => dropCandidates(context, busy),
+    weighDrops: (drops) => weighDrops(context, drops),
     dataDropCandidates: () => dataDropCandidates(context),
     dropData: (versionId, because) => freeing(() => dropData(context, versionId, because)),
     tiers: fleetTiers(context, home.tiers),

@@ -48,6 +48,11 @@ export type VersionFact =
        */
       readonly tensorBytes?: number;
       readonly ownBytes?: number;
+      /**
+       * Bytes that the version added to the store when it was recorded, as they were stored then; absent in older
+       * journals.
+       */
+      readonly storedBytes?: number;
       /** Generation of the device that sent every byte of it; absent for what no device sent. */
       readonly generation?: number;
       /**

@@ -9,16 +9,21 @@ import { planeBytes } from "../../delta/numbers.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
 import type { Files, Random } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
-import { replacePacks, stepBytes } from "../collector.js";
+import { replacePacks } from "../collector.js";
 import { tensorDecoder } from "../decoding/tensor-decoder.js";
 import { isInPlanes } from "../high-planes.js";
-import type { Located, ObjectIndex } from "../object-index.js";
+import { stepBytes, type Located, type ObjectIndex } from "../object-index.js";
 import type { PackEntry } from "../pack-entry.js";
 import type { PackIndex } from "../pack-format.js";
 import type { FilePackRewriter } from "../pack-rewriter.js";
 import type { PackTensors } from "../pack-tensors.js";
 import type { ReferenceLock } from "../reference-lock.js";
-import { compactTier, type CompactionParts } from "./low-file-compaction.js";
+import {
+  compactTier,
+  forecastRemoval,
+  type CompactionParts,
+  type LowFileRemoval,
+} from "./low-file-compaction.js";
 import { isLowFileIntact } from "./low-file.js";
 import { LowFileWriter, writeVerified } from "./low-file-writer.js";
 import type { LowFiles } from "./low-files.js";
@@ -68,11 +73,10 @@ export interface LowBytesTotals extends MovedLowBytes {
   readonly files: number;
 }
 
-export interface RemovedLowFiles {
-  readonly files: number;
-  readonly bytes: number;
-  /** Bytes of removed files that are still needed and were written into new ones. */
-  readonly rewrittenBytes: number;
+/** The low files that a collection removes, or would remove, in all and place by place. */
+export interface RemovedLowFiles extends LowFileRemoval {
+  /** Tier by tier; `null` is the store's own folder, where a restore puts low files. Those with files only. */
+  readonly places: readonly (LowFileRemoval & { readonly tier: string | null })[];
   /** Tiers that could not be looked at, with the reason. */
   readonly unreachable: readonly { readonly tier: string; readonly message: string }[];
 }
@@ -325,33 +329,57 @@ export class LowBytesMoves {
    * rewritten first (low-file-compaction.ts). Does nothing while packs are damaged: one of them may name a file.
    */
   async removeUnused(): Promise<RemovedLowFiles> {
-    const { index, tensors, lowFiles, random, run } = this.#parts;
+    const { index, lowFiles, random, run } = this.#parts;
+    const replace: CompactionParts["replace"] = (packs, change) => this.#replace(packs, change);
+    const compaction = { index, lowFiles, random, replace };
     return await run(async () => {
-      const removed = { files: 0, bytes: 0, rewrittenBytes: 0 };
-      const unreachable: { tier: string; message: string }[] = [];
-      if (tensors.problems().length > 0) return { ...removed, unreachable };
-      const { near, nearNames, tiers } = lowFiles.places;
-      const replace: CompactionParts["replace"] = (packs, change) => this.#replace(packs, change);
-      const compaction = { index, lowFiles, random, replace };
-      const remove = async (files: TierFiles): Promise<void> => {
-        const { files: count, bytes } = await removeUnusedIn(files, index.lowFiles());
-        removed.files += count;
-        removed.bytes += bytes;
-      };
-      await remove(near);
-      for (const tier of tiers()) {
+      const removed = await this.#eachPlace(async (files, tier) => {
+        const rewrittenBytes = tier === undefined ? 0 : await compactTier(compaction, tier);
+        return { ...(await removeUnusedIn(files, index.lowFiles())), rewrittenBytes };
+      });
+      const used = index.lowFiles();
+      const { nearNames } = lowFiles.places;
+      for (const name of nearNames) if (!used.has(name)) nearNames.delete(name);
+      return removed;
+    });
+  }
+
+  /**
+   * Returns what `removeUnused` would remove once the `dead` objects are collected. Where a tier's disk is full then,
+   * or a needed part is damaged, it removes less.
+   */
+  async forecastUnused(dead: ReadonlySet<Hash>): Promise<RemovedLowFiles> {
+    return await this.#eachPlace(async (files, tier) =>
+      forecastRemoval(this.#parts.index, await files.list(), { dead, isCompacted: tier !== undefined }),
+    );
+  }
+
+  /** Adds up places, and notes tiers that cannot be reached. */
+  async #eachPlace(
+    work: (files: TierFiles, tier?: Tier) => Promise<LowFileRemoval>,
+  ): Promise<RemovedLowFiles> {
+    const places: RemovedLowFiles["places"][number][] = [];
+    const unreachable: { tier: string; message: string }[] = [];
+    const { near, tiers } = this.#parts.lowFiles.places;
+    if (this.#parts.tensors.problems().length === 0) {
+      places.push({ tier: null, ...(await work(near)) });
+      for (const tier of tiers())
         try {
-          removed.rewrittenBytes += await compactTier(compaction, tier);
-          await remove(tier.files);
+          places.push({ tier: tier.name, ...(await work(tier.files, tier)) });
         } catch (error) {
           if (!isStemmaError(error, "TIER_UNREACHABLE")) throw error;
           unreachable.push({ tier: tier.name, message: error.message });
         }
-      }
-      const used = index.lowFiles();
-      for (const name of nearNames) if (!used.has(name)) nearNames.delete(name);
-      return { ...removed, unreachable };
-    });
+    }
+    const sum = (member: keyof LowFileRemoval): number =>
+      places.reduce((total, place) => total + place[member], 0);
+    return {
+      files: sum("files"),
+      bytes: sum("bytes"),
+      rewrittenBytes: sum("rewrittenBytes"),
+      places: places.filter(({ files }) => files > 0),
+      unreachable,
+    };
   }
 }
 

@@ -5,8 +5,8 @@
  */
 import { isStemmaError } from "../../errors.js";
 import type { Random } from "../../ports.js";
-import { stepBytes } from "../collector.js";
-import type { Located, ObjectIndex } from "../object-index.js";
+import type { Hash } from "../../tensor/tensor.js";
+import { stepBytes, type Located, type ObjectIndex } from "../object-index.js";
 import type { PackEntry } from "../pack-entry.js";
 import type { PackIndex } from "../pack-format.js";
 import { LowFileWriter } from "./low-file-writer.js";
@@ -24,10 +24,40 @@ export interface CompactionParts {
   readonly replace: (packs: readonly PackIndex[], change: (entry: PackEntry) => PackEntry) => Promise<void>;
 }
 
-/** A low file that is rewritten: the copies that need it, and all packs that name it. */
-interface SparseFile {
+/** A low file with the copies that need it, and all packs that name it. */
+interface UsedFile {
+  readonly file: TierFile;
   readonly needed: readonly Located[];
+  readonly neededBytes: number;
   readonly packs: ReadonlySet<PackIndex>;
+}
+
+/** The bytes that a collection removes from one place of low files. */
+export interface LowFileRemoval {
+  readonly files: number;
+  readonly bytes: number;
+  /** The bytes among them that are still needed and are written into new files. */
+  readonly rewrittenBytes: number;
+}
+
+/** Predicts what is removed once the `dead` objects are collected. A damaged file, or a full disk, removes less. */
+export function forecastRemoval(
+  index: ObjectIndex,
+  files: readonly TierFile[],
+  { dead, isCompacted }: { readonly dead: ReadonlySet<Hash>; readonly isCompacted: boolean },
+): LowFileRemoval {
+  const removal = { files: 0, bytes: 0, rewrittenBytes: 0 };
+  for (const used of usesOf(index, files, dead)) {
+    if (used.neededBytes > 0 && !(isCompacted && isSparse(used))) continue;
+    removal.files++;
+    removal.bytes += used.file.bytes;
+    removal.rewrittenBytes += used.neededBytes;
+  }
+  return removal;
+}
+
+function isSparse({ file, neededBytes, packs }: UsedFile): boolean {
+  return packs.size > 0 && neededBytes < minLiveShare * file.bytes;
 }
 
 /**
@@ -49,12 +79,25 @@ export async function compactTier(parts: CompactionParts, tier: Tier): Promise<n
   return written;
 }
 
-function sparseFiles(index: ObjectIndex, files: readonly TierFile[]): readonly SparseFile[] {
-  const found = new Map<string, { needed: Located[]; packs: Set<PackIndex>; neededBytes: number }>();
-  for (const { name } of files) found.set(name, { needed: [], packs: new Set(), neededBytes: 0 });
+function sparseFiles(index: ObjectIndex, files: readonly TierFile[]): readonly UsedFile[] {
+  return usesOf(index, files, new Set()).filter(isSparse);
+}
+
+/** @param dead objects that are looked at as if they were collected */
+function usesOf(
+  index: ObjectIndex,
+  files: readonly TierFile[],
+  dead: ReadonlySet<Hash>,
+): readonly UsedFile[] {
+  const found = new Map(
+    files.map((file) => [
+      file.name,
+      { file, needed: [] as Located[], neededBytes: 0, packs: new Set<PackIndex>() },
+    ]),
+  );
   for (const pack of index.packs.values()) {
     for (const { low } of pack.entries) if (low !== undefined) found.get(low.file)?.packs.add(pack);
-    for (const located of index.liveObjects(pack, new Set())) {
+    for (const located of index.liveObjects(pack, dead)) {
       const { low } = located.entry;
       const own = low === undefined ? undefined : found.get(low.file);
       if (low === undefined || own === undefined) continue;
@@ -62,15 +105,12 @@ function sparseFiles(index: ObjectIndex, files: readonly TierFile[]): readonly S
       own.neededBytes += low.bytes;
     }
   }
-  return files.flatMap(({ name, bytes }) => {
-    const own = found.get(name);
-    return own === undefined || own.packs.size === 0 || own.neededBytes >= minLiveShare * bytes ? [] : [own];
-  });
+  return [...found.values()];
 }
 
 /** Files whose packs are replaced together. */
-function inSteps(files: readonly SparseFile[]): readonly SparseFile[][] {
-  const steps: SparseFile[][] = [];
+function inSteps(files: readonly UsedFile[]): readonly UsedFile[][] {
+  const steps: UsedFile[][] = [];
   let packs = new Set<PackIndex>();
   for (const file of files) {
     const all = new Set([...packs, ...file.packs]);
@@ -85,7 +125,7 @@ function inSteps(files: readonly SparseFile[]): readonly SparseFile[][] {
 async function rewrite(
   { index, lowFiles, random, replace }: CompactionParts,
   tier: Tier,
-  files: readonly SparseFile[],
+  files: readonly UsedFile[],
 ): Promise<number> {
   const changed = new Map<PackEntry, PackEntry>();
   const writer = new LowFileWriter(tier.files, random, changed);

@@ -10,7 +10,7 @@ import { maxChunkBytes } from "../../../../shared/tensor/tensor.js";
 import type { LocalFile } from "../../../interface/api/server-operations.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { nameOf } from "../../version-text.js";
+import { addedBytes, nameOf } from "../../version-text.js";
 
 const options = {
   name: {
@@ -111,14 +111,15 @@ function withArchitectureFile(error: unknown, file: string): unknown {
 }
 
 function describeImport(report: ImportReport): string {
-  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, overheadBytes, story } = report;
+  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, summary, story } = report;
   const extent = unchanged
     ? "equal to its base"
     : approach === "update"
       ? `${changed} of ${tensors} tensors changed`
       : `all ${tensors} tensors`;
   const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
-  const text = `${approach}: ${extent}; ${stored}, plus ${formatBytes(overheadBytes)} of record`;
+  const all = summary === undefined ? "" : `, ${addedBytes(summary)} with its record`;
+  const text = `${approach}: ${extent}; ${stored}${all}`;
   return story === undefined
     ? text
     : `${text}\n  with the story of ${story.name} (${story.versionId.slice(0, 12)}) of the fleet ${story.fleet}, ` +

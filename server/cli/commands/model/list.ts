@@ -23,6 +23,10 @@ const list = plain("listModels", {
 Without --limit every model is listed. With it only the newest are listed, and
 --offset skips that many of the newest.
 
+NEW: what a version added to the store when it was recorded, as it was stored then,
+with its record and data. What encoding, dropping and collection change later is in
+stemma storage stats.
+
   stemma model list --where accuracy>=0.9 --where note=winter
   stemma model list --limit 20 --offset 20      the 20 before the newest 20
 `,

@@ -7,7 +7,7 @@ import { describeHold } from "../../../storage/repository/state/hold.js";
 import { listed, plain } from "../../plain-command.js";
 import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
-import { describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
+import { addedBytes, describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
 
 const show = plain("model", {
   name: "show",
@@ -82,7 +82,8 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["recorded", `${formatTime(description.recordedAtMs)}${describeBy(description.by)}`],
     [
       "size",
-      `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`,
+      `${formatBytes(description.tensorBytes)}, ${formatBytes(description.ownBytes)} of it new; ` +
+        `added to the store when recorded: ${addedBytes(description)}`,
     ],
     ...usesFacts(description),
     ...fact("measured", measurements && describeMeasurements(measurements)),

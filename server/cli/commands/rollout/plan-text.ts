@@ -5,6 +5,8 @@ import type { RolloutPlanAnswer } from "../../../interface/api/rollouts/rollout-
 
 /** Devices of a wave that are named in a plan. */
 const namedDevices = 6;
+/** The limits of every count and time above it. */
+const unknowns = "not known: which devices will be away, and how fast their processors compare";
 
 export function describePlan({
   model,
@@ -42,6 +44,7 @@ export function describePlan({
     ...(transfers === undefined
       ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]
       : describeTransfers(transfers, expectedMs ?? null)),
+    unknowns,
     ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
     ...describeGates(gates, policy),

@@ -17,7 +17,8 @@ const drop = plain("dropTensors", {
   },
   help: `
 Only versions that this server proved by a replay lose their tensors; one that it has not proved
-yet with stored data is replayed first. Engine, data, story and base stay as long as the version.
+yet with stored data is replayed first. Engine, data, story and base stay as long as the version;
+what would free less than only its replay needs of these is not dropped.
 The newest of each line and name, held and tagged versions, and those that devices run or are to
 get keep their tensors.
 
@@ -39,21 +40,23 @@ get keep their tensors.
 });
 
 export function describeDrop(
-  { dropped, kept, keptCount, tensorBytes }: DropReport,
+  { dropped, kept, keptCount, tensorBytes, freedBytes, keptBytes }: DropReport,
   isDry: boolean,
 ): readonly string[] {
   const verb = isDry ? "would be dropped" : "dropped";
   return [
     ...dropped.map(
       (version) =>
-        `${nameOf(version)}: tensors ${verb}, ${formatBytes(version.tensorBytes)}; a recovery trains for ` +
+        `${nameOf(version)}: tensors ${verb}, ${formatBytes(version.tensorBytes)}; frees ` +
+        `${formatBytes(version.freedBytes)}, keeps ${formatBytes(version.keptBytes)}; a recovery trains for ` +
         `${formatDuration(version.recoveryMs)}${version.isProved ? "" : ", as predicted: it would be replayed first"}`,
     ),
     ...kept.map((version) => `${nameOf(version)}: tensors stay, because ${version.because}`),
     dropped.length === 0
       ? `nothing ${verb}; ${keptCount} versions keep their tensors`
       : `${dropped.length} ${verb}, ${formatBytes(tensorBytes)}; ${keptCount} others keep their tensors. ` +
-        (isDry ? "Nothing was changed." : "Free the space with stemma storage gc."),
+        `stemma storage gc ${isDry ? "would then free" : "then frees"} ${formatBytes(freedBytes)}; ` +
+        `${formatBytes(keptBytes)} stay for the replays alone.${isDry ? " Nothing was changed." : ""}`,
   ];
 }
 

@@ -8,6 +8,8 @@ import {
   printRetentionRule,
 } from "../../../storage/repository/retention/retention-rules.js";
 import { listed, plain, type PlainContext, type Printed } from "../../plain-command.js";
+import { addedBytes } from "../../version-text.js";
+import { describeTiers } from "./freed-text.js";
 import { scopeOfChoices, scopeOptions, type ScopeChoices } from "../../scope-choices.js";
 
 const fateColumns: readonly Column<Fate>[] = [
@@ -16,7 +18,7 @@ const fateColumns: readonly Column<Fate>[] = [
   { title: "DEVICE", value: (row) => row.device || "-" },
   { title: "LINE", value: (row) => row.line || "-" },
   { title: "RECORDED", value: (row) => formatTime(row.recordedAtMs) },
-  { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
+  { title: "NEW", value: addedBytes, align: "right" },
   { title: "BECAUSE", value: (row) => row.because },
 ];
 
@@ -135,13 +137,17 @@ function describeForecast({
   freedBytes,
   freeableBytes,
   bytesBefore,
+  tiers,
 }: RetentionForecast): string {
   const keptCount = Object.values(kept).reduce((sum, count) => sum + count, 0);
   const reasons = Object.entries(kept)
     .map(([reason, count]) => `${count} ${reason}`)
     .join(", ");
   const already = freeableBytes > 0 ? ` (${formatBytes(freeableBytes)} of it without retiring anything)` : "";
-  return `${retire.length} versions would be retired, ${keptCount} kept${keptCount === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`;
+  return [
+    `${retire.length} versions would be retired, ${keptCount} kept${keptCount === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`,
+    ...describeTiers(tiers, "would free"),
+  ].join("\n");
 }
 
 function modelOf({ name, version }: Pick<Fate, "name" | "version">): string {

@@ -5,6 +5,8 @@ import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
 import type { StorageStats } from "../../../interface/api/stores/storage-schemas.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
+import { nameOf } from "../../version-text.js";
+import { describeTiers } from "./freed-text.js";
 
 function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
   if (versions === 0) return [];
@@ -77,6 +79,40 @@ function describeRepair({
   return `replaced pack ${pack.slice(0, 16)}: ${kept} objects kept, ${lost.length} lost; ${where}`;
 }
 
+/** Names that one line shows; the others are counted. */
+const maxShownNames = 8;
+
+/** Describes which versions are lost with a damaged object, and that no others are. */
+function describeLost({
+  kind,
+  id,
+  versions,
+  isThisBuild,
+}: NonNullable<CallOutput<"check">["unrecoverable"]>[number]): string {
+  const shown = versions.slice(0, maxShownNames).map(nameOf).join(", ");
+  const more = versions.length > maxShownNames ? ` and ${versions.length - maxShownNames} more` : "";
+  const dropped = versions.filter(({ isDropped }) => isDropped).length;
+  const only = dropped === 0 ? "" : `; ${dropped} of them ${dropped === 1 ? "has" : "have"} no tensors here`;
+  return isThisBuild === true
+    ? `${kind} ${id.slice(0, 16)}: only this build of Stemma, which is that engine, still recovers ${shown}${more}. ` +
+        "Store it again: stemma replay engine approve"
+    : `${kind} ${id.slice(0, 16)}: without it, these cannot be recovered here: ${shown}${more}${only}`;
+}
+
+/** Problems that are not about one object: what they mean for the models is not known from them. */
+const wideProblems = /^(?:version|claim|journal|facts|pack|replay)\b/u;
+
+/** Says that the damaged objects cost no model, where everything was read and that is so. */
+function describeNoneLost(
+  { problems, unrecoverable }: CallOutput<"check">,
+  sample: number | undefined,
+): readonly string[] {
+  const isKnown = sample === undefined && !problems.some(({ what }) => wideProblems.test(what));
+  return problems.length > 0 && unrecoverable === undefined && isKnown
+    ? ["no model needs them to be recovered"]
+    : [];
+}
+
 /** A table of what is not whole; nothing where everything is. */
 function problemsIn(rows: CallOutput<"check">["problems"]): Printed {
   if (rows.length === 0) return {};
@@ -100,7 +136,7 @@ const check = plain("check", {
     repair:
       "rewrite damaged packs with what is intact in them; the damaged files are set aside, nothing is deleted",
   },
-  print: (report) => {
+  print: (report, { sample }) => {
     const { problems, absentEngines, repaired = [], notLookedAt = [] } = report;
     const intact = notLookedAt.length === 0 ? "everything is intact" : "what was looked at is intact";
     const result = problems.length === 0 ? intact : `${problems.length} problems`;
@@ -113,6 +149,8 @@ const check = plain("check", {
           ({ tier, objects, message }) =>
             `not looked at: ${objects} tensors, because the tier ${tier} is unreachable. ${message}`,
         ),
+        ...(report.unrecoverable ?? []).map(describeLost),
+        ...describeNoneLost(report, sample),
         ...absentEngines.map(
           ({ engine, versions }) =>
             `the engine ${engine.slice(0, 16)}… is not in this ` +
@@ -133,28 +171,6 @@ const check = plain("check", {
   },
 });
 
-/** Describes what a collection did in the tiers. */
-function describeTiers(tiers: CallOutput<"collect">["tiers"]): string {
-  if (tiers === undefined) return "";
-  return [
-    ...(tiers.files === 0 ? [] : [describeLowFiles(tiers)]),
-    ...tiers.unreachable.map(
-      ({ tier, message }) => `not looked at: the tier ${tier} is unreachable. ${message}`,
-    ),
-  ]
-    .map((line) => `\n${line}`)
-    .join("");
-}
-
-function describeLowFiles({
-  files,
-  bytes,
-  rewrittenBytes,
-}: NonNullable<CallOutput<"collect">["tiers"]>): string {
-  const rewritten = rewrittenBytes === 0 ? "" : `, ${formatBytes(rewrittenBytes)} of them written again`;
-  return `freed ${formatBytes(bytes - rewrittenBytes)} in tiers (${files} low files${rewritten})`;
-}
-
 const collect = plain("collect", {
   name: "gc",
   about: "free what no model refers to any more (retire models first: stemma model rm)",
@@ -170,16 +186,27 @@ const collect = plain("collect", {
     const affectedPacks = plan.deletePacks.length + plan.repackPacks.length;
     const description = `${plan.dead.length} objects in ${affectedPacks} packs (${plan.repackPacks.length} rewritten)`;
     const names = plan.dead.map((dead) => dead.id);
-    const tiers = collected?.tiers;
+    const freed = collected?.freedBytes;
+    const { tiers } = collected ?? plan;
+    const inTiers = describeTiers(tiers, collected === undefined ? "would free" : "freed");
     // A pack of superseded copies can be freed although no object is dead, so the packs decide.
-    if (affectedPacks === 0) return { data: plan, names, text: `nothing to free${describeTiers(tiers)}` };
-    if (collected === undefined)
-      return { data: plan, names, text: `would free ${formatBytes(predicted)}: ${description}` };
-    const { freedBytes } = collected;
+    if (affectedPacks === 0) {
+      const nothing = tiers !== undefined && tiers.files > 0 ? "nothing to free in packs" : "nothing to free";
+      return { data: { ...plan, ...defined({ tiers }) }, names, text: [nothing, ...inTiers].join("\n") };
+    }
+    if (freed === undefined)
+      return {
+        data: plan,
+        names,
+        text: [`would free ${formatBytes(predicted)}: ${description}`, ...inTiers].join("\n"),
+      };
     return {
-      data: { plan, freedBytes, ...defined({ tiers }) },
+      data: { plan, freedBytes: freed, ...defined({ tiers }) },
       names,
-      text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${description}${describeTiers(tiers)}`,
+      text: [
+        `freed ${formatBytes(freed)} (predicted ${formatBytes(predicted)}): ${description}`,
+        ...inTiers,
+      ].join("\n"),
     };
   },
 });

@@ -31,20 +31,22 @@ const largeBytes = 2 * 1024 * 1024;
 
 /**
  * Writes an upload's objects: when this resolves, everything is on disk; when it rejects, nothing is.
+ * @returns bytes of the pack; undefined where all of it was in the store
  * @throws OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH and the other errors of putReceivedTensors; STORE_FAILED
  */
-export async function writeUpload(store: ObjectWriter, content: UploadContent): Promise<void> {
+export async function writeUpload(store: ObjectWriter, content: UploadContent): Promise<number | undefined> {
   const isLarge = (content.transfer?.rawBytes ?? 0) > largeBytes;
-  await (isLarge ? largeUploads.run(() => writePack(store, content)) : writePack(store, content));
+  return await (isLarge ? largeUploads.run(() => writePack(store, content)) : writePack(store, content));
 }
 
-async function writePack(store: ObjectWriter, content: UploadContent): Promise<void> {
+async function writePack(store: ObjectWriter, content: UploadContent): Promise<number | undefined> {
   const pack = await store.begin();
   try {
     for (const { kind, bytes } of content.objects) await pack.put(kind, bytes);
     await pack.put("record", content.recordBytes);
     if (content.transfer !== undefined) await putTensors(store, pack, content.leaves, content.transfer);
-    await pack.commit();
+    const { pack: name, bytes } = await pack.commit();
+    return name === null ? undefined : bytes;
   } catch (error) {
     await pack.abort();
     throw error;

@@ -338,9 +338,15 @@ export class IncomingUpload {
   ): Promise<IncomingUploadEnd> {
     const { repository } = this.parts;
     const { recordBytes, generation } = this.accepted;
+    let writtenBytes: number | undefined;
     try {
       const objects = this.#objects.values();
-      await writeUpload(repository.objects, { recordBytes, objects, leaves: trees.flat(), transfer });
+      writtenBytes = await writeUpload(repository.objects, {
+        recordBytes,
+        objects,
+        leaves: trees.flat(),
+        transfer,
+      });
     } catch (error) {
       // Bytes with another hash or size than announced are of no use for a next attempt.
       if (isStemmaError(error, "OBJECT_HASH_MISMATCH") || isStemmaError(error, "TENSOR_SIZE_MISMATCH"))
@@ -349,8 +355,8 @@ export class IncomingUpload {
     }
     const recorded =
       this.#isClaim === true
-        ? await repository.recordClaim(recordBytes, { generation })
-        : await repository.record(recordBytes, { generation });
+        ? await repository.recordClaim(recordBytes, { generation, writtenBytes })
+        : await repository.record(recordBytes, { generation, writtenBytes });
     await this.#dropTransfer();
     return "state" in recorded ? { end: "recorded", summary: recorded } : { end: "claimed", claim: recorded };
   }

@@ -82,6 +82,7 @@ const lineageVersion = z
     line: text,
     savedAtMs: timeMs,
     ownBytes: count,
+    storedBytes: count.exactOptional().describe("Bytes that it added to the store when it was recorded"),
     bases: z.array(hash),
     after: z.array(hash).describe("The models that it was declared to come after"),
   })

@@ -146,7 +146,13 @@ const versionMembers = {
     .describe("Its device reported how it was made before it sent any tensors"),
   by: text.exactOptional().describe("The caller that recorded it; absent where a device did"),
   tensorBytes: count.describe("Bytes of all its tensors"),
-  ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),
+  ownBytes: count.describe("Bytes, decoded, of the tensors that this version changed or added"),
+  storedBytes: count
+    .exactOptional()
+    .describe(
+      "Bytes that it added to the store when it was recorded, as they were stored then, with its record and what it " +
+        "uses. Encoding, dropping and collection change what is there, not this. Absent: not noted at the time",
+    ),
 };
 export const versionSummary = z
   .object(versionMembers)

@@ -166,7 +166,10 @@ const rolloutPlan = z
     expectedMs: count
       .nullable()
       .exactOptional()
-      .describe("Transfers and soak times of all waves, for devices that are connected; null: not known"),
+      .describe(
+        "Transfers and soak times of all waves, for devices that are connected; null: not known. No plan knows which " +
+          "devices will be away, nor how fast their processors compare",
+      ),
   })
   .meta({ id: "RolloutPlan" });
 export type RolloutPlanAnswer = ValueOf<typeof rolloutPlan>;

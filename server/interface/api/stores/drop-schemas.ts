@@ -87,7 +87,11 @@ export const dropReport = z
     dropped: z.array(
       z.object({
         ...named,
-        tensorBytes: count.describe("Of the model; a collection frees those that no other version has"),
+        tensorBytes: count.describe("Of the model"),
+        freedBytes: count.describe("That the next collection frees; what several have counts in equal parts"),
+        keptBytes: count.describe(
+          "That nothing else needs but its replay: engine, data, story, proof. None is dropped that frees less",
+        ),
         recoveryMs: count.describe("Milliseconds of training that its recovery takes"),
         isProved: z.boolean().describe("false in a dry run: it would be replayed first"),
       }),
@@ -103,6 +107,8 @@ export const dropReport = z
       .describe("Those that were named, or that could be dropped but for this"),
     keptCount: count,
     tensorBytes: count,
+    freedBytes: count,
+    keptBytes: count,
     data: droppedData
       .exactOptional()
       .describe("Versions whose stored data go by policy: they cannot be replayed again, their tensors stay"),

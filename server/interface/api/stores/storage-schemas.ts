@@ -1,8 +1,7 @@
 /** Inputs and answers of the operations on storage, its collection and retention. */
 import * as z from "zod";
-import type { CollectionPlan } from "../../../../shared/objects/object-store.js";
 import type { BackupReport, CheckReport } from "../../../storage/repository/answers/store-answers.js";
-import type { Collected } from "../../../storage/repository/tiers/tier-port.js";
+import type { Collected, PlannedCollection } from "../../../storage/repository/tiers/tier-port.js";
 import type {
   RetentionForecast,
   RetentionSetting,
@@ -52,6 +51,29 @@ export const checkReport = z
     objects: count,
     bytes: count,
     problems,
+    unrecoverable: z
+      .array(
+        z.object({
+          id: text,
+          kind: text,
+          versions: z.array(
+            z.object({
+              versionId: hash,
+              name: text,
+              version: count,
+              isDropped: z.boolean().describe("true: it has no tensors here, and a replay gives it"),
+            }),
+          ),
+          isThisBuild: z
+            .literal(true)
+            .exactOptional()
+            .describe(
+              "Of an engine: the server's own build is that engine, and recovers these versions all the same",
+            ),
+        }),
+      )
+      .exactOptional()
+      .describe("Damaged or missing objects, each with the versions that cannot be recovered without it"),
     absentEngines: z
       .array(z.object({ engine: hash, versions: count }))
       .describe(
@@ -79,6 +101,21 @@ export const checkReport = z
   })
   .meta({ id: "CheckReport" }) satisfies z.ZodType<CheckReport>;
 
+const removal = {
+  files: count,
+  bytes: count,
+  rewrittenBytes: count.describe("Of the removed bytes, those that are still needed, in new files then"),
+};
+const removedLowFiles = z
+  .object({
+    ...removal,
+    places: z
+      .array(z.object({ ...removal, tier: text.nullable() }))
+      .describe("Tier by tier; null: low files in the home itself, where a restore puts them"),
+    unreachable: z.array(z.object({ tier: text, message: text })),
+  })
+  .meta({ id: "RemovedLowFiles" });
+
 /** Members of a collection plan. A plan is executed by sending it as the request's body. */
 export const collectionPlanMembers = {
   format: z.literal(1),
@@ -89,20 +126,17 @@ export const collectionPlanMembers = {
   repackPacks: z.array(shortText),
   bytesBefore: count,
   bytesAfter: count,
+  tiers: removedLowFiles
+    .exactOptional()
+    .describe("Low files in storage tiers that are removed then; what is counted above is in packs"),
 };
 export const collectionPlan = z
   .object(collectionPlanMembers)
-  .meta({ id: "CollectionPlan" }) satisfies z.ZodType<CollectionPlan>;
+  .meta({ id: "CollectionPlan" }) satisfies z.ZodType<PlannedCollection>;
 export const collected = z
   .object({
     freedBytes: z.number(),
-    tiers: z
-      .object({
-        files: count,
-        bytes: count,
-        rewrittenBytes: count.describe("Of the removed bytes, those that are still needed, in new files now"),
-        unreachable: z.array(z.object({ tier: text, message: text })),
-      })
+    tiers: removedLowFiles
       .exactOptional()
       .describe(
         "Low files that were removed because nothing, or less than half of them, is needed; tiers that could not be looked at",
@@ -155,6 +189,7 @@ const fateMembers = {
   recordedAtMs: timeMs,
   tensorBytes: count,
   ownBytes: count,
+  storedBytes: count.exactOptional().describe("Bytes that it added to the store when it was recorded"),
   because: text,
 };
 const fate = z.object(fateMembers).meta({ id: "Fate" });
@@ -188,6 +223,9 @@ export const retentionForecast = z
     bytesBefore: count.describe("Bytes of all packs now"),
     freedBytes: count.describe("What a collection after this retirement would free"),
     freeableBytes: count.describe("What a collection would free already"),
+    tiers: removedLowFiles
+      .exactOptional()
+      .describe("Low files in storage tiers that it would remove; what is counted above is in packs"),
   })
   .meta({ id: "RetentionForecast" }) satisfies z.ZodType<RetentionForecast>;
 

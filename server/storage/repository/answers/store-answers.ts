@@ -23,6 +23,23 @@ export interface CheckReport {
   readonly bytes: number;
   readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[];
   /**
+   * Damaged or missing objects without which versions cannot be recovered here, with these versions. Absent where
+   * there are none.
+   */
+  readonly unrecoverable?: readonly {
+    readonly id: string;
+    readonly kind: string;
+    readonly versions: readonly {
+      readonly versionId: Hash;
+      readonly name: string;
+      readonly version: number;
+      /** True if it has no tensors here and a replay gives it. */
+      readonly isDropped: boolean;
+    }[];
+    /** True for an engine's archive where this build is that engine: it recovers these versions all the same. */
+    readonly isThisBuild?: true;
+  }[];
+  /**
    * Engines that kept versions name and that are not in the store, with the number of these versions. Their
    * models are whole; their trainings cannot be replayed here.
    */

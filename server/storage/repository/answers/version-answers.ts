@@ -41,6 +41,11 @@ export interface VersionSummary {
   readonly tensorBytes: number;
   /** Bytes of the tensors that this version added, without inherited ones. */
   readonly ownBytes: number;
+  /**
+   * Bytes that it added to the store when it was recorded, as they were stored then: tensors, record, what it uses.
+   * Absent where it was recorded before this was noted.
+   */
+  readonly storedBytes?: number;
   /** Generation of the device that sent every byte of it; absent where no device did. */
   readonly generation?: number;
 }

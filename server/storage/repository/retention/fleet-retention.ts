@@ -1,4 +1,5 @@
 /** The retention port of a fleet: rules that retire versions by age. Types only. */
+import type { RemovedLowFiles } from "../../../../shared/objects/tiers/low-bytes-moves.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { KeepReason, RetentionScope } from "./retention-plan.js";
 
@@ -20,6 +21,7 @@ export interface Fate {
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  readonly storedBytes?: number;
   readonly because: string;
 }
 
@@ -37,6 +39,8 @@ export interface RetentionForecast {
   readonly freedBytes: number;
   /** Bytes that a collection would free now. */
   readonly freeableBytes: number;
+  /** The low files that it would remove from tiers; absent where there is none. */
+  readonly tiers?: RemovedLowFiles;
 }
 
 export interface RetentionOutcome {

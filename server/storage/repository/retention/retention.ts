@@ -8,7 +8,7 @@ import { messageOf } from "../../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { appendFacts, checkRetirable } from "../state/append-facts.js";
-import { planCollection, planCollectionWithout, refuseUnknownFacts } from "../collection.js";
+import { planCollection, planCollectionWithout, planWithTiers, refuseUnknownFacts } from "../collection.js";
 import type { RepositoryContext } from "../context.js";
 import type {
   FleetRetention,
@@ -236,6 +236,7 @@ function fateOf(
     recordedAtMs: version.recordedAtMs,
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
+    ...defined({ storedBytes: version.storedBytes }),
     because,
   };
 }
@@ -259,9 +260,12 @@ async function forecastRetention(
   for (const { reason } of keep) kept[reason] = (kept[reason] ?? 0) + 1;
   const [now, after] = [
     await planCollection(context),
-    await planCollectionWithout(
+    await planWithTiers(
       context,
-      retire.map(({ version }) => version.versionId),
+      await planCollectionWithout(
+        context,
+        retire.map(({ version }) => version.versionId),
+      ),
     ),
   ];
   return {
@@ -273,6 +277,7 @@ async function forecastRetention(
     bytesBefore: after.bytesBefore,
     freedBytes: after.bytesBefore - after.bytesAfter,
     freeableBytes: now.bytesBefore - now.bytesAfter,
+    ...defined({ tiers: after.tiers }),
   };
 }
 

@@ -28,6 +28,7 @@ export function applyRecorded(state: FleetState, position: number, fact: FactOf<
     recordedAtMs: fact.atMs,
     tensorBytes: fact.tensorBytes ?? 0,
     ownBytes: fact.ownBytes ?? 0,
+    ...defined({ storedBytes: fact.storedBytes }),
     generation: fact.generation,
     ...byOf(fact),
     ...(claim?.proved === undefined

@@ -15,6 +15,8 @@ export interface ClaimState {
   readonly position: number;
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
+  /** Bytes that were stored with it; absent where that is not known. */
+  readonly storedBytes?: number;
   /** The generation of the device that sent everything but the tensors. */
   readonly generation: number;
   /** Set in the moment before the version is recorded. */
@@ -31,12 +33,15 @@ interface ClaimingState {
 }
 
 export function applyClaimed(state: ClaimingState, position: number, fact: FactOf<"recorded">): void {
-  const { versionId, name, atMs, tensorBytes = 0, generation } = fact;
+  const { versionId, name, atMs, tensorBytes = 0, storedBytes, generation } = fact;
   if (state.versions.has(versionId) || state.claims.has(versionId) || generation === undefined) {
     state.ignoredFacts++;
     return;
   }
-  state.claims.set(versionId, { versionId, name, position, recordedAtMs: atMs, tensorBytes, generation });
+  state.claims.set(versionId, {
+    ...{ versionId, name, position, recordedAtMs: atMs, tensorBytes, generation },
+    ...defined({ storedBytes }),
+  });
 }
 
 export function applyToClaim(

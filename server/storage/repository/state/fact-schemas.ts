@@ -78,6 +78,7 @@ export const factSchemas = {
     version: count,
     tensorBytes: count.optional(),
     ownBytes: count.optional(),
+    storedBytes: count.optional(),
     generation: generation.optional(),
     claim: z.literal(true).optional(),
     critical: z.literal(true).optional(),

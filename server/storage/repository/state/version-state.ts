@@ -13,6 +13,7 @@ export interface VersionState {
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  readonly storedBytes?: number;
   /** Generation of the device that sent every byte of it; undefined where no device did. */
   readonly generation: number | undefined;
   /** The caller who recorded it; undefined where a device did. */

@@ -55,7 +55,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     ...defined({ evaluations: version.evaluations?.length, claim: version.claim, by: version.by }),
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
-    ...defined({ generation: version.generation }),
+    ...defined({ storedBytes: version.storedBytes, generation: version.generation }),
   };
 }
 

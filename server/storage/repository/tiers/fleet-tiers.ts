@@ -6,6 +6,7 @@ import type { MovedLowBytes } from "../../../../shared/objects/tiers/low-bytes-m
 import { withClosure } from "../../../../shared/objects/chains.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { planWithTiers } from "../collection.js";
 import type { RepositoryContext } from "../context.js";
 import { versionsAtRest } from "../retention/retention.js";
 import type { HomeTiers } from "./home-tiers.js";
@@ -26,6 +27,7 @@ export function fleetTiers(context: RepositoryContext, tiers: HomeTiers): FleetT
     bringBack: (tier, options = {}) =>
       objects.lowBytes.bringBack(tiers.tierOf(fleet, tier), { ...options, exclusively }),
     removeUnused: () => exclusively(() => objects.lowBytes.removeUnused()),
+    withTiers: (plan) => planWithTiers(context, plan),
   };
 }
 

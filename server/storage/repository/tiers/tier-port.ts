@@ -5,6 +5,7 @@ import type {
   RemovedLowFiles,
 } from "../../../../shared/objects/tiers/low-bytes-moves.js";
 import type { LowPart } from "../../../../shared/objects/tiers/low-part.js";
+import type { CollectionPlan } from "../../../../shared/objects/object-store.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 /** Objects that a check could not read because of one tier. */
@@ -30,6 +31,11 @@ export interface TierChoice {
   readonly tensors: ReadonlySet<Hash>;
 }
 
+/** A plan with what a collection by it also removes in tiers; absent where there is none. */
+export interface PlannedCollection extends CollectionPlan {
+  readonly tiers?: RemovedLowFiles;
+}
+
 export interface Collected {
   readonly freedBytes: number;
   /** The low files that were removed from tiers; absent where there is none. */
@@ -48,4 +54,6 @@ export interface FleetTiers {
   /** @throws NOT_FOUND, and as LowBytesMoves.bringBack */
   bringBack(tier: string, options?: MoveOptions): Promise<MovedLowBytes>;
   removeUnused(): Promise<RemovedLowFiles>;
+  /** Adds to a plan what a collection by it also removes in tiers. */
+  withTiers(plan: CollectionPlan): Promise<PlannedCollection>;
 }

@@ -3,6 +3,7 @@
  * (docs/provenance.md, "Claims"). A claim is no version: it has no number, nothing serves it, and nothing is released
  * because of it. It becomes a version when its tensors are in the store, proved or sent.
  */
+import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { usedDataOf } from "../../../../shared/data/stored-data.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
@@ -65,10 +66,11 @@ function summaryOfClaim(context: RepositoryContext, claim: ClaimState): ClaimSum
 export async function recordClaim(
   context: RepositoryContext,
   recordBytes: Uint8Array,
-  { generation }: { readonly generation: number },
+  { generation, writtenBytes }: { readonly generation: number; readonly writtenBytes?: number | undefined },
 ): Promise<ClaimSummary | VersionSummary> {
   const versionId = versionIdOf(recordBytes);
-  if (context.state.versions.has(versionId)) return await recordVersion(context, recordBytes, { generation });
+  if (context.state.versions.has(versionId))
+    return await recordVersion(context, recordBytes, { generation, writtenBytes });
   const { record, tensorBytes } = await checkVersion(context.objects, recordBytes);
   const data = await usedDataOf(context.objects, record.uses?.data);
   requireRecordable(context, { record, versionId, data, generation });
@@ -88,6 +90,7 @@ export async function recordClaim(
               version: 0,
               claim: true,
               ...(tensorBytes === 0 ? {} : { tensorBytes }),
+              ...defined({ storedBytes: writtenBytes }),
               generation,
             },
           ],
@@ -114,11 +117,12 @@ function requireClaim(context: RepositoryContext, versionId: Hash): ClaimSummary
 export async function proveClaim(
   context: RepositoryContext,
   fact: Omit<ProvedFact, "type" | "atMs">,
+  writtenBytes?: number,
 ): Promise<VersionSummary> {
   const { generation } = requireClaim(context, fact.versionId);
   const recordBytes = await context.objects.read("record", fact.versionId);
   const proved = { type: "proved", atMs: context.clock.now(), ...fact } as const;
-  return await recordVersion(context, recordBytes, { generation, before: [proved] });
+  return await recordVersion(context, recordBytes, { generation, before: [proved], writtenBytes });
 }
 
 /** See FleetRepository.endClaim. */

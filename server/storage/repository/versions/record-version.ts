@@ -39,6 +39,8 @@ export interface CheckedVersion {
   readonly allLeaves: LeafTable;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  /** Bytes that it added to the store; undefined where that is not known. */
+  readonly storedBytes?: number | undefined;
   /** Generation of the device that sent every byte of it. */
   readonly generation?: number | undefined;
 }
@@ -148,7 +150,7 @@ function checkRoot(
 export async function recordVersion(
   context: RepositoryContext,
   recordBytes: Uint8Array,
-  { generation, before = [] }: { readonly generation?: number; readonly before?: readonly Fact[] } = {},
+  { generation, before: facts = [], writtenBytes }: RecordOptions = {},
 ): Promise<VersionSummary> {
   const known = findVersion(context, versionIdOf(recordBytes));
   if (known !== undefined) return known;
@@ -156,8 +158,25 @@ export async function recordVersion(
   const { record, versionId } = checked;
   const data = await usedDataOf(context.objects, record.uses?.data);
   requireRecordable(context, { record, versionId, data, generation });
-  await keepRecordBytes(context, versionId, recordBytes);
-  return await appendRecorded(context, { ...checked, data }, recordBytes, before);
+  const ownPackBytes = await keepRecordBytes(context, versionId, recordBytes);
+  const before = storedWithClaim(context, versionId);
+  const isKnown = writtenBytes !== undefined && before !== undefined;
+  const storedBytes = isKnown ? before + writtenBytes + ownPackBytes : undefined;
+  return await appendRecorded(context, { ...checked, storedBytes, data }, recordBytes, facts);
+}
+
+/** Bytes that were stored when the version was claimed: 0 where it was not; undefined where they were not noted. */
+function storedWithClaim({ state }: RepositoryContext, versionId: Hash): number | undefined {
+  const claim = state.claims.get(versionId);
+  return claim === undefined ? 0 : claim.storedBytes;
+}
+
+export interface RecordOptions {
+  readonly generation?: number;
+  /** Facts that are appended with it, before its own. */
+  readonly before?: readonly Fact[];
+  /** Bytes of the packs that the caller wrote for it; absent where an earlier attempt or somebody else wrote them. */
+  readonly writtenBytes?: number | undefined;
 }
 
 /** @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID */
@@ -200,7 +219,7 @@ function requireOwnChunks({ uses }: SaveRecord, { chunks }: UsedData): void {
 /** The fact that records a version. It does not name packs, because packs are rewritten. */
 export function recordedFact(
   atMs: number,
-  { versionId, record, tensorBytes, ownBytes, generation }: Omit<CheckedVersion, "allLeaves">,
+  { versionId, record, tensorBytes, ownBytes, storedBytes, generation }: Omit<CheckedVersion, "allLeaves">,
   version: number,
 ): Fact & { readonly type: "recorded" } {
   return {
@@ -211,7 +230,7 @@ export function recordedFact(
     version,
     ...(tensorBytes === 0 ? {} : { tensorBytes }),
     ...(ownBytes === 0 ? {} : { ownBytes }),
-    ...defined({ generation }),
+    ...defined({ storedBytes, generation }),
   };
 }
 
@@ -250,16 +269,17 @@ export async function appendRecorded(
   return requireVersion(context, versionId);
 }
 
+/** Stores the record where it is not stored yet. Returns the bytes of the pack. */
 async function keepRecordBytes(
   { objects }: RepositoryContext,
   versionId: Hash,
   recordBytes: Uint8Array,
-): Promise<void> {
-  if (objects.has(versionId)) return;
+): Promise<number> {
+  if (objects.has(versionId)) return 0;
   const writer = await objects.begin();
   try {
     await writer.put("record", recordBytes);
-    await writer.commit();
+    return (await writer.commit()).bytes;
   } catch (error) {
     await writer.abort();
     throw error;

@@ -112,6 +112,7 @@ async function saveOnce(
       allLeaves: leavesOfSave(saved, options.uses),
       tensorBytes: saved.tensorBytes,
       ownBytes,
+      storedBytes: saved.packBytes,
       data: await usedDataOf(context.objects, saved.record.uses?.data),
     },
     saved.recordBytes,
@@ -130,10 +131,11 @@ async function saveOnce(
 
 function factBytes(
   { versionId, record }: SavedModel,
-  { recordedAtMs, version, tensorBytes, ownBytes }: VersionSummary,
+  { recordedAtMs, version, tensorBytes, ownBytes, storedBytes }: VersionSummary,
 ): number {
-  return factCodec.encode(recordedFact(recordedAtMs, { versionId, record, tensorBytes, ownBytes }, version))
-    .length;
+  return factCodec.encode(
+    recordedFact(recordedAtMs, { versionId, record, tensorBytes, ownBytes, storedBytes }, version),
+  ).length;
 }
 
 /** Concurrent saves of one line get different numbers. A failed save leaves a gap, which has no effect. */

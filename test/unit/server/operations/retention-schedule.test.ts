@@ -42,7 +42,8 @@ function startSchedule(
       dropPolicies: ({ fleet }) => Promise.resolve(dropped.includes(fleet) ? [policy] : []),
       applyDropPolicies: ({ fleet }) => {
         calls.push(`drops of ${fleet}`);
-        return Promise.resolve({ dropped: [], kept: [], keptCount: 0, tensorBytes: 0 });
+        const sums = { keptCount: 0, tensorBytes: 0, freedBytes: 0, keptBytes: 0 };
+        return Promise.resolve({ dropped: [], kept: [], ...sums });
       },
     },
   });

@@ -3,8 +3,15 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
+import { collectPlanned } from "../../../../shared/objects/collector.js";
+import { Leases } from "../../../../shared/objects/leases.js";
+import { ObjectIndex } from "../../../../shared/objects/object-index.js";
+import type { PackEntry } from "../../../../shared/objects/pack-entry.js";
+import { packBytes, type PackIndex } from "../../../../shared/objects/pack-format.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
+import { ReferenceLock } from "../../../../shared/objects/reference-lock.js";
 import type { Files } from "../../../../shared/ports.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { idOfTensor, readBack } from "../../../helpers/coded-tensors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
@@ -123,4 +130,52 @@ it("changes nothing where not even the first step fits", async () => {
   await limit(1_000_000);
   // The same plan is still valid.
   assert.ok((await store.collect(plan, () => live)).freedBytes > 6 * 9000);
+});
+
+it("predicts what it frees also where it takes several steps", async () => {
+  const index = new ObjectIndex();
+  const stored = 150_000_000;
+  const entry = (n: number): PackEntry => ({
+    id: sha256(`${n}`),
+    kind: "data",
+    encodingCode: 0,
+    epoch: 0,
+    offset: 32,
+    storedBytes: stored,
+    byteLength: stored,
+  });
+  const packOf = (name: string, entries: readonly PackEntry[]): PackIndex => ({
+    name,
+    entries,
+    bytes: packBytes(entries),
+  });
+  // Two packs do not fit into one step, so each gives a pack of its own.
+  for (const n of [0, 1, 2]) index.add(packOf(`p${n}`, [entry(n), entry(10 + n)]));
+  index.settle();
+  const live = new Set([0, 1, 2].map((n) => entry(n).id));
+  const plan = index.plan(live, new Set());
+  const before = index.bytes;
+  let made = 0;
+  const { freedBytes } = await collectPlanned(
+    {
+      index,
+      leases: new Leases(manualClock(), seededRandom("s")),
+      lock: new ReferenceLock(),
+      rewriter: {
+        rewrite: (kept) =>
+          Promise.resolve(
+            packOf(
+              `n${made++}`,
+              kept.map(({ entry: own }) => ({ ...own, epoch: 0 })),
+            ),
+          ),
+        remove: () => Promise.resolve(),
+      },
+    },
+    plan,
+    () => live,
+  );
+  assert.equal(made, 3);
+  assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
+  assert.equal(index.bytes, before - freedBytes);
 });

@@ -109,7 +109,29 @@ describe("damage in what a dropped version is recovered from", () => {
     it(`gives no other model, and a check finds it (${["data", "engine", "story", "base"][index]})`, async () => {
       const { bytes, what, kind } = inputs[index] as Input;
       await inCopy(collected, bytes, async (copy) => {
-        await withFleet(copy, async ({ repository }) => {
+        await withFleet(copy, async ({ operations, repository }) => {
+          const { problems, unrecoverable = [] } = await operations.check({ fleet });
+          assert.ok(problems.length > 0, `${what} is damaged, and the check found nothing`);
+          assert.deepEqual(
+            unrecoverable.map(({ kind: of, versions, isThisBuild }) => [
+              of,
+              versions.map(({ version, isDropped }) => [version, isDropped]),
+              isThisBuild,
+            ]),
+            // The base is lost itself, and with it what only a replay from it gives.
+            [
+              [
+                kind,
+                kind === "tensor"
+                  ? [
+                      [1, false],
+                      [2, true],
+                    ]
+                  : [[2, true]],
+                kind === "engine" || undefined,
+              ],
+            ],
+          );
           const { versionId } = repository.resolve("sums:2");
           // This build is that engine, so it does without the damaged archive.
           if (kind === "engine") assert.equal((await repository.recover(versionId)).verifiedRoot, root);
@@ -118,11 +140,20 @@ describe("damage in what a dropped version is recovered from", () => {
               assert.ok(isStemmaError(error) && error.code !== "INTERNAL", String(error));
               return true;
             });
-          const { problems } = await repository.check();
-          assert.ok(problems.length > 0, `${what} is damaged, and the check found nothing`);
         });
       });
     });
+
+  it("names no version that can still be recovered", async () => {
+    await inCopy(dropped, (inputs[0] as Input).bytes, async (copy) => {
+      await withFleet(copy, async ({ repository }) => {
+        const { problems, unrecoverable } = await repository.check();
+        assert.ok(problems.length > 0);
+        // Its tensors were not collected yet.
+        assert.equal(unrecoverable, undefined);
+      });
+    });
+  });
 
   it("keeps tensors that are still here, if what stands for them is damaged", async () => {
     const { bytes } = inputs[0] as Input;

@@ -21,6 +21,9 @@ describe("announcing over a real broker", () => {
     assert.equal(welcome.restored, false);
     const a = noiseBytes(700_000, 1);
     const b = noiseBytes(400, 2);
+    const stored = async (): Promise<number> =>
+      (await server.handle.operations.stats({ fleet: testFleet })).packBytes;
+    const before = await stored();
     const saved = await device.save({ a, b }, { sequence: 1 });
     await device.announce(saved);
     for (const kind of ["recorded", "stored", "released"] as const) {
@@ -36,6 +39,11 @@ describe("announcing over a real broker", () => {
         receipt,
       );
     }
+    const { storedBytes } = await server.handle.operations.model({
+      fleet: testFleet,
+      model: saved.versionId,
+    });
+    assert.equal(storedBytes, (await stored()) - before);
     assert.deepEqual(await tensorBytes(server.handle.operations, saved.versionId), {
       a: Buffer.from(a),
       b: Buffer.from(b),

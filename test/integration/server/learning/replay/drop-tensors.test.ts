@@ -1,7 +1,10 @@
 /** Versions whose tensors were dropped: they come back bit for bit by replays of their chain, or not at all. */
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { exampleTable } from "../../../../helpers/example-table.js";
 import { fleet, hasCode, TrainedChain } from "./trained-chain.js";
 
 describe("dropped tensors", () => {
@@ -41,10 +44,24 @@ describe("dropped tensors", () => {
     const roots = new Map<string, Hash>();
     for (const name of ["soh:1", "soh:2"])
       roots.set(name, (await chain.repository.recover(chain.version(name).versionId)).verifiedRoot);
-    const { dropped } = await chain.operations.dropTensors({ fleet });
+    const predicted = await chain.operations.dropTensors({ fleet, dryRun: true });
+    const { dropped, freedBytes, keptBytes } = await chain.operations.dropTensors({ fleet });
     assert.deepEqual(
       dropped.map((one) => one.version),
       [1, 2],
+    );
+    assert.deepEqual(
+      [predicted.freedBytes, predicted.keptBytes, predicted.dropped.map((one) => one.version)],
+      [freedBytes, keptBytes, [1, 2]],
+    );
+    assert.ok(freedBytes > keptBytes && keptBytes > 0);
+    // Opened again, so that no lease of a replay protects anything.
+    await chain.close();
+    await chain.open();
+    const { dead } = await chain.repository.planCollection();
+    assert.equal(
+      dead.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
+      freedBytes,
     );
     assert.ok((dropped[1]?.recoveryMs ?? 0) > (dropped[0]?.recoveryMs ?? 0));
     assert.ok(["soh:1", "soh:2"].every((name) => chain.version(name).state === "stored"));
@@ -76,6 +93,22 @@ describe("dropped tensors", () => {
     assert.ok((await chain.storedOf("soh:2")) > 0);
     await chain.collectAfresh();
     assert.equal(await chain.storedOf("soh:2"), 0);
+  });
+
+  it("leaves out what would free less than its replay alone needs, and says both numbers, dry or not", async () => {
+    const location = join(chain.path, "table.csv");
+    await writeFile(location, exampleTable());
+    const parameters = { targets: "sum", ignored: "class,odd,large" };
+    await chain.operations.addDataset({ fleet, name: "table", kind: "csv", location, parameters });
+    await chain.operations.pushDataset({ fleet, name: "table" });
+    const training = { fleet, recipe: "linear-regression", data: "table", name: "sums" };
+    await chain.operations.train({ ...training, parameters: { epochs: 1 }, seed: "1" });
+    await chain.operations.train({ ...training, parameters: { epochs: 1 }, seed: "2", base: "sums:1" });
+    for (const dryRun of [true, false]) {
+      const { dropped, kept } = await chain.operations.dropTensors({ fleet, models: ["sums:1"], dryRun });
+      assert.equal(dropped.length, 0);
+      assert.match(kept[0]?.because ?? "", /would free 16 B, and its replay needs [\d.]+ kB/u);
+    }
   });
 
   it("refuses to recover without a program that can train", async () => {

@@ -56,6 +56,10 @@ for (const [place, makeHome] of places) {
     assert.equal(stats.packs, 11);
     assert.equal(stats.logicalBytes, 11 * base.tensorBytes);
     assert.ok(stats.packBytes < stats.logicalBytes / 2);
+    assert.equal(
+      saved.reduce((sum, [{ storedBytes = 0 }]) => sum + storedBytes, 0),
+      stats.packBytes,
+    );
     await reopened.close();
     await again.close();
   });

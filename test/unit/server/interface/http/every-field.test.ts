@@ -269,6 +269,13 @@ const inputs = {
     repackPacks: ["q"],
     bytesBefore: 5,
     bytesAfter: 6,
+    tiers: {
+      files: 1,
+      bytes: 2,
+      rewrittenBytes: 3,
+      places: [{ tier: "cold", files: 1, bytes: 2, rewrittenBytes: 3 }],
+      unreachable: [{ tier: "dear", message: "away" }],
+    },
   },
   retention: { fleet },
   setRetention: { fleet, scope: { of: "line", line: "a" }, rule: "1 hour" },

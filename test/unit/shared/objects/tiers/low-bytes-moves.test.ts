@@ -253,13 +253,14 @@ it("removes low files once no tensor in them is needed, also half written ones",
   await rewrite(files, `/cold/${file?.name}.low.tmp`, new Uint8Array(10));
   assert.equal((await store.lowBytes.removeUnused()).files, 0);
   assert.equal(await files.stat(`/cold/${file?.name}.low.tmp`), undefined);
-  await collect(store, new Set([idOfTensor(first), idOfTensor(newest)]));
-  assert.deepEqual(await store.lowBytes.removeUnused(), {
-    files: 1,
-    bytes: file?.bytes,
-    rewrittenBytes: 0,
-    unreachable: [],
-  });
+  const needed = new Set([idOfTensor(first), idOfTensor(newest)]);
+  const dead = new Set(store.planCollection(needed).dead.map(({ id }) => id));
+  const predicted = await store.lowBytes.forecastUnused(dead);
+  await collect(store, needed);
+  const place = { files: 1, bytes: file?.bytes, rewrittenBytes: 0 };
+  const removed = await store.lowBytes.removeUnused();
+  assert.deepEqual(removed, { ...place, places: [{ tier: "cold", ...place }], unreachable: [] });
+  assert.deepEqual(predicted, removed);
   await store.close();
 });
 
@@ -278,12 +279,16 @@ it("rewrites a low file of which less than half is needed, and removes it", asyn
   assert.deepEqual([kept.files, kept.rewrittenBytes], [0, 0], "most of it is needed");
 
   const one = new Set([...live, idOfTensor(members[0]!)]);
+  const dead = new Set(store.planCollection(one).dead.map(({ id }) => id));
+  const predicted = await store.lowBytes.forecastUnused(dead);
   await collect(store, one);
   tier.before = (operation) =>
     operation === "write" ? Promise.reject(new StemmaError("DISK_FULL", "full")) : Promise.resolve();
   assert.equal((await store.lowBytes.removeUnused()).files, 0, "a full tier keeps the old file");
   tier.before = () => Promise.resolve();
-  const { files, bytes, rewrittenBytes } = await store.lowBytes.removeUnused();
+  const removed = await store.lowBytes.removeUnused();
+  const { files, bytes, rewrittenBytes } = removed;
+  assert.deepEqual(predicted, removed);
   const [after] = await tier.files.list();
   assert.deepEqual([files, bytes], [1, before?.bytes]);
   assert.equal(after?.bytes, rewrittenBytes + 16);

@@ -74,15 +74,16 @@ describe("a claim", () => {
       { name: "w", dtype: "U8", shape: [4], bytes: Uint8Array.of(byte, 1, 2, 3) },
     ]);
     const saved = await device.repository.save(source, { name: "soh", device: name, line: "soh" });
-    await send(saved, false);
+    const writtenBytes = await send(saved, false);
     const { versionId } = saved.summary;
     await server.repository.recordClaim(await device.repository.objects.read("record", versionId), {
       generation: 1,
+      writtenBytes,
     });
     return saved;
   }
 
-  async function send({ summary, leaves }: SaveReport, withTensors: boolean): Promise<void> {
+  async function send({ summary, leaves }: SaveReport, withTensors: boolean): Promise<number> {
     const pack = await server.repository.objects.begin();
     for (const { kind, id } of objectsOf(summary.record))
       await pack.put(kind, await device.repository.objects.read(kind, id));
@@ -90,7 +91,7 @@ describe("a claim", () => {
     if (withTensors)
       for (const { tensor } of leaves)
         await pack.putTensor(device.repository.objects.openTensor(tensor), tensor);
-    await pack.commit();
+    return (await pack.commit()).bytes;
   }
   const recordBytes = (versionId: Hash): Promise<Uint8Array> =>
     device.repository.objects.read("record", versionId);
@@ -112,15 +113,19 @@ describe("a claim", () => {
   });
 
   it("becomes a version with the proof, for which the tensors must be in the store", async () => {
+    const { packBytes: earlier } = await server.repository.stats();
     const saved = await claim(2);
     const { versionId } = saved.summary;
     await assert.rejects(server.repository.proveClaim({ versionId, ...proof }), {
       code: "REFERENCE_MISSING",
     });
     assert.equal(server.repository.claim(versionId)?.ended, undefined);
-    await send(saved, true);
+    const { packBytes: withClaim } = await server.repository.stats();
+    const writtenBytes = await send(saved, true);
     await reopen();
-    const proved = await server.repository.proveClaim({ versionId, ...proof });
+    const proved = await server.repository.proveClaim({ versionId, ...proof }, writtenBytes);
+    const { packBytes } = await server.repository.stats();
+    assert.ok(packBytes > withClaim && proved.storedBytes === packBytes - earlier);
     const { length } = server.repository.journal.head();
     assert.equal(proved.position, length - 1, "the position of the fact that states its tensors");
     await reopen();

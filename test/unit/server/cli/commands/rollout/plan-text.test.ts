@@ -1,0 +1,53 @@
+/** The plan of a rollout as text: what it cannot know is in it, with and without measured transfers. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { describePlan } from "../../../../../../server/cli/commands/rollout/plan-text.js";
+import type { RolloutPlanAnswer } from "../../../../../../server/interface/api/rollouts/rollout-definitions.js";
+import { wholePolicy } from "../../../../../../shared/journal/facts/rollout-policy.js";
+import type { Hash } from "../../../../../../shared/tensor/tensor.js";
+
+const plan: RolloutPlanAnswer = {
+  name: "summer",
+  model: "soh:3",
+  versionId: "ab".repeat(32) as Hash,
+  line: "soh",
+  policy: wholePolicy.parse({
+    waves: ["rest"],
+    soakMinutes: 1,
+    timeoutMinutes: 1,
+    level: 0.05,
+    margin: 0,
+    maxFailed: 0.1,
+    minAnswered: 0.5,
+    own: "replace",
+    unmeasured: "switch",
+    onFailure: "pause",
+    atOnce: 1,
+    samples: 1,
+  }),
+  waves: [["van-1", "van-2"]],
+  notReached: 0,
+  excluded: [],
+  goingBack: 0,
+  gates: [],
+  deferring: [],
+  takes: [],
+  noModel: 0,
+  offline: 1,
+  refusing: [],
+  bytes: 1000,
+  storageBytes: 1000,
+};
+const transfer = { device: "van-1", wave: 1, bytes: 10, isEstimated: false, metered: false, ms: 5 };
+
+describe("the plan of a rollout as text", () => {
+  for (const [what, each] of [
+    ["by a running server", { ...plan, transfers: [transfer], expectedMs: 5000 }],
+    ["before a transfer was measured", { ...plan, transfers: [{ ...transfer, ms: null }], expectedMs: null }],
+    ["without a server", plan],
+  ] as const)
+    it(`says that it knows neither absence nor processors: ${what}`, () => {
+      const lines = describePlan(each).split("\n");
+      assert.ok(lines.some((line) => /^not known: .*away.*processors/u.test(line) && line.length <= 80));
+    });
+});
