@@ -6,6 +6,7 @@
  * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
  * where it waited. A kill between them repeats the request with the same key, which gets the same certificate.
  */
+import { proxyOf } from "../../shared/adapters/proxy.js";
 import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
 import { defined } from "../../shared/defined.js";
@@ -192,6 +193,7 @@ export class Credentials {
     const socket = await openVerifiedSocket({
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
       port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
+      proxy: scheme === "https:" ? proxyOf(new URL(address)) : undefined,
       identity: await this.#proof.present(),
       judge: (chain) => (found = this.judgeServer(chain)),
       takesUntimely: isForTime,

@@ -1,4 +1,5 @@
 /** The two ways to a certificate, an invitation and a renewal, as commands use them. */
+import { proxyOf } from "../../shared/adapters/proxy.js";
 import { X509Certificate } from "node:crypto";
 import { hostname } from "node:os";
 import { StemmaError } from "../../shared/errors.js";
@@ -120,6 +121,7 @@ export async function sendInvited(
   const socket = await openVerifiedSocket({
     host: base.hostname.replace(/^\[(.*)\]$/, "$1"),
     port: base.port === "" ? 443 : Number(base.port),
+    proxy: proxyOf(base),
     // The server signed that it was this time when it invited the device.
     judge: (chain) =>
       verifyChain(chain, {

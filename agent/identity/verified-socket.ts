@@ -3,6 +3,7 @@
  * here, because it would judge by this device's clock; no session is resumed, so each connection is judged.
  */
 import { connect, type TLSSocket } from "node:tls";
+import { tunnel } from "../../shared/adapters/proxy.js";
 import { connectionError } from "../../shared/connection-error.js";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -13,6 +14,8 @@ import { isUntimely, type ChainVerdict } from "../../shared/trust/certificates/v
 export interface VerifiedSocketOptions {
   readonly host: string;
   readonly port: number;
+  /** The proxy that the connection goes through; undefined: none. */
+  readonly proxy?: URL | undefined;
   /** The certificate of this device and its key, PEM. */
   readonly identity?: { readonly certificate: string; readonly key: string } | undefined;
   readonly judge: (chain: readonly Uint8Array[]) => ChainVerdict;
@@ -22,12 +25,12 @@ export interface VerifiedSocketOptions {
 }
 
 /** @throws CERTIFICATE_REFUSED, SERVER_UNREACHABLE, TIMED_OUT */
-export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSSocket> {
-  const { host, port, identity, judge, takesUntimely = false, timeoutMs } = options;
+export async function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSSocket> {
+  const { host, port, proxy, identity, judge, takesUntimely = false, timeoutMs } = options;
+  const through = proxy === undefined ? undefined : await tunnel(proxy, { host, port }, timeoutMs);
   return new Promise((resolve, reject) => {
     const socket = connect({
-      host,
-      port,
+      ...(through === undefined ? { host, port } : { socket: through }),
       ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }),
       minVersion: "TLSv1.2",
       rejectUnauthorized: false,

@@ -4,6 +4,7 @@
  */
 import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { pipeline } from "node:stream";
+import type { ConnectionOptions } from "node:tls";
 import { connectionError } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -119,7 +120,7 @@ function openConnections(address: ServerAddress): Connections {
   let opened: ReturnType<typeof openAgent> | undefined;
   const attempt = async (request: ServerRequest): Promise<IncomingMessage> => {
     const url = urlOf(address, request.path);
-    const { agent, start } = await (opened ??= openAgent(url.protocol, address.authority));
+    const { agent, start } = await (opened ??= openAgent(url, address));
     const timeoutMs = request.timeoutMs ?? address.timeoutMs ?? defaultTimeoutMs;
     const sent = start(url, {
       agent,
@@ -164,16 +165,28 @@ function maySendAgain({ method = "GET", body }: ServerRequest, reached: boolean)
 /** Connections that were not used for so long are closed: less than after which the server closes them (app.ts). */
 const keptMs = 3_000;
 
-/** Loads TLS only for a URL that needs it. */
+/** Loads TLS only for a URL that needs it, and goes through the proxy that the environment names. */
 async function openAgent(
-  protocol: string,
-  authority: string | undefined,
+  url: URL,
+  { authority, timeoutMs = defaultTimeoutMs }: ServerAddress,
 ): Promise<{ readonly agent: Agent; readonly start: typeof httpRequest }> {
   const options = { keepAlive: true, timeout: keptMs };
-  if (protocol !== "https:") return { agent: new Agent(options), start: httpRequest };
+  if (url.protocol !== "https:") return { agent: new Agent(options), start: httpRequest };
   const https = await import("node:https");
-  const trust = authority === undefined ? {} : { ca: authority };
-  return { agent: new https.Agent({ ...options, ...trust }), start: https.request };
+  const agent = new https.Agent({ ...options, ...defined({ ca: authority }) });
+  const { proxyOf, tunnel } = await import("../../../shared/adapters/proxy.js");
+  const proxy = proxyOf(url);
+  if (proxy === undefined) return { agent, start: https.request };
+  const tls = await import("node:tls");
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  agent.createConnection = (connection, done) => {
+    tunnel(proxy, { host, port: Number(url.port || 443) }, timeoutMs).then(
+      (socket) => done?.(null, tls.connect({ ...(connection as ConnectionOptions), socket })),
+      (error: Error) => done?.(error, undefined as never),
+    );
+    return undefined;
+  };
+  return { agent, start: https.request };
 }
 
 /** Sends the body and waits for the head of the answer. Silence ends the request, or later the answer's body. */

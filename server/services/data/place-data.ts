@@ -11,6 +11,7 @@ import type { ReadableStream } from "node:stream/web";
 import { connectionProblem } from "../../../shared/connection-error.js";
 import { isUrl } from "../../../shared/data/data-url.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { proxiedFetch } from "../proxied-fetch.js";
 
 /** Readers of one file. */
 const fileReaders = ["csv", "libsvm", "samples", "canonical"];
@@ -88,7 +89,7 @@ export async function placeData(
 }
 
 async function download(url: URL, path: string): Promise<void> {
-  const answer = await fetch(url, { signal: AbortSignal.timeout(maxFetchMs) });
+  const answer = await proxiedFetch(url, { signal: AbortSignal.timeout(maxFetchMs) });
   if (!answer.ok || answer.body === null) {
     await answer.body?.cancel();
     throw new StemmaError(

@@ -3,6 +3,7 @@
  * its status, and ends by itself.
  */
 import { connectionProblem } from "../../../shared/connection-error.js";
+import { proxiedFetch } from "../proxied-fetch.js";
 
 export type PostResult =
   { readonly isDelivered: true } | { readonly isDelivered: false; readonly because: string };
@@ -17,7 +18,7 @@ const answerMs = 15_000;
 
 export const postFacts: Post = async (url, headers, body, signal) => {
   try {
-    const answer = await fetch(url, {
+    const answer = await proxiedFetch(url, {
       method: "POST",
       headers,
       body,
