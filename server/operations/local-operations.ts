@@ -58,7 +58,10 @@ function operationsWithoutHome(path: string): ServerOperations {
   const operation =
     (name: CallName | "recover" | "fetchDataset" | "import" | "train" | "planStorage" | "applyStorage") =>
     async (...given: readonly unknown[]): Promise<unknown> => {
-      if (begun === undefined && !beginsHome.has(name)) throw noHome(path);
+      const isDryRun = given.some(
+        (each) => (each as { readonly dryRun?: unknown } | undefined)?.dryRun === true,
+      );
+      if (begun === undefined && (isDryRun || !beginsHome.has(name))) throw noHome(path);
       const operations = await (begun ??= openHomeOperations(path));
       return await (operations[name] as (...input: readonly unknown[]) => Promise<unknown>)(...given);
     };

@@ -61,6 +61,14 @@ describe("a home that is not there", () => {
       assert.equal(await isThere(at("missing")), false);
     });
 
+  it("is not made by a dry run", async () => {
+    const operations = await openLocalOperations({ home: at("missing") });
+    const stream = { byteLength: 0, chunks: (async function* () {})() };
+    const importing = operations.import(stream, { fleet: "local", name: "m", dryRun: true });
+    await assert.rejects(importing, { code: "NOT_FOUND" });
+    assert.equal(await isThere(at("missing")), false);
+  });
+
   it("is begun by what stores something first", async () => {
     const home = at("begun");
     const enroll = ["device", "enroll", "v", "--line", "l", "--file", at("v.json")];
