@@ -223,6 +223,21 @@ describe("scoped tokens", () => {
     }
   });
 
+  it("end the event stream that they opened, once they are removed", async () => {
+    const { token } = await admin.addToken({ name: "watching", role: "viewer" });
+    const own = connectOperations({ url: server.handle.httpUrl, token });
+    const timer = setInterval(() => void admin.applyRetention({ fleet: mine, collect: false }), 50);
+    let events = 0;
+    try {
+      for await (const _ of own.events(new AbortController().signal))
+        if (++events === 1) await admin.removeToken({ name: "watching" });
+    } finally {
+      clearInterval(timer);
+      await own.close();
+    }
+    assert.ok(events > 0);
+  });
+
   it("are refused from their end on, and tell of it", async () => {
     const { token, expiresAtMs = 0 } = await admin.addToken({
       name: "short",
