@@ -72,7 +72,7 @@ describe("a terminal of 80 columns", () => {
     assert.equal(table().split("\n").length, 3);
     assert.equal(table(), table(1000));
     assert.ok(table(columns).split("\n").length > 3);
-    assert.equal(renderTable([], [], "nothing is here", 10), "nothing\n    is\n    here\n");
+    assert.equal(renderTable([], [], "nothing is here", 10), "nothing is\n    here\n");
   });
 
   it("breaks texts, notes and errors between words; a pipe gets them whole, and data are never broken", () => {
