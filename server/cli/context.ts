@@ -26,6 +26,8 @@ export interface GlobalOptions {
   /** PEM of the authority of an https URL; absent: the system's. */
   readonly authority: () => string | undefined;
   readonly fleet: string;
+  /** True if the command line itself names the fleet. */
+  readonly isFleetNamed: boolean;
   readonly output: OutputForm;
   readonly verbose: boolean;
 }
@@ -68,6 +70,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     token: named?.token ?? process.env["STEMMA_TOKEN"],
     authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
     fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet ?? "local",
+    isFleetNamed: options.fleet !== undefined,
     output: form as OutputForm,
     verbose: options.verbose ?? false,
   };

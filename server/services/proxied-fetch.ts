@@ -6,7 +6,7 @@ import type { EnvHttpProxyAgent } from "undici";
 
 let dispatcher: EnvHttpProxyAgent | undefined;
 
-/** As the global `fetch`. */
+/** The global `fetch`, or undici's where a proxy is named. */
 export const proxiedFetch: typeof fetch = async (input, init) => {
   const named = (name: string): string | undefined =>
     process.env[name.toLowerCase()] ||
@@ -18,8 +18,8 @@ export const proxiedFetch: typeof fetch = async (input, init) => {
   const undici = await import("undici");
   dispatcher ??= new undici.EnvHttpProxyAgent({ httpProxy: httpProxy ?? "", httpsProxy: httpsProxy ?? "" });
   type Parts = Parameters<typeof undici.fetch>;
-  return (await undici.fetch(input as Parts[0], {
+  return await undici.fetch(input as Parts[0], {
     ...(init as Parts[1]),
     dispatcher,
-  })) as unknown as Response;
+  });
 };

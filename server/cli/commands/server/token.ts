@@ -1,4 +1,5 @@
 /** `stemma token add|list|rm`: tokens of the HTTP port, each with a name, a role, and what it is limited to. */
+import { StemmaError } from "../../../../shared/errors.js";
 import { formatTime } from "../../../../shared/cli/output.js";
 import { roles } from "../../../interface/api/rights.js";
 import { listed, plain } from "../../plain-command.js";
@@ -24,7 +25,14 @@ export const commands = [
       fleets: "<fleets> limit it to these, with commas between (all, also later ones)",
       valid: "<time> refuse it after hours or days: 12h, 90d (until it is removed)",
     },
-    input: ({ valid }) => (valid === undefined ? {} : { validMs: parseValid(valid) }),
+    input: ({ fleets, valid }, { options }) => {
+      if (options.isFleetNamed && (fleets === undefined || fleets.length === 0))
+        throw new StemmaError(
+          "USAGE",
+          `--fleet ${options.fleet} does not limit a token. Write --fleets ${options.fleet}, or leave --fleet out for a token of all fleets.`,
+        );
+      return valid === undefined ? {} : { validMs: parseValid(valid) };
+    },
     print: ({ token, role, fleets, expiresAtMs }) => ({
       names: [token],
       text:

@@ -103,6 +103,14 @@ describe("reaching a server", () => {
     }
   });
 
+  it("a token is not thought to be limited by --fleet, which names no fleets of a token", async () => {
+    const home = await newHome();
+    const add = (...more: string[]): ReturnType<typeof runStemmaHere> =>
+      runStemmaHere(["token", "add", "ci", "--role", "releaser", ...more], { home });
+    assert.match((await add("--fleet", "cars")).stderr, /--fleets cars.*\[USAGE\]/s);
+    assert.match((await add()).stdout, /for all fleets/);
+  });
+
   it("not while another command has the home, for which a question waits", async () => {
     const home = await newHome();
     assert.equal((await runStemmaHere(["token", "add", "waiter", "--role", "viewer"], { home })).status, 0);
