@@ -24,6 +24,8 @@ export interface GlobalOptions {
   /** PEM of the authority of an https URL; absent: the system's. */
   readonly authority: () => string | undefined;
   readonly fleet: string;
+  /** True if nobody named the fleet. */
+  readonly isDefaultFleet: boolean;
   readonly output: OutputForm;
   readonly verbose: boolean;
 }
@@ -58,12 +60,14 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   if (!(outputForms as readonly string[]).includes(form))
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   const named = contextOf(options);
+  const fleet = options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet;
   return {
     home: resolve(homePathOf(options.home, process.env, homedir())),
     server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
     token: named?.token ?? process.env["STEMMA_TOKEN"],
     authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
-    fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet ?? "local",
+    fleet: fleet ?? "local",
+    isDefaultFleet: fleet === undefined,
     output: form as OutputForm,
     verbose: options.verbose ?? false,
   };
@@ -138,7 +142,7 @@ export async function withContext(
     await body({
       options,
       output,
-      operations: () => (opened ??= openOperations(options)),
+      operations: () => (opened ??= openNaming(options, output)),
       signal,
     });
   } finally {
@@ -207,6 +211,15 @@ const signals = ["SIGINT", "SIGTERM"] as const;
 /** Milliseconds between two looks at a server that is starting, and for how long a command looks. */
 const serverPauseMs = 200;
 const maxServerWaitMs = 60_000;
+
+async function openNaming(options: GlobalOptions, output: Output): Promise<ServerOperations> {
+  const operations = await openOperations(options);
+  if (!options.isDefaultFleet) return operations;
+  const { namingDefaultFleet } = await import("./default-fleet.js");
+  return namingDefaultFleet(operations, options.fleet, (line) => {
+    output.info(line);
+  });
+}
 
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {

@@ -1,7 +1,7 @@
 /**
- * Facts that stay in the journal are checked before a person's command writes them: a misspelt line or fleet, a model of
- * another shape than its line's, a base of another network. The table says of each operation that writes how it is with
- * that; an operation that is not in it fails the test.
+ * Facts that stay in the journal are checked before a person's command writes them: a misspelt line or fleet, a model
+ * of another shape than its line's, a base of another network. The table says of each operation that writes how it is
+ * with that; an operation that is not in it fails the test.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { openFleets, type OpenFleets } from "../../../../server/services/context/open-fleets.js";
+import { actingOperations, namingDefaultFleet } from "../../../../server/cli/default-fleet.js";
 import { operationTable } from "../../../../server/interface/api/operation-table.js";
 import type { ImportReport } from "../../../../server/interface/api/models/import-schemas.js";
 import type { ImportOptions, ServerOperations } from "../../../../server/interface/api/server-operations.js";
@@ -173,6 +174,26 @@ describe("facts that stay", () => {
       method === "GET" || role === "viewer" ? [] : [name],
     );
     assert.deepEqual(Object.keys(decisions).sort(), writing.sort());
+  });
+
+  it("a command that acts on a fleet which nobody named says which one it is", () => {
+    const onFleet = Object.entries(operationTable).flatMap(([name, { params, body, method, role }]) => {
+      const acts = method !== "GET" && role !== "viewer";
+      return acts && ("fleet" in params.shape || "fleet" in body.shape || name === "import") ? [name] : [];
+    });
+    const silent = ["forecastRetention", "testWebhook", "evaluateProgressively", "nearest", "verify"];
+    const looking = ["checkDataset", "replayStory", "check", "planStorage"];
+    assert.deepEqual(
+      [...actingOperations].sort(),
+      onFleet.filter((name) => ![...silent, ...looking].includes(name)).sort(),
+    );
+    const said: string[] = [];
+    const named = namingDefaultFleet(operations, "local", (line) => said.push(line));
+    void named.models({ fleet: "local" }).catch(() => undefined);
+    assert.deepEqual(said, []);
+    for (let twice = 0; twice < 2; twice++)
+      void named.tag({ fleet: "local", model: "m", tag: "t" }).catch(() => undefined);
+    assert.deepEqual(said, ["stemma: in the fleet local, the default (--fleet names another)"]);
   });
 
   it("every operation that is checked takes `force`, also over the API", () => {
