@@ -182,7 +182,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const { config, home, log } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
-  for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
+  for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
   await refuseTokenDevices(config, fleets);
   const clockGuard = await openClockGuard(given, fleets);
   closing.add(() => Promise.resolve(clockGuard.close()));

@@ -187,6 +187,9 @@ const serverCodes = {
   NOT_ALLOWED: failed,
   BACKUP_INVALID: failed,
   NAME_INVALID: usage,
+  NAME_UNLIKELY: usage,
+  SHAPE_DIFFERENT: failed,
+  BASE_UNRELATED: failed,
 } as const;
 const agentCodes = {
   CONFIG_INVALID: usage,

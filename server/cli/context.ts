@@ -28,6 +28,8 @@ export interface GlobalOptions {
   readonly fleet: string;
   /** True if the command line itself names the fleet. */
   readonly isFleetNamed: boolean;
+  /** True if nobody named the fleet. */
+  readonly isDefaultFleet: boolean;
   readonly output: OutputForm;
   readonly verbose: boolean;
 }
@@ -62,6 +64,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   if (!(outputForms as readonly string[]).includes(form))
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   const named = contextOf(options);
+  const fleet = options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet;
   return {
     get home() {
       return resolve(homePathOf(options.home, process.env, userFolder()));
@@ -69,8 +72,9 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
     token: named?.token ?? process.env["STEMMA_TOKEN"],
     authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
-    fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet ?? "local",
+    fleet: fleet ?? "local",
     isFleetNamed: options.fleet !== undefined,
+    isDefaultFleet: fleet === undefined,
     output: form as OutputForm,
     verbose: options.verbose ?? false,
   };
@@ -147,7 +151,7 @@ export async function withContext(
     await body({
       options,
       output,
-      operations: () => (opened ??= openOperations(options, signal)),
+      operations: () => (opened ??= openNaming(options, output, signal)),
       signal,
     });
   } finally {
@@ -231,6 +235,19 @@ export function throwIfHungUp({ reason }: AbortSignal): void {
 /** Milliseconds between two looks at a home that is busy or whose server starts, and for how long a command looks. */
 const serverPauseMs = 200;
 const maxServerWaitMs = 60_000;
+
+async function openNaming(
+  options: GlobalOptions,
+  output: Output,
+  signal: AbortSignal,
+): Promise<ServerOperations> {
+  const operations = await openOperations(options, signal);
+  if (!options.isDefaultFleet) return operations;
+  const { namingDefaultFleet } = await import("./default-fleet.js");
+  return namingDefaultFleet(operations, options.fleet, (line) => {
+    output.info(line);
+  });
+}
 
 /**
  * Connects to the server that is named or that holds the home; without one, opens the home itself. Waits while another

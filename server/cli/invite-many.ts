@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import * as z from "zod";
 import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { defined } from "../../shared/defined.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError, type ErrorCode } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
@@ -20,6 +20,14 @@ const rowSchema = z.object({
 });
 export type ManifestRow = z.infer<typeof rowSchema>;
 
+/** Errors that are about one row: the others go on. */
+const rowRefusals: readonly ErrorCode[] = [
+  "NAME_INVALID",
+  "NAME_UNLIKELY",
+  "ENROLMENT_INVALID",
+  "CLAIMS_OPEN",
+  "SHAPE_DIFFERENT",
+];
 const maxManifestBytes = 64 * 1024 * 1024;
 /** Invitations that are made at the same time. */
 const atOnce = 8;
@@ -110,8 +118,7 @@ export async function inviteMany(
       if (!dryRun) await writeDurably(files, path, Buffer.from(`${JSON.stringify(invitation, null, 2)}\n`));
       return "invited";
     } catch (error) {
-      if (!isStemmaError(error) || !["NAME_INVALID", "ENROLMENT_INVALID", "CLAIMS_OPEN"].includes(error.code))
-        throw error;
+      if (!isStemmaError(error) || !rowRefusals.includes(error.code)) throw error;
       output.info(`stemma: ${name}: ${error.message}`);
       return "refused";
     }

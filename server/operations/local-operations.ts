@@ -16,6 +16,7 @@ import { deviceOperations } from "./devices/device-operations.js";
 import { journalOperations } from "./stores/journal-operations.js";
 import { lineageOperations } from "./models/lineage-operations.js";
 import { modelOperations } from "./models/model-operations.js";
+import { refuseMisspeltScope } from "../services/context/expected-names.js";
 import { fleetsAs, openFleets } from "../services/context/open-fleets.js";
 import type {
   CallName,
@@ -268,7 +269,11 @@ function replayCalls(context: OperationsContext): ReplayCalls {
     dropTensors: async (input, { signal } = {}) =>
       (await import("../learning/replay/drop-tensors.js")).dropByReplay(context, input, signal),
     dropPolicies: async ({ fleet }) => (await fleets.get(fleet)).dropPolicies(),
-    setDropPolicy: async ({ fleet, scope, policy }) => (await fleets.get(fleet)).setDropPolicy(scope, policy),
+    setDropPolicy: async ({ fleet, scope, policy, force }) => {
+      const repository = await fleets.get(fleet);
+      if (policy !== null && force !== true) refuseMisspeltScope(repository, scope);
+      return repository.setDropPolicy(scope, policy);
+    },
     applyDropPolicies: async (input, { signal } = {}) =>
       (await import("../learning/replay/drop-by-policy.js")).dropByPolicy(context, input, signal),
     keepTensors: async ({ fleet, model, because = "" }, { signal } = {}) => {

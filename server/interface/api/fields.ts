@@ -22,6 +22,13 @@ export const modelText = z
   .describe(
     "A model: name, name:version, name:tag, version id or at least 8 digits of it; where devices get it also release:NAME",
   );
+/** The permission for what is probably a mistake, and stays in the journal. */
+export const force = z
+  .boolean()
+  .optional()
+  .describe(
+    "Also a line or fleet near to a known one, a model of another shape than the line's, another network's base",
+  );
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
 export const selectionText = z
   .string()

@@ -106,7 +106,7 @@ async function trainAndSave(
   { onProgress, onNotice, onCost, limits, signal }: TrainOptions,
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
-  const repository = await fleets.get(request.fleet, { create: true });
+  const repository = await fleets.get(request.fleet);
   const own = findOwnRecipe(repository, request.recipe);
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));

@@ -22,13 +22,14 @@ import type { DeviceSummary } from "../../storage/repository/answers/device-answ
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../../storage/repository/state/batch-state.js";
 import type { CertificateRequest } from "../../../shared/trust/certificates/certificate-exchange.js";
-import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import { initialModels, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import {
   certificateOf,
   enrolWithCertificate,
   giveInitial,
   whyNotOfServer,
 } from "../enrol-with-certificate.js";
+import { refuseMisspeltLines } from "../../services/context/expected-names.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { certificateSource } from "./owned-certificates.js";
 import { requireDevice } from "./required-device.js";
@@ -127,14 +128,13 @@ async function createBatch(
       "USAGE",
       "Devices of a batch may replace others only where the batch says which names they may have: --names or --name-pattern.",
     );
-  const repository = await fleets.get(fleet, { create: true });
+  const { force } = input;
+  const repository = await fleets.get(fleet, { create: true, force });
+  if (force !== true) refuseMisspeltLines(repository, lines);
   await checkEnrolmentProfile(home.ports.files, profile);
-  const given = Object.entries(initial).map(
-    ([line, model]) =>
-      [
-        line,
-        assignable(repository, { device: batch, lines }, { line, model, allowReduced }).versionId,
-      ] as const,
+  const subject = { device: batch, lines };
+  const given = (await initialModels(repository, subject, { initial, allowReduced, force })).map(
+    ({ line, summary }) => [line, summary.versionId] as const,
   );
   const key = generateKey(home.ports.random);
   const atMs = home.ports.clock.now();

@@ -36,7 +36,7 @@ import { changesToShow } from "../../access/identity/key-changes.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { enrolOfBatch } from "./batch-enrolment.js";
-import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import { initialModels, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import {
   certificateOf,
   enrolWithCertificate,
@@ -87,9 +87,8 @@ export async function invite(
     enrolledAtMs: issuedAtMs,
     state: "enrolled",
   };
-  const given = Object.entries(initial).map(
-    ([line, model]) =>
-      [line, assignable(repository, subject, { line, model, allowReduced }).versionId] as const,
+  const given = (await initialModels(repository, subject, { initial, allowReduced, force: input.force })).map(
+    ({ line, summary }) => [line, summary.versionId] as const,
   );
   return signInvitation(home.signer, {
     kind: "stemma-invitation",
@@ -149,7 +148,8 @@ async function enrolInvited(
   if (foreign !== undefined) throw refused(device, foreign);
   const ofOwner = invitation.authority !== undefined;
   const asked = await readRequest(request, invitation, { ofOwner });
-  const opened = await fleets.get(fleet, { create: true });
+  // Whether its name is meant, whoever invited the device has decided.
+  const opened = await fleets.get(fleet, { create: true, force: true });
   // Caused by who invited the device, not by who carries its request.
   const repository = invitation.by === undefined ? opened : opened.as(defined(invitation.by));
   const repeated = certificateOf(repository.device(device), invitation, asked);

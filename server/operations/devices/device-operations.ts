@@ -11,6 +11,7 @@ import { changesToShow } from "../../access/identity/key-changes.js";
 import { versionOrRelease } from "../models/version-or-release.js";
 import { assignable, enroll, enrolmentAddresses } from "./enrol-device.js";
 import { claimsOf, refuseOpenClaims } from "../models/open-claims.js";
+import { refuseOtherShape } from "../../services/context/expected-shape.js";
 import { withoutTokenHash } from "../../services/context/without-secrets.js";
 import { messageOfResult, refusedBy, requireDevice } from "./required-device.js";
 
@@ -104,7 +105,8 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       const known = requireDevice(repository, device);
       const { modelBefore } = await import("./device-rollback.js");
       const { versionId } = modelBefore(repository, { device, line, to });
-      const given = { line, model: versionId, allowReduced: true };
+      // It ran or made this before, whatever its shape.
+      const given = { line, model: versionId, allowReduced: true, force: true };
       if (dryRun) return assignable(repository, known, given);
       return operations.assign({ fleet, device, ...given });
     },
@@ -241,6 +243,7 @@ async function assignNamed(
   const repository = await context.fleets.get(fleet);
   const model = await versionOrRelease(repository, input.model);
   const summary = await assign(context, repository, { ...input, model });
+  if (input.dryRun === true) return summary;
   await (await context.live?.fleet(fleet))?.assigned(device);
   return summary;
 }
@@ -285,9 +288,11 @@ async function trainOnDevice(
 async function assign(
   { home }: OperationsContext,
   repository: FleetRepository,
-  { device, line, model, allowReduced }: OperationInput<"assign">,
+  { device, line, model, allowReduced, force, dryRun }: OperationInput<"assign">,
 ): Promise<VersionSummary> {
   const summary = assignable(repository, requireDevice(repository, device), { line, model, allowReduced });
+  if (force !== true) await refuseOtherShape(repository, line, summary);
+  if (dryRun === true) return summary;
   await repository.append({
     type: "assigned",
     atMs: home.ports.clock.now(),

@@ -7,6 +7,8 @@ import { generateToken, hashToken } from "../../../shared/trust/token.js";
 import { defaultRoot, isName } from "../../../shared/wire/topics.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import { refuseMisspeltLines } from "../../services/context/expected-names.js";
+import { refuseOtherShape } from "../../services/context/expected-shape.js";
 import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
@@ -21,6 +23,21 @@ function checkName(what: string, name: string): void {
       `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`,
       { what },
     );
+}
+
+/** The versions that the lines of a device or batch start from. @throws what `assignable` throws, SHAPE_DIFFERENT */
+export async function initialModels(
+  repository: FleetRepository,
+  device: Pick<DeviceSummary, "device" | "lines">,
+  { initial, allowReduced, force }: Pick<OperationInput<"enroll">, "initial" | "allowReduced" | "force">,
+): Promise<readonly { readonly line: string; readonly summary: VersionSummary }[]> {
+  const given = Object.entries(initial ?? {}).map(([line, model]) => ({
+    line,
+    summary: assignable(repository, device, { line, model, allowReduced }),
+  }));
+  if (force !== true)
+    for (const { line, summary } of given) await refuseOtherShape(repository, line, summary);
+  return given;
 }
 
 /** The version that a line starts from. It must have its tensors, so it must not be retired. */
@@ -86,15 +103,16 @@ export function checkLines(fleet: string, lines: readonly string[]): void {
   for (const line of lines) checkName("line", line);
 }
 
-/** @throws NAME_INVALID, ENROLMENT_INVALID also for a device that is enrolled and connected now */
+/** @throws NAME_INVALID, NAME_UNLIKELY, ENROLMENT_INVALID also for a device that is enrolled and connected now */
 export async function checkEnrolment(
   { fleets, live }: OperationsContext,
-  { fleet, device, lines }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines">,
+  { fleet, device, lines, force }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines" | "force">,
 ): Promise<FleetRepository> {
   checkName("device", device);
   checkLines(fleet, lines);
-  const repository = await fleets.get(fleet, { create: true });
+  const repository = await fleets.get(fleet, { create: true, force });
   const known = repository.device(device);
+  if (force !== true) refuseMisspeltLines(repository, lines);
   if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device))
     throw new StemmaError(
       "ENROLMENT_INVALID",
@@ -152,10 +170,7 @@ export async function enroll(
     session: 0,
     active: {},
   };
-  const given = Object.entries(initial).map(([line, model]) => ({
-    line,
-    summary: assignable(repository, subject, { line, model, allowReduced }),
-  }));
+  const given = await initialModels(repository, subject, { initial, allowReduced, force: input.force });
   const enrolment = sealEnrolment(
     {
       kind: "stemma-enrolment",

@@ -21,6 +21,13 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { ImportOptions, ImportStream, LocalFile } from "../../interface/api/server-operations.js";
 import type { ImportReport } from "../../interface/api/models/import-schemas.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import { refuseMisspeltLines } from "../../services/context/expected-names.js";
+import {
+  differenceFromLine,
+  otherShape,
+  refuseOtherNetwork,
+  shapeOfModel,
+} from "../../services/context/expected-shape.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";
 import {
   checkParts,
@@ -45,7 +52,7 @@ export async function importModel(
   stream: ImportStream,
   options: ImportOptions,
 ): Promise<ImportReport> {
-  const { home, fleets } = context;
+  const { home } = context;
   const { files, random } = home.ports;
   const { localFile } = stream;
   const { parts = [] } = options;
@@ -64,7 +71,7 @@ export async function importModel(
         );
     });
   }
-  const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
+  const repository = await fleetOf(context, options);
   const parent = parentOf(repository, options);
   if (parent !== undefined) repository.resolve(parent); // The folder exists before the file is received.
   const folder = workFolderOf(home);
@@ -82,6 +89,32 @@ export async function importModel(
     await files.remove(temporary);
     await remove();
   }
+}
+
+/** @throws NAME_UNLIKELY for its fleet or line, NOT_FOUND for a fleet in a dry run */
+async function fleetOf(
+  { fleets }: OperationsContext,
+  { fleet, line, dryRun, force }: ImportOptions,
+): Promise<FleetRepository> {
+  const repository = await fleets.get(fleet, { create: dryRun !== true, force });
+  if (force !== true && line !== undefined) refuseMisspeltLines(repository, [line]);
+  return repository;
+}
+
+/** @throws BASE_UNRELATED, SHAPE_DIFFERENT */
+async function refuseUnexpected(
+  repository: FleetRepository,
+  { model, base, story }: ImportedModel<ModelSource | UnhashedModel>,
+  { name, line, lease, force }: ImportOptions,
+): Promise<void> {
+  // A story and a transfer say themselves what the model comes from.
+  if (force === true) return;
+  const leaves = "unhashedLeaves" in model ? model.unhashedLeaves : model.leaves;
+  const shape = shapeOfModel(leaves, model.architecture);
+  if (base !== undefined && story === undefined && lease === undefined)
+    await refuseOtherNetwork(repository, base, shape, name);
+  const difference = line === undefined ? undefined : await differenceFromLine(repository, line, shape);
+  if (line !== undefined && difference !== undefined) throw otherShape(line, name, difference);
 }
 
 /** Returns the name of the imported file for messages. */
@@ -118,7 +151,7 @@ async function importFile(
   requireUnchanged: () => Promise<void>,
 ): Promise<ImportReport> {
   const { files } = context.home.ports;
-  const repository = await context.fleets.get(options.fleet, { create: options.dryRun !== true });
+  const repository = await fleetOf(context, options);
   const parent = parentOf(repository, options);
   const named = parent === undefined ? undefined : repository.resolve(parent);
   const modelJson =
@@ -142,6 +175,7 @@ async function importFile(
               (tensor) => repository.objects.openTensor(tensor),
             );
     await requireUnchanged();
+    await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
     if (options.dryRun !== true)

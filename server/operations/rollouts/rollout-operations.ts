@@ -1,6 +1,7 @@
 /** Operations on rollouts. What carries a running one forward is server/fleet/rollout/rollout-runner.ts. */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { RolloutPhase } from "../../../shared/journal/facts/rollout-facts.js";
 import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -14,6 +15,8 @@ import type {
   RolloutPlanAnswer,
 } from "../../interface/api/rollouts/rollout-definitions.js";
 import type { LiveFleet, OperationsContext } from "../../services/context/operations-context.js";
+import { refuseMisspeltLines } from "../../services/context/expected-names.js";
+import { refuseOtherShape } from "../../services/context/expected-shape.js";
 import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -65,7 +68,10 @@ export function rolloutOperations(
       return { ...report, excluded };
     },
     planRollout: (input) => planRollout(context, devices, input),
-    createRollout: async (input) => createRollout(context, await planRollout(context, devices, input), input),
+    createRollout: async (input) => {
+      if (input.force !== true) await refuseDoubts(context, input);
+      return createRollout(context, await planRollout(context, devices, input), input);
+    },
     approveRollout: async ({ fleet, rollout, because = "" }) => {
       const repository = await fleets.get(fleet);
       await requireSigned(context, repository, repository.rollout(rollout).versionId);
@@ -111,6 +117,7 @@ async function planRollout(
     ...((await needsApproval(context)) ? { approval: true } : {}),
   });
   const version = releasable(repository, await versionOrRelease(repository, input.model));
+  const doubts = await doubtsOf(repository, line, version);
   const selected = await devices({ fleet, select });
   const { candidates, excluded, goingBack, takes } = chooseDevices(
     { name, line, policy, ...superseding(repository, input) },
@@ -157,10 +164,42 @@ async function planRollout(
     refusing: await refusingOf(repository, version.versionId, joined, (device) =>
       liveFleet?.releasePolicyOf(device),
     ),
+    ...(doubts.length === 0 ? {} : { doubts: doubts.map(messageOf) }),
     bytes: version.tensorBytes,
     storageBytes: 2 * version.tensorBytes,
     ...transfers,
   };
+}
+
+/** Errors that refuse a rollout unless it is forced: its line is probably misspelt, or has models of another shape. */
+async function doubtsOf(
+  repository: FleetRepository,
+  line: string,
+  version: VersionSummary,
+): Promise<readonly StemmaError[]> {
+  const doubts: StemmaError[] = [];
+  for (const check of [
+    () => Promise.resolve(refuseMisspeltLines(repository, [line])),
+    () => refuseOtherShape(repository, line, version),
+  ])
+    try {
+      await check();
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      doubts.push(error);
+    }
+  return doubts;
+}
+
+/** @throws NAME_UNLIKELY, SHAPE_DIFFERENT */
+async function refuseDoubts(
+  { fleets }: OperationsContext,
+  { fleet, line, model }: OperationInput<"createRollout">,
+): Promise<void> {
+  const repository = await fleets.get(fleet);
+  const version = releasable(repository, await versionOrRelease(repository, model));
+  const [doubt] = await doubtsOf(repository, line, version);
+  if (doubt !== undefined) throw doubt;
 }
 
 /** The selected devices that can take part in a rollout now, and those that cannot and are not in it. */

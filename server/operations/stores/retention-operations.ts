@@ -1,6 +1,7 @@
 /** Operations on retention: rules, forecasts and application. Emits the events that report an application. */
 import { defined } from "../../../shared/defined.js";
 import { isStemmaError } from "../../../shared/errors.js";
+import { refuseMisspeltScope } from "../../services/context/expected-names.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RetentionReport } from "../../interface/api/stores/storage-schemas.js";
@@ -16,12 +17,19 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
   const { fleets } = context;
   return {
     retention: async ({ fleet }) => (await fleets.get(fleet)).retention.settings(),
-    setRetention: async ({ fleet, scope, rule }) => (await fleets.get(fleet)).retention.set(scope, rule),
-    forecastRetention: async ({ fleet, ...options }) =>
-      (await fleets.get(fleet)).retention.forecast({
-        ...defined(options),
-        busy: await underWayIn(context, fleet),
-      }),
+    setRetention: async ({ fleet, scope, rule, force }) => {
+      const repository = await fleets.get(fleet);
+      if (rule !== null && force !== true) refuseMisspeltScope(repository, scope);
+      return repository.retention.set(scope, rule);
+    },
+    forecastRetention: async ({ fleet, force, ...options }) => {
+      const repository = await fleets.get(fleet);
+      const { trying } = options;
+      if (trying != null && trying.rule !== null && force !== true)
+        refuseMisspeltScope(repository, trying.scope);
+      const busy = await underWayIn(context, fleet);
+      return await repository.retention.forecast({ ...defined(options), busy });
+    },
     applyRetention: (input) => applyRetention(context, input),
   };
 }

@@ -8,11 +8,21 @@ import type { Caller } from "../../../shared/journal/caller.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { Home } from "../../storage/repository/home.js";
 import { openRepository } from "../../storage/repository/open-repository.js";
+import { refuseMisspeltFleet } from "./expected-names.js";
+import { nearName } from "./near-name.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
+export interface FleetChoice {
+  readonly create?: boolean;
+  readonly force?: boolean | undefined;
+}
+
 export interface OpenFleets {
-  /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
-  get(fleet: string, options?: { readonly create?: boolean }): Promise<FleetRepository>;
+  /**
+   * @throws NOT_FOUND where the home has no such fleet and `create` is not set; NAME_UNLIKELY where it is set, and the
+   * name is near to that of another fleet, unless `force` is set
+   */
+  get(fleet: string, options?: FleetChoice): Promise<FleetRepository>;
   /** Lists the fleets that are open now. */
   opened(): readonly FleetRepository[];
   names(): Promise<readonly string[]>;
@@ -30,9 +40,10 @@ export type RebuildVersion = (
 export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   const repositories = new Map<string, Promise<FleetRepository>>();
   const opened = new Map<string, FleetRepository>();
-  const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
-    if (!create && !(await home.fleets()).includes(fleet))
-      throw noFleet(fleet, await home.fleets(), `The home ${home.path}`);
+  const open = async (fleet: string, { create, force }: FleetChoice): Promise<FleetRepository> => {
+    const names = await home.fleets();
+    if (create === true && force !== true) refuseMisspeltFleet(fleet, names);
+    if (create !== true && !names.includes(fleet)) throw noFleet(fleet, names, `The home ${home.path}`);
     const repository = await openRepository(
       home,
       fleet,
@@ -42,10 +53,10 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
     return repository;
   };
   const fleets: OpenFleets = {
-    get(fleet, { create = false } = {}) {
+    get(fleet, choice = {}) {
       const present = repositories.get(fleet);
       if (present !== undefined) return present;
-      const opening = open(fleet, create);
+      const opening = open(fleet, choice);
       repositories.set(fleet, opening);
       opening.catch(() => repositories.delete(fleet));
       return opening;
@@ -63,9 +74,11 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
 }
 
 function noFleet(fleet: string, names: readonly string[], where = "The home"): StemmaError {
+  const near = nearName(fleet, names);
+  const question = near === undefined ? "" : ` Did you mean "${near}"?`;
   return new StemmaError(
     "NOT_FOUND",
-    `${where} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or start this one with an import or an enrolment.`,
+    `${where} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}).${question} Name another with --fleet, or start this one with an import or an enrolment.`,
     { fleet },
   );
 }

@@ -223,6 +223,8 @@ export interface FleetRepository {
   readonly checkpoints: FleetCheckpoints;
   /** Lists devices without those that were removed. */
   devices(): readonly DeviceSummary[];
+  /** Names of the lines that devices, batches of them or recorded versions have. */
+  lines(): ReadonlySet<string>;
   device(device: string): DeviceSummary | undefined;
   /** Batches of devices that enrol with one invitation, oldest first. */
   batches(): readonly BatchState[];

@@ -54,7 +54,7 @@ import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
 import { loadRecords } from "./state/record-cache.js";
-import { noteSequence, recordVersion } from "./versions/record-version.js";
+import { linesOf, noteSequence, recordVersion } from "./versions/record-version.js";
 import {
   endClaim,
   findClaim,
@@ -301,6 +301,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     ensureTensors: (versionId, signal) => context.droppedTensors.ensure(context, versionId, signal),
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
+    lines: () => linesOf(context),
     dropCandidates: (busy) => dropCandidates(context, busy),
     weighDrops: (drops) => weighDrops(context, drops),
     dataDropCandidates: () => dataDropCandidates(context),

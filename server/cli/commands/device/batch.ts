@@ -5,6 +5,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
+import { forceText } from "../../force-option.js";
 import { listed, plain, repeated } from "../../plain-command.js";
 import { authorityText, invited } from "./enrol-choices.js";
 import { parseLabels } from "./values.js";
@@ -32,6 +33,7 @@ const create = plain("createBatch", {
     },
     authority: `<name> ${authorityText}`,
     allowReduced: "initial models may be reduced (lossy) ones",
+    force: forceText,
     file: "<path> write the invitation here (default BATCH.batch.json)",
   },
   help: `

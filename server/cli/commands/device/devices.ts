@@ -3,7 +3,6 @@ import { exitStatus } from "../../../../shared/errors.js";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { formatTime, type Column } from "../../../../shared/cli/output.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
-import { refuseReduced } from "../../../learning/evaluation/reduced-models.js";
 import { describeKeyValues } from "../../key-values.js";
 import { listed, plain, repeated } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
@@ -96,14 +95,8 @@ const assign = plain("assign", {
   takes: { device: "", line: "", model: "" },
   options: {
     allowReduced: "the model may be a reduced (lossy) one",
-    dryRun: "only check that both exist",
-  },
-  run: async ({ dryRun, ...input }, { call }) => {
-    const { device, model } = input;
-    if (dryRun) await call("device", { device });
-    const summary = await (dryRun ? call("model", { model }) : call("assign", input));
-    refuseReduced(summary, input.allowReduced);
-    return summary;
+    force: "also a model of another shape than the line has had",
+    dryRun: "check, give nothing",
   },
   print: (summary, { device, line, dryRun }) => ({
     names: [nameOf(summary)],

@@ -1,6 +1,7 @@
 /** The options by which a device is let in, and the members of an invitation or enrolment that they name. */
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { defined } from "../../../../shared/defined.js";
+import { forceText } from "../../force-option.js";
 import { repeated, type Choices } from "../../plain-command.js";
 import { parseValid } from "../../quantities.js";
 import { evenIfClaimedText } from "./devices.js";
@@ -31,6 +32,7 @@ export const enrolOptions = {
   authority: `<name> ${authorityText}`,
   allowReduced: "initial models may be reduced (lossy) ones",
   evenIfClaimed: evenIfClaimedText,
+  force: forceText,
   dryRun: "check, write nothing",
 } as const;
 export type EnrolChoices = Choices<unknown, unknown, typeof enrolOptions>;
@@ -38,7 +40,7 @@ export type EnrolChoices = Choices<unknown, unknown, typeof enrolOptions>;
 /** The choices that invitations of one device and of a batch have in common. */
 export type InvitedChoices = Pick<
   EnrolChoices,
-  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "releases" | "valid" | "authority"
+  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "force" | "releases" | "valid" | "authority"
 >;
 
 /** Members of an enrolment that the options name. @throws USAGE */
@@ -46,12 +48,14 @@ export function enrolled({
   profile,
   allowReduced,
   evenIfClaimed,
+  force,
   initial,
   releases,
 }: Omit<InvitedChoices, "valid" | "authority">): {
   readonly profile: string;
   readonly allowReduced: boolean;
   readonly evenIfClaimed: boolean;
+  readonly force: boolean;
   readonly releases?: "required" | "accepted" | "off";
   readonly initial: Readonly<Record<string, string>>;
 } {
@@ -62,6 +66,7 @@ export function enrolled({
     profile,
     allowReduced,
     evenIfClaimed,
+    force,
     ...defined({ releases }),
     initial: Object.fromEntries(models),
   };

@@ -9,6 +9,7 @@ import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { maxChunkBytes } from "../../../../shared/tensor/tensor.js";
 import type { LocalFile } from "../../../interface/api/server-operations.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
+import { forceText } from "../../force-option.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
 import { addedBytes, nameOf } from "../../version-text.js";
 
@@ -29,6 +30,7 @@ const options = {
   ),
   optimizer: "<file> a .safetensors file with the optimizer's state after the training",
   story: { text: "do not read the story in a file that Stemma exported", flags: "--no-story" },
+  force: forceText,
   dryRun: "report what would be stored, store nothing",
 } as const;
 
@@ -64,6 +66,7 @@ async function importFile(
     checkpoint,
     optimizer,
     story,
+    force,
     dryRun,
   }: Choices<unknown, unknown, typeof options>,
   { operations, fleet }: PlainContext,
@@ -89,6 +92,7 @@ async function importFile(
         lease,
         line,
         metadata: parseAssignments(meta),
+        force,
         dryRun,
         ...(story ? {} : { story: "ignore" as const }),
         ...(parts.length === 0 ? {} : { parts: [...parts] }),

@@ -21,6 +21,7 @@ export function describePlan({
   noModel,
   offline,
   refusing,
+  doubts = [],
   bytes,
   storageBytes,
   transfers,
@@ -31,6 +32,7 @@ export function describePlan({
   const devices = waves.flat().length;
   return [
     `${model} to ${line} of ${plural(devices)}`,
+    ...doubts.map((doubt) => `would be refused: ${doubt}`),
     ...waves.map(
       (wave, index) => `wave ${index + 1}: ${wave.length === 0 ? "no device is left" : someOf(wave)}`,
     ),

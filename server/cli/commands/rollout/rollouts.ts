@@ -2,6 +2,7 @@
 import { formatTime } from "../../../../shared/cli/output.js";
 import type { RolloutAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
 import type { OperationInput } from "../../../interface/api/server-operations.js";
+import { forceText } from "../../force-option.js";
 import { listed, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { describeMember, headOfRollout } from "../../../fleet/rollout/rollout-text.js";
 import { unreachedLines } from "../../../fleet/rollout/unreached.js";
@@ -64,9 +65,10 @@ const create = plain("createRollout", {
   name: "create",
   about: "create a rollout",
   takes: body,
-  options: { ...options, start: "start it at once" },
+  options: { ...options, start: "start it at once", force: forceText },
   help: createHelp,
-  run: ({ start, ...choices }, { call }) => call("createRollout", { ...bodyOf(choices), start }),
+  run: ({ start, force, ...choices }, { call }) =>
+    call("createRollout", { ...bodyOf(choices), start, force }),
   print: (made, { start }, context) => {
     const next =
       made.policy.approval === true

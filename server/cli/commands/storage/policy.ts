@@ -57,13 +57,13 @@ const setOptions = {
 const set = plain("setDropPolicy", {
   name: "set",
   about: "set a policy; it takes effect when policies are applied next",
-  options: setOptions,
-  input: ({ after, keep, dataAfter, maxMinutes = defaultDropMinutes, ...scope }) => {
+  options: { ...setOptions, force: "also for a line that is probably misspelt" },
+  input: ({ after, keep, dataAfter, maxMinutes = defaultDropMinutes, force, ...scope }) => {
     if (keep === (after !== undefined))
       throw new StemmaError("USAGE", "Say when tensors go with --after DAYS, or that they stay with --keep.");
     const data = dataAfter === undefined ? {} : { dataAfterDays: dataAfter };
     const afterDays = keep ? null : (after ?? null);
-    return { scope: scopeOfChoices(scope), policy: { afterDays, maxMinutes, ...data } };
+    return { scope: scopeOfChoices(scope), policy: { afterDays, maxMinutes, ...data }, force };
   },
   print: describeChange,
 });

@@ -49,7 +49,7 @@ const set = plain(null, {
   name: "set",
   about: "set a rule; it takes effect when rules are applied next",
   takes: { rule: 'for example "90 days, then one a week"' },
-  options: changeOptions,
+  options: { ...changeOptions, force: "also for a line that is probably misspelt" },
   run: ({ rule, ...choices }, context) =>
     changeRule(choices, printRetentionRule(parseRetentionRule(rule)), context),
 });
@@ -62,21 +62,21 @@ const unset = plain(null, {
 });
 
 async function changeRule(
-  { dryRun, ...choices }: ScopeChoices & { readonly dryRun: boolean },
+  { dryRun, force, ...choices }: ScopeChoices & { readonly dryRun: boolean; readonly force?: boolean },
   rule: string | null,
   { call }: PlainContext,
 ): Promise<Printed> {
   const scope = scopeOfChoices(choices);
   const description = `${printScope(scope)}: ${rule ?? "no rule of its own"}`;
   if (!dryRun) {
-    const rows = await call("setRetention", { scope, rule });
+    const rows = await call("setRetention", { scope, rule, force });
     return {
       data: rows,
       names: rows.map((row) => printScope(row.scope)),
       text: `${description}; see what it retires with: stemma storage retention apply --dry-run`,
     };
   }
-  const forecast = await call("forecastRetention", { trying: { scope, rule } });
+  const forecast = await call("forecastRetention", { trying: { scope, rule }, force });
   return {
     ...retired(forecast.retire),
     data: forecast,

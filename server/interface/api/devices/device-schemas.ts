@@ -6,7 +6,7 @@ import { keyChangesSchema } from "../../../../shared/trust/key-change.js";
 import { invitationSchema } from "../../../../shared/trust/certificates/invitation.js";
 import type { DeviceSummary } from "../../../storage/repository/answers/device-answers.js";
 import { settingsSummary } from "./device-upkeep-schemas.js";
-import { count, ended, hash, shortText, timeMs } from "../fields.js";
+import { count, ended, force, hash, shortText, timeMs } from "../fields.js";
 
 const text = z.string();
 
@@ -152,6 +152,7 @@ export const enrolmentBody = {
   initial: z.record(shortText, z.string().max(512)).optional().describe("Model that each line starts from"),
   allowReduced: z.boolean().optional().describe("Whether initial models may be reduced (lossy) ones"),
   evenIfClaimed,
+  force,
   releases: z
     .enum(["required", "accepted", "off"])
     .optional()

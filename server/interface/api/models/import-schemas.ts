@@ -1,6 +1,6 @@
 /** Inputs and answers of imports. */
 import * as z from "zod";
-import { count, hash, leaseText, parameterValue, shortText } from "../fields.js";
+import { count, force, hash, leaseText, parameterValue, shortText } from "../fields.js";
 import type { ValueOf } from "../operation.js";
 import { versionSummary } from "./version-schemas.js";
 
@@ -56,6 +56,7 @@ export const importOptions = z
       .describe("Text of a tfjs model.json: gives the tensors an architecture"),
     device: shortText.optional(),
     line: shortText.optional().describe("The line it belongs to"),
+    force,
     metadata: z.record(z.string().max(256), parameterValue).optional(),
     attachments: z.array(attachment).max(256).optional(),
     fileName: z.string().max(4096).optional().describe("What error messages call the file"),

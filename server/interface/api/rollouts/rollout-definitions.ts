@@ -5,6 +5,7 @@ import {
   count,
   fleetParams,
   fleetPath,
+  force,
   hash,
   modelText,
   reasonText,
@@ -141,6 +142,12 @@ const rolloutPlan = z
       .describe(
         "Devices, of those connected now, that demand a release: the version has none, or it was revoked",
       ),
+    doubts: z
+      .array(text)
+      .exactOptional()
+      .describe(
+        "Why it would be refused without force: a line near to a known one, a model of another shape",
+      ),
     bytes: count.describe("Of the version's tensors: what a device fetches that has none of them"),
     storageBytes: count.describe("That each device needs free: the version is stored and installed"),
     transfers: z
@@ -260,7 +267,7 @@ export const rolloutOperations = {
     path: rolloutsPath,
     right: "roll-out",
     params: fleetParams,
-    body: { ...rolloutBody, start: z.boolean().optional().describe("Start it at once") },
+    body: { ...rolloutBody, force, start: z.boolean().optional().describe("Start it at once") },
     output: rolloutCreated,
   }),
   approveRollout: call({

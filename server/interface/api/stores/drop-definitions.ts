@@ -1,7 +1,7 @@
 /** Operations on tensors that a replay gives again: drop them, store them again. */
 import * as z from "zod";
 import { dropBody, dropPolicy, dropPolicySettings, dropReport } from "./drop-schemas.js";
-import { fleetParams, modelParams, modelPath, reasonText, storagePath } from "../fields.js";
+import { fleetParams, force, modelParams, modelPath, reasonText, storagePath } from "../fields.js";
 import { call } from "../operation.js";
 import { retentionScope } from "./storage-schemas.js";
 import { versionSummary } from "../models/version-schemas.js";
@@ -34,7 +34,7 @@ export const dropOperations = {
     path: `${storagePath}/drop-policies`,
     right: "delete",
     params: fleetParams,
-    body: { scope: retentionScope, policy: dropPolicy.nullable() },
+    body: { scope: retentionScope, policy: dropPolicy.nullable(), force },
     output: dropPolicySettings,
   }),
   applyDropPolicies: call({

@@ -1,6 +1,6 @@
 /** Operations on storage, its collection and retention. */
 import * as z from "zod";
-import { fleetParams, storagePath, unreadableVersions } from "../fields.js";
+import { fleetParams, force, storagePath, unreadableVersions } from "../fields.js";
 import { call } from "../operation.js";
 import {
   backupReport,
@@ -82,7 +82,7 @@ export const storageOperations = {
     path: `${storagePath}/retention`,
     right: "delete",
     params: fleetParams,
-    body: { scope: retentionScope, rule: retentionRule },
+    body: { scope: retentionScope, rule: retentionRule, force },
     output: retentionSettings,
   }),
   forecastRetention: call({
@@ -95,6 +95,7 @@ export const storageOperations = {
     body: {
       trying: z.object({ scope: retentionScope, rule: retentionRule }).optional(),
       listKept: z.boolean().optional().describe("Also list what is kept"),
+      force,
     },
     output: retentionForecast,
     isLong: true,

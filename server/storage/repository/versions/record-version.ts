@@ -27,7 +27,7 @@ import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import type { VersionSummary } from "../answers/version-answers.js";
-import { checkName } from "../state/naming.js";
+import { checkName, ownLine } from "../state/naming.js";
 import type { VersionState } from "../state/version-state.js";
 import { findVersion, indexVersion, requireVersion } from "../state/version-table.js";
 import { checkDeclarations } from "./version-objects.js";
@@ -288,6 +288,19 @@ async function keepRecordBytes(
 
 export function sequenceKey({ device, line }: { readonly device: string; readonly line: string }): string {
   return `${device}\0${line}`;
+}
+
+/** See FleetRepository.lines. */
+export function linesOf({
+  lastSequences,
+  state,
+}: Pick<RepositoryContext, "lastSequences" | "state">): ReadonlySet<string> {
+  const lines = new Set<string>();
+  for (const key of lastSequences.keys()) lines.add(key.slice(key.indexOf("\0") + 1));
+  for (const { lines: own } of [...state.devices.values(), ...state.batches.values()])
+    for (const line of own) lines.add(line);
+  lines.delete(ownLine);
+  return lines;
 }
 
 /** Notes a record's sequence number. The next save of its line continues after the highest number. */
