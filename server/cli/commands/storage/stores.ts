@@ -138,7 +138,8 @@ const check = plain("check", {
   },
   print: (report, { sample }) => {
     const { problems, absentEngines, repaired = [], notLookedAt = [] } = report;
-    const intact = notLookedAt.length === 0 ? "everything is intact" : "what was looked at is intact";
+    const isAll = notLookedAt.length === 0 && sample === undefined;
+    const intact = isAll ? "everything is intact" : "what was looked at is intact";
     const result = problems.length === 0 ? intact : `${problems.length} problems`;
     return {
       ...problemsIn(problems),
