@@ -93,18 +93,14 @@ function without(list: readonly string[], others: readonly string[]): readonly s
  * something there is of its shape, where the line is new, or where nothing of it can be read any more.
  */
 export async function differenceFromLine(
-  repository: Reads & Pick<FleetRepository, "devices" | "get" | "list">,
+  repository: Reads & Pick<FleetRepository, "versionsOnLine" | "get" | "list">,
   line: string,
   model: ModelShape,
 ): Promise<string | undefined> {
   if (line === ownLine) return undefined;
-  const given = repository
-    .devices()
-    .flatMap(({ active, assigned }) => [active[line], assigned?.[line]])
-    .flatMap((each) => each?.versionId ?? []);
   const newest = await repository.list({ line, order: "newest", limit: maxCompared });
   const compared = new Map<Hash, VersionSummary>(newest.versions.map((each) => [each.versionId, each]));
-  for (const versionId of new Set(given)) {
+  for (const versionId of repository.versionsOnLine(line)) {
     if (compared.size >= 2 * maxCompared) break;
     const version = repository.get(versionId);
     if (version !== undefined) compared.set(versionId, version);
@@ -115,7 +111,7 @@ export async function differenceFromLine(
     if (shape === undefined) continue;
     const difference = differenceOf(model, shape);
     if (difference === undefined) return undefined;
-    first ??= `than ${version.name}:${version.version}: ${difference}`;
+    first ??= `(${version.name}:${version.version}): ${difference}`;
   }
   return first;
 }
@@ -136,7 +132,7 @@ export async function refuseOtherShape(
 export function otherShape(line: string, model: string, difference: string): StemmaError {
   return new StemmaError(
     "SHAPE_DIFFERENT",
-    `${model} is of another shape than what the line ${line} has had, ${difference}. Nothing was changed. Name the ` +
+    `${model} is of another shape than what the line ${line} has had ${difference}. Nothing was changed. Name the ` +
       "line or the model that is meant, or repeat it with --force (over HTTP: force) where the network changes.",
     { line },
   );

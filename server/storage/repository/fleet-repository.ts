@@ -225,6 +225,8 @@ export interface FleetRepository {
   devices(): readonly DeviceSummary[];
   /** Names of the lines that devices, batches of them or recorded versions have. */
   lines(): ReadonlySet<string>;
+  /** Versions that devices run on a line of this name, or were given for it. */
+  versionsOnLine(line: string): ReadonlySet<Hash>;
   device(device: string): DeviceSummary | undefined;
   /** Batches of devices that enrol with one invitation, oldest first. */
   batches(): readonly BatchState[];

@@ -54,6 +54,7 @@ import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
 import { loadRecords } from "./state/record-cache.js";
+import { versionsOnLine } from "./state/versions-in-use.js";
 import { linesOf, noteSequence, recordVersion } from "./versions/record-version.js";
 import {
   endClaim,
@@ -302,6 +303,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
     lines: () => linesOf(context),
+    versionsOnLine: (line) => versionsOnLine(state, line),
     dropCandidates: (busy) => dropCandidates(context, busy),
     weighDrops: (drops) => weighDrops(context, drops),
     dataDropCandidates: () => dataDropCandidates(context),

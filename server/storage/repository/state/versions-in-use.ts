@@ -26,3 +26,13 @@ export function versionsInUse(
   }
   return inUse;
 }
+
+/** The versions that devices run on a line of this name, or were given for it. Revoked devices do not count. */
+export function versionsOnLine({ devices }: Pick<FleetState, "devices">, line: string): ReadonlySet<Hash> {
+  const versions = new Set<Hash>();
+  for (const { status, assignments, lastActivation } of devices.values())
+    if (status !== "revoked")
+      for (const each of [assignments.get(line), lastActivation.get(line)])
+        if (each !== undefined) versions.add(each.versionId);
+  return versions;
+}
