@@ -47,6 +47,8 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
           lines,
           profile: "generic",
           initial,
+          // The lines of these tests have models of many shapes.
+          force: true,
         }),
       );
     },

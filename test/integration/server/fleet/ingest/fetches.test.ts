@@ -98,6 +98,7 @@ describe("fetches", () => {
       device: "prober",
       line: "line",
       model: "other-secret:1",
+      force: true,
     });
     // It counts once it was fetched completely.
     const other = await server.handle.operations.model({ fleet: testFleet, model: secretId });
@@ -115,6 +116,7 @@ describe("fetches", () => {
       device: "prober",
       line: "line",
       model: "near-secret:1",
+      force: true,
     });
     const given = await manifestOf([secretId], "2b".repeat(8));
     assert.ok(given.encodings.every(({ against }) => against !== undefined));

@@ -80,6 +80,7 @@ describe("offers", () => {
       device: "waiting",
       line: "line",
       model: "later:1",
+      force: true,
     });
     assert.equal((await offer).versionId, versionId);
     await device.close();
@@ -108,6 +109,7 @@ describe("offers", () => {
       device: "returning",
       line: "line",
       model: "returning-model:1",
+      force: true,
     });
     assert.equal((await offer).versionId, first.versionId);
     await device.send({

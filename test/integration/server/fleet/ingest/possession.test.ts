@@ -245,6 +245,7 @@ describe("what a device need not send", () => {
       device: "receiver",
       line: "line",
       model: "other-base",
+      force: true,
     });
     const pack = await device.store.begin();
     await pack.put("record", offer.record);
