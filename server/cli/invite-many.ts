@@ -95,7 +95,7 @@ export async function inviteMany(
       "SIZE_OVER_LIMIT",
       `${manifest} has more than ${maxManifestBytes} bytes. Split it.`,
     );
-  const rows = parseManifest(Buffer.from(await files.read(path)).toString("utf8"), manifest);
+  const rows = parseManifest(new TextDecoder().decode(await files.read(path)), manifest);
   const folder = resolve(to);
   if (!dryRun) await makeFolderDurably(files, folder);
   const opened = await operations();

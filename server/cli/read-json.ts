@@ -6,7 +6,7 @@ import { regularFiles } from "../../shared/files/regular-files.js";
 export async function readJson(path: string): Promise<Record<string, unknown>> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(Buffer.from(await regularFiles().read(path)).toString("utf8"));
+    parsed = JSON.parse(new TextDecoder().decode(await regularFiles().read(path)));
   } catch (cause) {
     if (isStemmaError(cause, "FILE_NOT_REGULAR")) throw cause;
     throw new StemmaError(

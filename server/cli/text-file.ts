@@ -6,11 +6,12 @@ import { isOpenDescriptor } from "../../shared/files/not-regular.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
 
 /**
+ * Reads UTF-8, without a byte order mark before it.
  * @param path a file, a link to one, an open descriptor, or - for standard input
  * @throws FILE_MISSING, FILE_NOT_REGULAR, FILE_FAILED, USAGE where it has more bytes
  */
 export async function readTextFile(path: string, maxBytes: number): Promise<string> {
-  return (await readSmallFile(path, maxBytes)).toString("utf8");
+  return new TextDecoder().decode(await readSmallFile(path, maxBytes));
 }
 
 /** Reads a file as `readTextFile`, as bytes. */

@@ -127,13 +127,14 @@ export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
   return key;
 }
 
-/** Parses the JSON of a small file; undefined where it is malformed or larger than 1 MiB. */
+/**
+ * Parses the JSON of a small file, before which a Windows editor may have put a byte order mark; undefined where it is
+ * malformed or larger than 1 MiB.
+ */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length > 1024 * 1024) return undefined;
   try {
-    return JSON.parse(
-      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"),
-    ) as unknown;
+    return JSON.parse(new TextDecoder().decode(bytes)) as unknown;
   } catch {
     return undefined;
   }

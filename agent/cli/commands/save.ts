@@ -96,7 +96,7 @@ async function readMetrics(values: readonly string[]): Promise<Record<string, un
 }
 
 async function metricsOfFile(path: string): Promise<object> {
-  const text = Buffer.from(await regularFiles().read(await absolute(path))).toString("utf8");
+  const text = new TextDecoder().decode(await regularFiles().read(await absolute(path)));
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -138,7 +138,7 @@ async function describeFile(path: string): Promise<LocalFile> {
   return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
 }
 async function readText(path: string): Promise<string> {
-  return Buffer.from(await readBytes(path)).toString("utf8");
+  return new TextDecoder().decode(await readBytes(path));
 }
 async function readBytes(path: string): Promise<Uint8Array> {
   return regularFiles()

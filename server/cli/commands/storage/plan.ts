@@ -254,7 +254,7 @@ async function readPlan(path: string): Promise<ArchivePlan> {
   const bytes = await regularFiles().read(path);
   let value: unknown;
   try {
-    value = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    value = JSON.parse(new TextDecoder().decode(bytes));
   } catch (cause) {
     throw new StemmaError(
       "PLAN_INVALID",

@@ -1,6 +1,6 @@
 /** Invitations as a person types them: many at once, again, and certificates by files that are carried. */
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -62,6 +62,8 @@ describe("invitations on the command line", () => {
       (await run("device", "sign", path("request.json"), "--file", path("answer.json"))).status,
       0,
     );
+    // A Windows editor put a byte order mark before it.
+    await writeFile(path("request.json"), `\ufeff${await readFile(path("request.json"), "utf8")}`);
     // An answer that was lost is given again, to the same keys.
     assert.equal((await run("device", "sign", path("request.json"), "--file", path("again.json"))).status, 0);
     const { status, stderr } = await enrol("car-1.json", "--response", path("answer.json"));
