@@ -83,6 +83,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/interface/api",
     "server/interface/events",
     "server/interface/http",
+    "server/services/network",
     "server/services/context",
     "server/services/data",
     "server/services/webhooks",

@@ -140,7 +140,9 @@ function tlsServer({ limits, connections, serve, emit, ...tls }: TlsServerOption
   server.on("connection", (socket: Socket) => {
     connections.arrive(socket);
   });
-  server.on("tlsClientError", (error, { remoteAddress: address = "unknown" }) => {
+  server.on("tlsClientError", (error, { remoteAddress: address }) => {
+    // It is closed already: by a guard, which has said so, or by the other side.
+    if (address === undefined) return;
     const reason = `no TLS came about: ${error.message}`;
     emit({ type: "connection-refused", address, reason, code: "CERTIFICATE_REFUSED" });
   });

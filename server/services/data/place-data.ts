@@ -11,7 +11,7 @@ import type { ReadableStream } from "node:stream/web";
 import { connectionProblem } from "../../../shared/connection-error.js";
 import { isUrl } from "../../../shared/data/data-url.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import { proxiedFetch } from "../proxied-fetch.js";
+import { proxiedFetch } from "../network/proxied-fetch.js";
 
 /** Readers of one file. */
 const fileReaders = ["csv", "libsvm", "samples", "canonical"];

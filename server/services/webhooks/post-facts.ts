@@ -3,7 +3,7 @@
  * its status, and ends by itself.
  */
 import { connectionProblem } from "../../../shared/connection-error.js";
-import { proxiedFetch } from "../proxied-fetch.js";
+import { proxiedFetch } from "../network/proxied-fetch.js";
 
 export type PostResult =
   { readonly isDelivered: true } | { readonly isDelivered: false; readonly because: string };
