@@ -19,6 +19,7 @@ const loadedByName = ["string-width", "yaml"];
 const agentPrograms = [
   "agent/cli/main.ts",
   "shared/objects/decoding/decoding-thread.ts",
+  "shared/save/header-thread.ts",
   "shared/wire/coding/coder-thread.ts",
 ];
 /** For each package: programs and threads (their files keep their place in dist/), assets, and command. */

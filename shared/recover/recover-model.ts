@@ -2,6 +2,7 @@
  * Recovers a model from an object store in MMlib's four steps (MM1), each timed: load, rebuild, check the
  * environment, verify. The returned model has the recorded Merkle root; otherwise this throws.
  */
+import { nextTurn, turnAfter } from "../concurrency/in-steps.js";
 import { StemmaError } from "../errors.js";
 import { checkLeavesFit, decodeArchitecture } from "../model/architecture.js";
 import { decodeEnvironment, enforceEnvironment, judgeEnvironment } from "../model/environment.js";
@@ -77,6 +78,7 @@ export async function planRecovery(
     part === "model" ? store.read("owner-map", record.objects.ownerMap) : undefined,
   ]);
   const tree = decodeTree(treeBytes);
+  await turnAfter(tree.leaves);
   // The tensors of other trees are the version's own.
   const ownerMap =
     ownerMapBytes === undefined
@@ -105,6 +107,7 @@ export async function recoverModel(
   const { part = "model" } = options;
   const { record, leaves, plan } = await planRecovery(store, versionId, part);
   if (options.layers === undefined) refuseMissing(plan);
+  await turnAfter(leaves);
   const { objects } = record;
   const architectureId = part === "optimizer" ? undefined : objects.architecture;
   const [names, environmentBytes, architectureBytes] = await Promise.all([
@@ -112,6 +115,7 @@ export async function recoverModel(
     store.read("environment", objects.environment),
     architectureId === undefined ? undefined : store.read("architecture", architectureId),
   ]);
+  await turnAfter(leaves);
   timer.mark("loadMs");
 
   const architecture = architectureBytes === undefined ? undefined : decodeArchitecture(architectureBytes);
@@ -242,10 +246,7 @@ async function readVerified(
     });
     running.add(reading);
     // Decoding of the first tensors starts before all reads have been started.
-    if (++started % startsPerTurn === 0)
-      await new Promise((resolve) => {
-        setImmediate(resolve);
-      });
+    if (++started % startsPerTurn === 0) await nextTurn();
   }
   await Promise.all(running);
   if (failed.position < unique.length) throw failed.error;
@@ -254,6 +255,7 @@ async function readVerified(
       "INTERNAL",
       `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, without an error. Report this with what led to it.`,
     );
+  await turnAfter(tree.leaves);
   const verifiedRoot = treeRoot(tree.leaves);
   timer.mark("verifyMs");
   if (verifiedRoot !== tree.root)

@@ -2,6 +2,7 @@
  * Hashes the tensors of a model and writes them in the same pass: while one is written, the next is hashed. Threads
  * would not pay: to give them the bytes takes as long as to hash them.
  */
+import { itemsPerStep, nextTurn } from "../concurrency/in-steps.js";
 import type { Leaf, ModelSource, UnhashedModel } from "../model/model.js";
 import type { ObjectReader, PackWriter } from "../objects/object-store.js";
 import { tensorIdOfSource } from "../tensor/hash.js";
@@ -33,13 +34,8 @@ export async function hashAndPut(
   const leaves: Leaf[] = [];
   const puts = new Map<Hash, Promise<number>>();
   let hasFailed = false;
-  let sinceTurn = 0;
-  const turn = async (): Promise<void> => {
-    sinceTurn = 0;
-    await new Promise((resolve) => {
-      setImmediate(resolve);
-    });
-  };
+  let bytesSinceTurn = 0;
+  let tensorsSinceTurn = 0;
   for (const index of largeFirst(model.sources)) {
     const source = model.sources[index] as TensorSource;
     const tensor = await tensorIdOfSource(source);
@@ -57,8 +53,11 @@ export async function hashAndPut(
       // They are written in order: all earlier ones are written, too.
       if (puts.size % maxWaiting === 0) await put.catch(() => undefined);
     }
-    sinceTurn += source.byteLength;
-    if (sinceTurn >= turnBytes) await turn();
+    bytesSinceTurn += source.byteLength;
+    if (bytesSinceTurn >= turnBytes || ++tensorsSinceTurn >= itemsPerStep) {
+      bytesSinceTurn = tensorsSinceTurn = 0;
+      await nextTurn();
+    }
     if (hasFailed) break;
   }
   const written = Promise.all(puts.values()).then((bytes) => bytes.reduce((sum, count) => sum + count, 0));

@@ -2,6 +2,7 @@
  * Prepares models to be saved: from tensors in memory, or from a safetensors file with or without a
  * model.json. Hashes every tensor once.
  */
+import { inSteps } from "../concurrency/in-steps.js";
 import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
@@ -9,29 +10,28 @@ import { defaultNames } from "../model/model-json-export.js";
 import { readModelJson } from "../model/model-json.js";
 import type { Architecture, Leaf, ModelSource, Names, UnhashedModel } from "../model/model.js";
 import { compareNames, positionOf } from "../model/tree.js";
-import { safetensorsHeaderText, type SafetensorsEntry } from "../tensor/safetensors-header.js";
-import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
+import type { SafetensorsEntry } from "../tensor/safetensors-header.js";
+import type { ByteFile } from "../tensor/safetensors-reader.js";
 import { tensorId, tensorIdOfSource } from "../tensor/hash.js";
 import { hasSameHeader } from "../tensor/same-header.js";
 import { sourceOfTensor, type Hash, type Tensor, type TensorSource } from "../tensor/tensor.js";
+import { openSafetensors, type OpenedSafetensors } from "./open-safetensors.js";
 
 /** Models up to this size are kept in memory between hashing and writing, so that their file is read once. */
 export const heldModelBytes = 256 * 1024 * 1024;
-/** Longest header kept verbatim with the names. */
-const maxKeptHeader = 16 * 1024 * 1024;
 
 /**
  * The tensors of a file with their ids. A small file is read once, sequentially; a large one tensor by
  * tensor, and again when it is saved.
  */
 async function hashedTensors(
-  file: SafetensorsFile,
+  file: OpenedSafetensors,
   holdBytes: number,
 ): Promise<ReadonlyMap<string, { readonly id: Hash; readonly source: TensorSource }>> {
   const dataBytes = file.tensors.at(-1)?.end ?? 0;
   const held = dataBytes <= holdBytes ? await file.readData() : undefined;
   const found = new Map<string, { readonly id: Hash; readonly source: TensorSource }>();
-  for (const tensor of file.tensors) {
+  for await (const tensor of inSteps(file.tensors)) {
     const { name, dtype, shape, begin, end } = tensor;
     if (held === undefined) {
       const source = file.source(tensor);
@@ -155,17 +155,6 @@ function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly 
   return fileOrder.every((leaf, position) => leaf === position) ? {} : { fileOrder };
 }
 
-/** The header verbatim, where order and metadata are not enough to write it again byte for byte. */
-function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
-  const { text, tensors, metadata } = file;
-  // Metadata are sorted when stored as canonical JSON; in files of the safetensors library they may have any
-  // order.
-  const kept = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
-  return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader
-    ? {}
-    : { fileHeader: text };
-}
-
 export interface ImportOptions {
   /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
   readonly modelJson?: Uint8Array | undefined;
@@ -200,7 +189,7 @@ async function hashModel(
   const tensors = await hashedTensors(opened, holdBytes);
   const leaves: Leaf[] = [];
   const sources: TensorSource[] = [];
-  for (const { path, tensor } of wanted) {
+  for await (const { path, tensor } of inSteps(wanted)) {
     const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
     leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
     sources.push(source);
@@ -222,26 +211,29 @@ export async function modelToSaveOfSafetensors(
   if ((opened.tensors.at(-1)?.end ?? 0) > (options.holdBytes ?? heldModelBytes))
     return await hashModel(found, options);
   const held = await opened.readData();
-  return {
-    ...model,
-    unhashedLeaves: wanted.map(({ path, tensor: { dtype, shape } }) => ({ path, dtype, shape })),
-    sources: wanted.map(({ tensor: { dtype, shape, begin, end } }) =>
-      sourceOfTensor({ dtype, shape, bytes: held.subarray(begin, end) }),
-    ),
-  };
+  const unhashedLeaves: Omit<Leaf, "tensor">[] = [];
+  const sources: TensorSource[] = [];
+  for await (const { path, tensor } of inSteps(wanted)) {
+    const { dtype, shape, begin, end } = tensor;
+    unhashedLeaves.push({ path, dtype, shape });
+    sources.push(sourceOfTensor({ dtype, shape, bytes: held.subarray(begin, end) }));
+  }
+  return { ...model, unhashedLeaves, sources };
 }
 
 /** A model as a file describes it, before its tensors are read. */
 interface OpenedModel {
-  readonly opened: SafetensorsFile;
+  readonly opened: OpenedSafetensors;
   /** The leaves in canonical order. */
   readonly wanted: readonly WantedLeaf[];
   readonly model: Omit<UnhashedModel, "unhashedLeaves" | "sources">;
 }
 
 async function openModel(file: ByteFile, where: string, options: ImportOptions): Promise<OpenedModel> {
-  const opened = await readSafetensors(file, where);
-  const byName = new Map(opened.tensors.map((tensor, position) => [tensor.name, { tensor, position }]));
+  const opened = await openSafetensors(file, where);
+  const byName = new Map<string, { readonly tensor: SafetensorsEntry; readonly position: number }>();
+  for await (const [position, tensor] of inSteps(opened.tensors.entries()))
+    byName.set(tensor.name, { tensor, position });
   const described =
     options.architecture ??
     (options.modelJson === undefined
@@ -255,14 +247,14 @@ async function openModel(file: ByteFile, where: string, options: ImportOptions):
     [...byName.keys()].every((name) => positionOf(name) !== undefined);
   const wanted =
     described === undefined
-      ? opaqueLeaves(opened)
+      ? await opaqueLeaves(opened)
       : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
   const ofFile: Names = {
     ...given,
     leaves: wanted.map(({ tensor }) => tensor.name),
     ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.position as number)),
     ...defined({ fileMetadata: opened.metadata }),
-    ...keptHeader(opened),
+    ...defined({ fileHeader: opened.keptText }),
   };
   const model = {
     kind: described === undefined ? ("opaque" as const) : ("architecture" as const),
@@ -277,10 +269,13 @@ interface WantedLeaf {
   readonly tensor: SafetensorsEntry;
 }
 
-function opaqueLeaves(file: SafetensorsFile): readonly WantedLeaf[] {
-  return file.tensors
-    .map((tensor) => ({ path: tensor.name, tensor }))
-    .sort((a, b) => compareNames(a.path, b.path));
+async function opaqueLeaves({ tensors, canonicalOrder }: OpenedSafetensors): Promise<readonly WantedLeaf[]> {
+  const leaves: WantedLeaf[] = [];
+  for await (const position of inSteps(canonicalOrder)) {
+    const tensor = tensors[position] as SafetensorsEntry;
+    leaves.push({ path: tensor.name, tensor });
+  }
+  return leaves;
 }
 
 /** The file's tensors by the weights' names, or by their paths where no names are given. */

@@ -2,6 +2,7 @@
  * Saves a model into an object store: one pack with the tensors the store lacks, the small objects and
  * the record. The caller appends the journal's fact after this has returned (order of writing).
  */
+import { inSteps, turnAfter } from "../concurrency/in-steps.js";
 import { defined } from "../defined.js";
 import { encodeArchitecture } from "../model/architecture.js";
 import { encodeEnvironment } from "../model/environment.js";
@@ -81,6 +82,7 @@ export interface SavedModel {
 export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promise<SaveBase> {
   const record = decodeSaveRecord(await store.read("record", versionId));
   const { leaves } = decodeTree(await store.read("tree", record.objects.tree));
+  await turnAfter(leaves);
   const ownerMap = decodeOwnerMap(await store.read("owner-map", record.objects.ownerMap), leaves.length);
   return { versionId, architecture: record.architecture, leaves, ownerMap };
 }
@@ -104,7 +106,7 @@ export async function saveModel(
     written = hashed?.written;
     const model = hashed?.model ?? (unsaved as ModelSource);
     // All this is done while the last tensors are written.
-    const encoded = encodeParts(model, options);
+    const encoded = await encodeParts(model, options);
     const architecture =
       encoded.architecture === undefined ? undefined : objectId("architecture", encoded.architecture);
     const plan = planSave(
@@ -175,14 +177,24 @@ interface EncodedParts {
 }
 
 /** Encodes everything that can be refused before anything is written. */
-function encodeParts(model: ModelSource, { environment, metadata, uses }: SaveModelOptions): EncodedParts {
+async function encodeParts(
+  model: ModelSource,
+  { environment, metadata, uses }: SaveModelOptions,
+): Promise<EncodedParts> {
+  const architecture = model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
+  const tree = encodeTreeSource(model);
+  await turnAfter(model.leaves);
+  const names = encodeNames(model.names);
+  await turnAfter(model.leaves);
+  const root = treeRoot(model.leaves);
+  await turnAfter(model.leaves);
   return {
-    architecture: model.architecture === undefined ? undefined : encodeArchitecture(model.architecture),
-    tree: encodeTreeSource(model),
-    names: encodeNames(model.names),
+    architecture,
+    tree,
+    names,
     environment: encodeEnvironment(environment),
     metadata: metadata === undefined ? undefined : encodeMetadata(metadata),
-    root: treeRoot(model.leaves),
+    root,
     uses: encodeUsedTrees(uses ?? {}, model.kind),
   };
 }
@@ -243,7 +255,7 @@ async function putTensors(
   const done = new Set<Hash>();
   let bytes = 0;
   for (const { leaves, sources, coded } of trees)
-    for (const [i, leaf] of leaves.entries()) {
+    for await (const [i, leaf] of inSteps(leaves.entries())) {
       if (done.has(leaf.tensor)) continue;
       done.add(leaf.tensor);
       const source = sources[i] as TensorSource;

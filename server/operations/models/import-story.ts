@@ -19,8 +19,9 @@ import {
 } from "../../../shared/provenance/exported-story.js";
 import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { modelSourceOfSafetensors } from "../../../shared/save/model-source.js";
+import { openSafetensors } from "../../../shared/save/open-safetensors.js";
 import type { SaveUses } from "../../../shared/save/save-uses.js";
-import { readSafetensors, type ByteFile } from "../../../shared/tensor/safetensors-reader.js";
+import type { ByteFile } from "../../../shared/tensor/safetensors-reader.js";
 import type { ImportOptions } from "../../interface/api/server-operations.js";
 import { storeNamedEngine } from "../../services/context/own-engine.js";
 import { keptStoryName, storyOfKey } from "../../services/data/kept-story.js";
@@ -40,7 +41,7 @@ export async function storyInFile(
   { story = "keep", onto }: Pick<ImportOptions, "story" | "onto">,
 ): Promise<ExportedStory | undefined> {
   if (story === "ignore" || onto !== undefined) return undefined;
-  const text = (await readSafetensors(file, where)).metadata?.[storyKey];
+  const text = (await openSafetensors(file, where)).metadata?.[storyKey];
   return text === undefined ? undefined : decodeStory(text);
 }
 
@@ -81,7 +82,7 @@ async function describedBy(
   { objects: { architecture, fileOrder } }: ExportedStory,
 ): Promise<Parameters<typeof modelSourceOfSafetensors>[2]> {
   if (architecture === undefined) return {};
-  const { tensors } = await readSafetensors(file, where);
+  const { tensors } = await openSafetensors(file, where);
   const leaves = new Array<string>(tensors.length).fill("");
   for (const [position, { name }] of tensors.entries()) leaves[fileOrder?.[position] ?? position] = name;
   const names: Names = { leaves, ...defined({ fileOrder }) };

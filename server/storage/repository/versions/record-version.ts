@@ -2,6 +2,7 @@
  * Records a version: checks everything that its save record refers to, then appends its fact to the journal.
  * The version must not be announced or acknowledged before this is done.
  */
+import { turnAfter } from "../../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
@@ -72,9 +73,11 @@ export async function checkVersion(
     if (tree.references[0].part === "model") model = tree.leaves;
     checkTree({ versionId, record, architecture }, tree);
     found.add(tree.leaves);
+    await turnAfter(tree.leaves);
   }
   const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), model.length);
   decodeNames(await objects.read("names", record.objects.names), model.length);
+  await turnAfter(model);
   decodeEnvironment(await objects.read("environment", record.objects.environment));
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
