@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import { encodeDescription } from "../../../shared/data/data-description.js";
-import { isUrl } from "../../../shared/data/data-url.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -18,6 +17,7 @@ import { requireDiskSpace } from "../../services/context/disk-space.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 import { addressedData } from "../../services/data/addressed-data.js";
 import { withPlacedData } from "../../services/data/place-data.js";
+import { requireReachableData } from "../../services/data/reachable-data.js";
 import { provenStream } from "../../interface/api/proven-stream.js";
 import type { DatasetDetails, DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
 import type { DataStream, ServerOperations } from "../../interface/api/server-operations.js";
@@ -40,14 +40,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
     addDataset: async ({ fleet, name, ...given }) => {
-      // The server's disk has other fleets' files.
-      const isOfServer = given.kind === "sql" || (given.location !== "" && !isUrl(given.location));
-      if (grant?.fleets !== undefined && isOfServer)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          "A token that is limited to fleets cannot name files of the server's machine. Name a URL, or have the data " +
-            "registered on the server's own machine with --home.",
-        );
+      requireReachableData(grant, given);
       const repository = await fleets.get(fleet, { create: true });
       const { kind, location, parameters } = await addressedData(
         { ...given, parameters: given.parameters ?? {} },

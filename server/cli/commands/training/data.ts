@@ -1,9 +1,8 @@
 /** `stemma data add|list|check|show|push|fetch|rm`: named data that recipes train on. */
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
-import { isUrl } from "../../../../shared/data/data-url.js";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { commands as storedCommands } from "./data-stored.js";
-import { listed, pathOf, plain, repeated } from "../../plain-command.js";
+import { listed, locationOf, plain, repeated } from "../../plain-command.js";
 
 const add = plain("addDataset", {
   name: "add",
@@ -19,8 +18,7 @@ const add = plain("addDataset", {
     dryRun: "read it, register nothing",
   },
   run: async ({ name, kind, set, query, dryRun, ...given }, { call }) => {
-    const location =
-      given.location === "-" ? "" : isUrl(given.location) ? given.location : pathOf(given.location);
+    const location = given.location === "-" ? "" : locationOf(given.location);
     if ((kind === "sql") !== (query !== undefined))
       throw new StemmaError("USAGE", "--kind sql needs --query, and no other kind has one.");
     const parameters = {
