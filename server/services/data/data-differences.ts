@@ -61,9 +61,10 @@ export function differencesText(differences: readonly DataDifference[]): string 
 function membersOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (!Array.isArray(value)) return value as Readonly<Record<string, unknown>>;
-  const named = value.map((each) => (each as { readonly name?: unknown } | null)?.name);
+  const list = value as readonly unknown[];
+  const named = list.map((each) => (each as { readonly name?: unknown } | null)?.name);
   return named.every((name) => typeof name === "string") && new Set(named).size === named.length
-    ? Object.fromEntries(value.map((each, at) => [named[at], each as unknown]))
+    ? Object.fromEntries(list.map((each, at) => [named[at] as string, each]))
     : undefined;
 }
 
@@ -72,6 +73,8 @@ function textOf(value: unknown): string {
   const text =
     typeof value === "string"
       ? value
-      : (JSON.stringify(value, (_, each: unknown): unknown => (typeof each === "bigint" ? Number(each) : each)) ?? "");
+      : (JSON.stringify(value, (_, each: unknown): unknown =>
+          typeof each === "bigint" ? Number(each) : each,
+        ) ?? "");
   return text.length > maxText ? `${text.slice(0, maxText)}…` : text;
 }
