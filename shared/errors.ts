@@ -123,6 +123,7 @@ const trainCodes = {
   RECIPE_INEXACT: verification,
   CONFINEMENT_FAILED: failed,
   DATASET_UNKNOWN: notFound,
+  DATASET_KIND_UNCLEAR: usage,
   DATASET_MALFORMED: failed,
   DATASET_EMPTY: failed,
   DATASET_IN_USE: failed,

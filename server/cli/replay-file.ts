@@ -10,21 +10,24 @@ import type { OperationInput } from "../interface/api/server-operations.js";
 export type ReplayFile = Pick<OperationInput<"replayStory">, "story" | "tensors">;
 
 /**
- * Reads a replay's file; undefined where the argument does not name a file, but a model.
+ * Reads a replay's file; undefined where the argument does not name a file, but a model: no name of a model has a dot
+ * or a slash. What a file is, is seen by looking into it, whatever its name is.
  * @throws FILE_MISSING, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, STORY_INVALID for a file without a story
  */
 export async function readReplayFile(argument: string): Promise<ReplayFile | undefined> {
-  if (!/\.(safetensors|json)$/.test(argument)) return undefined;
+  if (!/[./]/.test(argument)) return undefined;
   const found = await stat(argument).catch(() => undefined);
-  if (found === undefined && !argument.includes("/")) return undefined;
+  // A tag may have a dot.
+  if (found === undefined && argument.includes(":") && !argument.includes("/")) return undefined;
   if (found?.isFile() !== true)
     throw new StemmaError("FILE_MISSING", `${argument} is not a file. Check the path.`, { path: argument });
-  if (argument.endsWith(".json")) {
-    if (found.size > maxStoryBytes) throw withoutStory(argument, `it has more than ${maxStoryBytes} bytes`);
-    return { story: (await readFile(argument, "utf8")).trim() };
-  }
   const file = await regularFiles().open(argument, "read");
   try {
+    // A safetensors file has the length of its header first, which may begin with the same byte.
+    const start = Buffer.alloc(9);
+    await file.read(start, 0);
+    if (start.toString("latin1", 0, 1) === "{" && start.toString("latin1", 8) !== "{")
+      return await readRecord(argument, found.size);
     const opened = await readSafetensors(file, argument);
     const story = opened.metadata?.[storyKey];
     if (story === undefined) throw withoutStory(argument, "its metadata have none");
@@ -35,6 +38,11 @@ export async function readReplayFile(argument: string): Promise<ReplayFile | und
   } finally {
     await file.close();
   }
+}
+
+async function readRecord(path: string, size: number): Promise<ReplayFile> {
+  if (size > maxStoryBytes) throw withoutStory(path, `it has more than ${maxStoryBytes} bytes`);
+  return { story: (await readFile(path, "utf8")).trim() };
 }
 
 function withoutStory(path: string, reason: string): StemmaError<"STORY_INVALID"> {

@@ -3,6 +3,9 @@
  * from evaluation, progressive and training. A command without a server uses them directly; a server offers
  * them over HTTP.
  */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -42,12 +45,16 @@ export const beginsHome: ReadonlySet<string> = new Set<keyof ServerOperations>([
   "addTier",
   "import",
   "train",
-  "replayStory",
+  "replayChangedStory",
 ]);
+
+/** Operations that store nothing: without a home they work in one that is removed again. */
+export const needsNoHome: ReadonlySet<string> = new Set<keyof ServerOperations>(["replayStory"]);
 
 /**
  * The operations of a home without a server; closing them closes the home. A home that is not there is begun by the
- * operations that store something first; all others throw NOT_FOUND and leave nothing.
+ * operations that store something first; of the others, those that need none leave nothing, and all else throws
+ * NOT_FOUND.
  * @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN
  */
 export async function openLocalOperations({ home }: { readonly home: string }): Promise<ServerOperations> {
@@ -56,14 +63,18 @@ export async function openLocalOperations({ home }: { readonly home: string }): 
 
 function operationsWithoutHome(path: string): ServerOperations {
   let begun: Promise<ServerOperations> | undefined;
+  let passing: Promise<ServerOperations> | undefined;
   const operation =
     (name: CallName | "recover" | "fetchDataset" | "import" | "train" | "planStorage" | "applyStorage") =>
     async (...given: readonly unknown[]): Promise<unknown> => {
       const isDryRun = given.some(
         (each) => (each as { readonly dryRun?: unknown } | undefined)?.dryRun === true,
       );
-      if (begun === undefined && (isDryRun || !beginsHome.has(name))) throw noHome(path);
-      const operations = await (begun ??= openHomeOperations(path));
+      const isPassing = begun === undefined && needsNoHome.has(name);
+      if (begun === undefined && !isPassing && (isDryRun || !beginsHome.has(name))) throw noHome(path);
+      const operations = await (isPassing
+        ? (passing ??= openPassingOperations(path))
+        : (begun ??= openHomeOperations(path)));
       return await (operations[name] as (...input: readonly unknown[]) => Promise<unknown>)(...given);
     };
   const names = [
@@ -76,11 +87,27 @@ function operationsWithoutHome(path: string): ServerOperations {
     events: () => {
       throw noHome(path);
     },
-    close: async () => (await begun?.catch(() => undefined))?.close(),
+    close: async () => {
+      for (const opened of [begun, passing]) await (await opened?.catch(() => undefined))?.close();
+    },
   };
 }
 
-async function openHomeOperations(path: string): Promise<ServerOperations> {
+/** The operations of a home of their own, in the folder for temporary files, that is removed when they are closed. */
+async function openPassingOperations(settingsFolder: string): Promise<ServerOperations> {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-"));
+  const remove = (): Promise<void> => rm(folder, { recursive: true, force: true });
+  try {
+    const operations = await openHomeOperations(folder, settingsFolder);
+    return { ...operations, close: () => operations.close().finally(remove) };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** @param settingsFolder where server.json is */
+async function openHomeOperations(path: string, settingsFolder = path): Promise<ServerOperations> {
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
   const fleets = openFleets(home, rebuildVersion);
@@ -93,9 +120,12 @@ async function openHomeOperations(path: string): Promise<ServerOperations> {
       (await import("./configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
         (await import("../access/identity/authority.js")).openAuthority(home.signer, home.ports.random),
       ),
-    recipeConfinement: async () => (await import("./configuration/config-file.js")).recipeConfinementOf(path),
-    trainingLimits: async () => (await import("./configuration/config-file.js")).trainingLimitsOf(path),
-    rolloutApproval: async () => (await import("./configuration/config-file.js")).rolloutApprovalOf(path),
+    recipeConfinement: async () =>
+      (await import("./configuration/config-file.js")).recipeConfinementOf(settingsFolder),
+    trainingLimits: async () =>
+      (await import("./configuration/config-file.js")).trainingLimitsOf(settingsFolder),
+    rolloutApproval: async () =>
+      (await import("./configuration/config-file.js")).rolloutApprovalOf(settingsFolder),
   });
   return {
     ...operations,
@@ -246,6 +276,7 @@ type ReplayCalls = Pick<
   | "replay"
   | "rebaseEngine"
   | "replayStory"
+  | "replayChangedStory"
   | "replayChanged"
   | "dropTensors"
   | "dropPolicies"
@@ -266,6 +297,8 @@ function replayCalls(context: OperationsContext): ReplayCalls {
       (await import("../learning/replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>
       (await import("../learning/replay/replay-changed.js")).replayChanged(context, input, signal),
+    replayChangedStory: async (input, { signal } = {}) =>
+      (await import("../learning/replay/replay-changed.js")).replayChangedStory(context, input, signal),
     dropTensors: async (input, { signal } = {}) =>
       (await import("../learning/replay/drop-tensors.js")).dropByReplay(context, input, signal),
     dropPolicies: async ({ fleet }) => (await fleets.get(fleet)).dropPolicies(),

@@ -137,6 +137,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   replays: "replays",
   rebaseEngine: "replays",
   replayStory: "replays",
+  replayChangedStory: "replays",
   story: "replays",
   replayChanged: "replays",
   queueReplay: "replays",

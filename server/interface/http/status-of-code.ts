@@ -68,6 +68,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   // What is named is not here.
   BASE_MISSING: 404,
   DATASET_UNKNOWN: 404,
+  DATASET_KIND_UNCLEAR: 400,
   DELTA_REFERENCE_MISSING: 404,
   DEVICE_UNKNOWN: 404,
   FILE_MISSING: 404,

@@ -4,6 +4,7 @@
  */
 import { parametersLike } from "../../../shared/train/declared-parameters.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { decodeStory } from "../../../shared/provenance/exported-story.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { usedEngine } from "../../../shared/train/own-engine.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
@@ -20,7 +21,8 @@ import { boundedCost } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
 import { inWorkFolder, withinReplayLimit } from "./replay-version.js";
 import { storyOf, type Story } from "./story.js";
-import { trainAgain } from "./train-again.js";
+import { findBase } from "../../services/data/find-base.js";
+import { trainAgain, type Replay } from "./train-again.js";
 
 type Scalar = string | number | boolean;
 
@@ -31,14 +33,52 @@ type Scalar = string | number | boolean;
  */
 export async function replayChanged(
   context: OperationsContext,
-  { fleet, model, name, set, maxMinutes }: OperationInput<"replayChanged">,
+  { fleet, model, ...change }: OperationInput<"replayChanged">,
   signal?: AbortSignal,
 ): Promise<ChangedReplayReport> {
   const repository = await context.fleets.get(fleet);
   const original = repository.resolve(model);
-  checkExactness(name, undefined, repository.versions({ name, includeRetired: true }).at(-1));
   const what = `${original.name}:${original.version}`;
-  const read = storyOf(await readOpenedProvenance(repository, original.record.objects));
+  const opened = await readOpenedProvenance(repository, original.record.objects);
+  return await trainChanged(context, { repository, original, what, opened }, { ...change, signal });
+}
+
+/**
+ * Replays the story of an exported file with other parameters. The version of the story need not be known here.
+ * @throws STORY_INVALID, and what `replayChanged` throws
+ */
+export async function replayChangedStory(
+  context: OperationsContext,
+  { fleet, story, data, ...change }: OperationInput<"replayChangedStory">,
+  signal?: AbortSignal,
+): Promise<ChangedReplayReport> {
+  const { versionId, record, opened, bases: baseRecords } = decodeStory(story);
+  const what = `${record.name} (${versionId.slice(0, 12)})`;
+  changesOf(what, opened, change.set);
+  const repository = await context.fleets.get(fleet, { create: true });
+  const original = { versionId, record, name: record.name, version: 0 };
+  const changed = { repository, original, what, opened, baseRecords, dataAt: data };
+  return await trainChanged(context, changed, { ...change, signal });
+}
+
+interface Original extends Pick<Replay, "repository" | "baseRecords" | "dataAt"> {
+  readonly original: Replay["summary"] & Pick<VersionSummary, "name" | "version">;
+  readonly what: string;
+  readonly opened: OpenedProvenance | undefined;
+}
+
+async function trainChanged(
+  context: OperationsContext,
+  { repository, original, what, opened: found, baseRecords, dataAt }: Original,
+  {
+    name,
+    set,
+    maxMinutes,
+    signal,
+  }: Omit<OperationInput<"replayChanged">, "fleet" | "model"> & { readonly signal?: AbortSignal | undefined },
+): Promise<ChangedReplayReport> {
+  checkExactness(name, undefined, repository.versions({ name, includeRetired: true }).at(-1));
+  const read = storyOf(found);
   if ("unreplayable" in read) throw incomplete(what, read.unreplayable.text);
   const changes = changesOf(what, read.opened, set);
   const changed = Object.fromEntries(changes.map(({ parameter, after }) => [parameter, after]));
@@ -50,10 +90,25 @@ export async function replayChanged(
   const ended = await withinReplayLimit(context, () =>
     withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal }, async (folder) => {
-        const task = { context, repository, summary: original, memoryLimitMb, signal: ending };
-        const trained = await trainAgain(task, story, folder);
+        const trained = await trainAgain(
+          {
+            context,
+            repository,
+            summary: original,
+            baseRecords,
+            dataAt,
+            memoryLimitMb,
+            signal: ending,
+          },
+          story,
+          folder,
+        );
         if ("reason" in trained) throw incomplete(what, trained.text);
-        return await save(context, { repository, original, name, changes, opened, story }, trained);
+        const base =
+          story.base === undefined
+            ? undefined
+            : await findBase(repository, story.base, baseRecords?.get(story.base));
+        return await save(context, { repository, original, name, changes, opened, story, base }, trained);
       }),
     ),
   );
@@ -119,7 +174,8 @@ export function changesOf(
 
 interface NewVersion {
   readonly repository: FleetRepository;
-  readonly original: VersionSummary;
+  readonly original: Original["original"];
+  readonly base: VersionSummary | undefined;
   readonly name: string;
   readonly changes: readonly Change[];
   readonly opened: OpenedProvenance;
@@ -128,7 +184,7 @@ interface NewVersion {
 
 async function save(
   context: OperationsContext,
-  { repository, original, name, changes, opened, story }: NewVersion,
+  { repository, original, name, changes, opened, story, base }: NewVersion,
   { outcome }: Exclude<Awaited<ReturnType<typeof trainAgain>>, { readonly reason: string }>,
 ): Promise<Pick<ChangedReplayReport, "summary" | "result">> {
   const { result } = outcome;
@@ -147,7 +203,7 @@ async function save(
         .map(({ parameter, before, after }) => `${parameter}: ${String(before)} → ${String(after)}`)
         .join(", "),
     },
-    base: story.base === undefined ? undefined : repository.get(story.base),
+    base,
     outcome,
     data: await dataOfTraining(repository, result.datasetHash, description?.reader ?? ""),
   });

@@ -15,6 +15,8 @@ import type { Hash, TensorSource } from "../../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { openRepositoryIn } from "../../storage/repository/open-repository.js";
 import { compareTensors } from "./compare-tensors.js";
 import { judgeReplay, type RecordedModel } from "./judge-replay.js";
 import { boundedCost } from "../training/bounded-cost.js";
@@ -31,10 +33,45 @@ type FileTensors = NonNullable<OperationInput<"replayStory">["tensors"]>;
  */
 export async function replayStory(
   context: OperationsContext,
-  { fleet, story: text, tensors, maxMinutes }: OperationInput<"replayStory">,
+  { fleet, ...given }: OperationInput<"replayStory">,
   signal?: AbortSignal,
 ): Promise<ReplayReport> {
-  const repository = await context.fleets.get(fleet);
+  return await withFleet(context, fleet, (inFleet, repository) =>
+    replayIn(inFleet, repository, { ...given, signal }),
+  );
+}
+
+/** Gives `work` the fleet; in a home that has none at all, an empty one that is removed afterwards. */
+async function withFleet<T>(
+  context: OperationsContext,
+  fleet: string,
+  work: (context: OperationsContext, repository: FleetRepository) => Promise<T>,
+): Promise<T> {
+  const { fleets, home, grant } = context;
+  if (grant?.fleets !== undefined || (await fleets.names()).length > 0)
+    return await work(context, await fleets.get(fleet));
+  return await inWorkFolder(context, {}, async (folder) => {
+    const repository = await openRepositoryIn(home, fleet, folder);
+    try {
+      const get = (): Promise<FleetRepository> => Promise.resolve(repository);
+      return await work({ ...context, fleets: { ...fleets, get } }, repository);
+    } finally {
+      await repository.close();
+    }
+  });
+}
+
+async function replayIn(
+  context: OperationsContext,
+  repository: FleetRepository,
+  {
+    story: text,
+    tensors,
+    data,
+    maxMinutes,
+    signal,
+  }: Omit<OperationInput<"replayStory">, "fleet"> & { readonly signal?: AbortSignal | undefined },
+): Promise<ReplayReport> {
   const told = decodeStory(text);
   const { versionId, record, opened, bases, objects } = told;
   const { name } = record;
@@ -54,11 +91,20 @@ export async function replayStory(
           repository,
           summary: { versionId, record },
           baseRecords: bases,
+          dataAt: data,
           memoryLimitMb,
           signal: ending,
         };
         const trained = await trainAgain(task, read.story, folder);
-        if ("reason" in trained) return unreplayable(trained);
+        if ("reason" in trained)
+          return unreplayable(
+            trained.reason === "data-missing" && data === undefined
+              ? {
+                  ...trained,
+                  text: `${trained.text} Or name the file that it was trained with: --data LOCATION.`,
+                }
+              : trained,
+          );
         const recorded = recordedInStory(told, tensors);
         return await judgeReplay(task, { ...trained, opened, story: read.story, recorded });
       }),

@@ -117,7 +117,8 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
 
 /** Returns what a fact states of the replay beside its verdict. */
 export function measuredBy({ workMs, dataFrom, description }: Judgement): MeasuredReplay {
-  return defined({ workMs, dataFrom, description });
+  // Named data go with a file's story, of which no verdict is kept.
+  return defined({ workMs, dataFrom: dataFrom === "named" ? undefined : dataFrom, description });
 }
 
 export function tookTooLong(maxMinutes: number): Unreplayable {

@@ -14,7 +14,12 @@ import { jobFormat, type TrainingJob, type TrainingProgress } from "../../../sha
 import { unpackEngine } from "../../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import { locateData, type LocatedData, type StoredDescription } from "../../services/data/locate-data.js";
+import {
+  dataAt,
+  locateData,
+  type LocatedData,
+  type StoredDescription,
+} from "../../services/data/locate-data.js";
 import type { Ended, VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { jobRecipe, type OwnRecipePlace } from "../training/own-recipes.js";
@@ -32,6 +37,8 @@ export interface Replay {
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
   /** True to use only data that came with the version, or that a generator makes. */
   readonly isOwnDataOnly?: boolean | undefined;
+  /** A file, folder or URL with the data; absent: those that are stored or registered here. */
+  readonly dataAt?: string | undefined;
   /** Manifests of stored data that may be used beside those that the record names. */
   readonly storedData?: readonly Hash[] | undefined;
   /** MiB for the tensors of the training; absent: no limit. */
@@ -44,7 +51,7 @@ export interface Replay {
 
 export interface TrainedAgain {
   readonly outcome: TrainingOutcome;
-  readonly dataFrom: Exclude<LocatedData["from"], "nowhere">;
+  readonly dataFrom: Exclude<LocatedData["from"], "nowhere"> | "named";
   /** The description beside stored samples. */
   readonly storedDescription?: StoredDescription | undefined;
 }
@@ -68,12 +75,15 @@ export async function trainAgain(
   if ("reason" in recipe) return recipe;
   const base = await baseFolderOf(replay, story, join(workFolder, "base"));
   if (base !== undefined && "reason" in base) return base;
-  const data = await locateData(context, {
-    fleet: repository.fleet,
-    ...story.data,
-    uses: [...(summary.record.uses?.data ?? []), ...(replay.storedData ?? [])],
-    isOwnOnly: isOwnDataOnly,
-  });
+  const data =
+    replay.dataAt === undefined
+      ? await locateData(context, {
+          fleet: repository.fleet,
+          ...story.data,
+          uses: [...(summary.record.uses?.data ?? []), ...(replay.storedData ?? [])],
+          isOwnOnly: isOwnDataOnly,
+        })
+      : await dataAt(context, replay.dataAt, story.data);
   if (data.from === "nowhere")
     return { reason: "data-missing", text: summary.dataDropped ? dataGone(summary.dataDropped) : data.text };
   try {

@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import { encodeDescription } from "../../../shared/data/data-description.js";
-import { isUrl } from "../../../shared/data/data-url.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -18,9 +17,17 @@ import { requireDiskSpace } from "../../services/context/disk-space.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 import { addressedData } from "../../services/data/addressed-data.js";
 import { withPlacedData } from "../../services/data/place-data.js";
+import { readDataLike, recordedData } from "../../services/data/like-data.js";
+import { kindOfData } from "../../services/data/look-at-data.js";
+import { requireReachableData } from "../../services/data/reachable-data.js";
 import { provenStream } from "../../interface/api/proven-stream.js";
 import type { DatasetDetails, DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
-import type { DataStream, ServerOperations } from "../../interface/api/server-operations.js";
+import type {
+  CallOutput,
+  DataStream,
+  OperationInput,
+  ServerOperations,
+} from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 
@@ -36,38 +43,10 @@ type DatasetOperations = Pick<
 >;
 
 export function datasetOperations(context: OperationsContext): DatasetOperations {
-  const { fleets, home, grant } = context;
+  const { fleets, home } = context;
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
-    addDataset: async ({ fleet, name, ...given }) => {
-      // The server's disk has other fleets' files.
-      const isOfServer = given.kind === "sql" || (given.location !== "" && !isUrl(given.location));
-      if (grant?.fleets !== undefined && isOfServer)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          "A token that is limited to fleets cannot name files of the server's machine. Name a URL, or have the data " +
-            "registered on the server's own machine with --home.",
-        );
-      const repository = await fleets.get(fleet, { create: true });
-      const { kind, location, parameters } = await addressedData(
-        { ...given, parameters: given.parameters ?? {} },
-        { files: home.ports.files, rowsFolder: join(home.fleetFolder(fleet), "query-rows") },
-      );
-      const { hash } = await withPlacedData({ kind, location }, workFolderOf(home), (placed) =>
-        checkDatasetAt({ ...placed, parameters }),
-      );
-      if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
-      await repository.append({
-        type: "data",
-        atMs: home.ports.clock.now(),
-        name,
-        kind,
-        location,
-        parameters,
-        hash,
-      });
-      return { name, kind, location, parameters, hash };
-    },
+    addDataset: (input) => addDataset(context, input),
     checkDataset: async ({ fleet, name }) => {
       const dataset = await requireDataset(context, fleet, name);
       const { samples, hash } = await withPlacedData(dataset, workFolderOf(home), checkDatasetAt);
@@ -104,6 +83,51 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
     removeDataset: async ({ fleet, name, evenIfUsed = false }) =>
       (await fleets.get(fleet)).removeDataset(name, { evenIfUsed }),
   };
+}
+
+async function addDataset(
+  { fleets, home, grant }: OperationsContext,
+  { fleet, name, like, dryRun = false, parameters: set = {}, ...given }: OperationInput<"addDataset">,
+): Promise<CallOutput<"addDataset">> {
+  requireReachableData(grant, given);
+  const repository =
+    dryRun && !(await fleets.names()).includes(fleet)
+      ? undefined
+      : await fleets.get(fleet, { create: !dryRun });
+  const recorded = like && (await recordedData(repository, like));
+  const found =
+    recorded === undefined
+      ? await readGiven(home, { fleet, set, ...given })
+      : await readDataLike(recorded, { ...given, set }, workFolderOf(home));
+  const { kind, location, parameters, hash, samples } = found;
+  if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
+  const dataset = { name, kind, location, parameters, hash };
+  if (!dryRun) await repository?.append({ type: "data", atMs: home.ports.clock.now(), ...dataset });
+  return {
+    ...dataset,
+    samples,
+    ...("isSame" in found && recorded !== undefined
+      ? { like: { of: recorded.of, isSame: found.isSame, differences: found.differences } }
+      : {}),
+  };
+}
+
+interface GivenToRead {
+  readonly fleet: string;
+  readonly kind?: string | undefined;
+  readonly location: string;
+  readonly set: DatasetSummary["parameters"];
+}
+
+async function readGiven(home: OperationsContext["home"], { fleet, set, ...given }: GivenToRead) {
+  const { kind, location, parameters } = await addressedData(
+    { location: given.location, kind: given.kind ?? (await kindOfData(given.location)), parameters: set },
+    { files: home.ports.files, rowsFolder: join(home.fleetFolder(fleet), "query-rows") },
+  );
+  const read = await withPlacedData({ kind, location }, workFolderOf(home), (placed) =>
+    checkDatasetAt({ ...placed, parameters }),
+  );
+  return { kind, location, parameters, ...read };
 }
 
 function changedText({ name, location, hash: registered }: DatasetSummary, hash: string): string {

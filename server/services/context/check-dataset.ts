@@ -5,6 +5,8 @@ import type { DatasetReference } from "../../../shared/train/training.js";
 
 export interface CheckedDataset {
   readonly samples: number;
+  /** Samples of each part, as records name them. */
+  readonly parts: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly hash: string;
   /** Columns, words, scales, split and what else the reader says of the samples. */
   readonly description: Readonly<Record<string, unknown>>;
@@ -25,5 +27,6 @@ export async function checkDatasetAt({
     nodeFiles(),
   );
   const { train, validation, heldOut, description } = set;
-  return { samples: train.count + validation.count + heldOut.count, hash, description };
+  const parts = { train: train.count, validation: validation.count, heldOut: heldOut.count };
+  return { samples: parts.train + parts.validation + parts.heldOut, parts, hash, description };
 }

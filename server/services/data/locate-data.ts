@@ -1,16 +1,15 @@
 /** Finds where this server can read the data that a training used: for its replay, or for another training. */
 import { createWriteStream } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { isUrl } from "../../../shared/data/data-url.js";
 import { readDescription } from "../../../shared/data/data-description.js";
 import type { DataManifest } from "../../../shared/data/data-manifest.js";
 import { readData, readManifest } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
-import { encodeCanonical } from "../../../shared/model/canonical-json.js";
-import { canonicalOf } from "../../../shared/provenance/make-provenance.js";
 import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import { describedMembers } from "../../../shared/provenance/training-provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -21,7 +20,10 @@ import { requireDiskSpace } from "../context/disk-space.js";
 import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
+import { differencesOf, differencesText, isSameJson } from "./data-differences.js";
+import { isCanonicalFile } from "./look-at-data.js";
 import { placeData } from "./place-data.js";
+import { requireReachableData } from "./reachable-data.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 
 export interface DataSought {
@@ -60,6 +62,14 @@ export type LocatedData =
       readonly release: () => Promise<void>;
     }
   | MissingData;
+
+/** Data at a place that the request named. */
+export interface NamedData {
+  readonly from: "named";
+  readonly dataset: DatasetReference;
+  readonly stored?: undefined;
+  readonly release: () => Promise<void>;
+}
 
 export interface MissingData {
   readonly from: "nowhere";
@@ -255,8 +265,57 @@ async function readAsRecorded(
   }
 }
 
+/**
+ * Data at a place that somebody names, read as a record says. A file that `stemma data fetch` wrote is read as it is.
+ * @throws FILE_MISSING, DATASET_MALFORMED, DATASET_EMPTY, RECIPE_PARAMETERS_INVALID, NOT_ALLOWED
+ */
+export async function dataAt(
+  { home, grant }: OperationsContext,
+  given: string,
+  { hash, description }: Pick<DataSought, "hash" | "description">,
+): Promise<NamedData | MissingData> {
+  if (description === undefined)
+    return {
+      from: "nowhere",
+      reason: "unreadable",
+      text: "its description of the data was redacted, so nobody knows how they were read.",
+    };
+  requireReachableData(grant, { location: given });
+  const { reader } = description;
+  const { location, release } = await placeData(
+    { kind: reader, location: isUrl(given) ? given : resolve(given) },
+    workFolderOf(home),
+  );
+  try {
+    const isStoredForm = await isCanonicalFile(location);
+    const dataset = isStoredForm
+      ? { reader: "canonical", parameters: {}, location }
+      : { reader, parameters: readerParametersOf(description), location };
+    const found = await checkDatasetAt({ kind: dataset.reader, ...dataset });
+    if (found.hash === hash) return { from: "named", dataset: { ...dataset, hash }, release };
+    await release();
+    return {
+      from: "nowhere",
+      reason: "changed",
+      text:
+        `the data at ${given}, read as the record says, have other samples (hash ${found.hash.slice(0, 16)}, ` +
+        `recorded ${hash.slice(0, 16)})${reasonOf(isStoredForm ? [] : differencesOf(description, { ...found, ...dataset }))}. ` +
+        "Name the file that it was trained with.",
+    };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+function reasonOf(differences: Parameters<typeof differencesText>[0]): string {
+  return differences.length === 0
+    ? "; columns, split and counts are as recorded, so values in the file differ"
+    : `: ${differencesText(differences)}`;
+}
+
 /** Canonical JSON reads whole numbers as 64-bit integers, which readers do not take. */
-function readerParametersOf({ parameters = {} }: DataDescription): DatasetReference["parameters"] {
+export function readerParametersOf({ parameters = {} }: DataDescription): DatasetReference["parameters"] {
   return Object.fromEntries(
     Object.entries(parameters).map(([name, value]) => [
       name,
@@ -267,11 +326,6 @@ function readerParametersOf({ parameters = {} }: DataDescription): DatasetRefere
 
 function isDescribedAs(found: Readonly<Record<string, unknown>>, recorded: DataDescription): boolean {
   return describedMembers.every((name) => isSameJson(found[name], recorded[name]));
-}
-
-function isSameJson(a: unknown, b: unknown): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return Buffer.from(encodeCanonical(canonicalOf(a))).equals(encodeCanonical(canonicalOf(b)));
 }
 
 /** Samples that a reader makes: as the record says, where that gives them; else as they are registered. */

@@ -6,21 +6,27 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
 import { addressedData } from "./addressed-data.js";
+import { kindOfData } from "./look-at-data.js";
 import { withPlacedData } from "./place-data.js";
 
 interface GivenData {
-  readonly kind: string;
+  readonly kind?: string | undefined;
   readonly location: string;
   readonly parameters: DatasetReference["parameters"];
 }
 
 /** @throws the errors of reading the data */
-export async function previewData(given: GivenData): Promise<Pick<CheckedDataset, "samples" | "hash">> {
+export async function previewData(
+  given: GivenData,
+): Promise<Pick<CheckedDataset, "samples" | "hash"> & { readonly kind: string }> {
   const folder = await mkdtemp(join(tmpdir(), "stemma-data-"));
   try {
-    const data = await addressedData(given, { files: nodeFiles(), rowsFolder: folder });
+    const data = await addressedData(
+      { ...given, kind: given.kind ?? (await kindOfData(given.location)) },
+      { files: nodeFiles(), rowsFolder: folder },
+    );
     const { samples, hash } = await withPlacedData(data, folder, checkDatasetAt);
-    return { samples, hash };
+    return { kind: data.kind, samples, hash };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,9 +1,10 @@
 /** `stemma data add|list|check|show|push|fetch|rm`: named data that recipes train on. */
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
-import { isUrl } from "../../../../shared/data/data-url.js";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
+import type { CallOutput } from "../../../interface/api/server-operations.js";
+import { readReplayFile } from "../../replay-file.js";
 import { commands as storedCommands } from "./data-stored.js";
-import { listed, pathOf, plain, repeated } from "../../plain-command.js";
+import { listed, locationOf, plain, repeated } from "../../plain-command.js";
 
 const add = plain("addDataset", {
   name: "add",
@@ -13,14 +14,17 @@ const add = plain("addDataset", {
     location: "folder, file, or URL of a file; - for a reader that generates its samples",
   },
   options: {
-    kind: "<reader> how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples, sql",
+    kind: "<reader> how it is read; else as --like says, or seen by looking: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples, sql",
+    like: {
+      text: "<model> read it as the record of a model says, or of an exported file: reader, parameters, split; --set replaces single ones",
+      read: String,
+    },
     query: "<sql> kind sql: the SELECT whose rows become a table, read as by csv",
     set: repeated("<key=value> a parameter of the reader, such as cells=B0005,B0006 (repeatable)"),
     dryRun: "read it, register nothing",
   },
-  run: async ({ name, kind, set, query, dryRun, ...given }, { call }) => {
-    const location =
-      given.location === "-" ? "" : isUrl(given.location) ? given.location : pathOf(given.location);
+  run: async ({ name, kind, like: likeWhat, set, query, dryRun, ...given }, { call }) => {
+    const location = given.location === "-" ? "" : locationOf(given.location);
     if ((kind === "sql") !== (query !== undefined))
       throw new StemmaError("USAGE", "--kind sql needs --query, and no other kind has one.");
     const parameters = {
@@ -32,20 +36,37 @@ const add = plain("addDataset", {
       ),
       ...(query === undefined ? {} : { query: [query] }),
     };
-    if (dryRun) {
+    const file = likeWhat === undefined ? undefined : await readReplayFile(likeWhat);
+    const like =
+      file !== undefined ? { story: file.story } : likeWhat !== undefined ? { model: likeWhat } : undefined;
+    if (dryRun && like === undefined) {
       const { previewData } = await import("../../../services/data/preview-data.js");
       const report = await previewData({ kind, location, parameters });
       return {
         data: report,
-        text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+        text: `would register ${name}: ${report.kind}, ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
       };
     }
-    const summary = await call("addDataset", { name, kind, location, parameters });
-    const text = `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`;
-    return { data: summary, text };
+    const summary = await call("addDataset", { name, kind, location, parameters, like, dryRun });
+    const text =
+      `${dryRun ? "would register" : "registered"} ${name}: ${summary.kind} at ` +
+      `${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`;
+    return { data: summary, text: [text, ...likeLines(summary.like)].join("\n") };
   },
   print: (added, { name }) => ({ ...added, names: [name] }),
 });
+
+function likeLines(like: CallOutput<"addDataset">["like"]): readonly string[] {
+  if (like === undefined) return [];
+  const { of, isSame, differences } = like;
+  if (isSame) return [`  the samples that ${of} was trained with`];
+  return [
+    `  other samples than those that ${of} was trained with:`,
+    ...(differences.length === 0
+      ? ["  all settings, columns and counts are as recorded, so values in the files differ"]
+      : differences.map(({ setting, found, recorded }) => `  ${setting}: ${found} (recorded: ${recorded})`)),
+  ];
+}
 
 const list = plain("datasets", {
   name: "list",

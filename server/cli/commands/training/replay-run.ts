@@ -9,9 +9,9 @@ import {
   type ReplayJob,
 } from "../../../interface/api/models/replay-schemas.js";
 import { readBy } from "../../input-option.js";
-import { readReplayFile } from "../../replay-file.js";
+import { readReplayFile, type ReplayFile } from "../../replay-file.js";
 import { describeReplay } from "../../replay-text.js";
-import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
+import { locationOf, plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
 
 const runOptions = {
@@ -19,6 +19,10 @@ const runOptions = {
   priority: { text: `<n> ${replayPriority.description ?? ""}`, read: readBy("--priority", replayPriority) },
   maxMinutes: { text: `<n> ${maxMinutes.description ?? ""}`, read: readBy("--max-minutes", maxMinutes) },
   set: repeated("<key=value> replay with this parameter changed, into a new version (repeatable)"),
+  data: {
+    text: "<location> of a file's story: its data on the server's machine, or their URL; else those that are known here",
+    read: locationOf,
+  },
   name: {
     text: "<name> with --set: name of the new model",
     read: readBy("--name", changedReplayBody.name),
@@ -60,12 +64,13 @@ changed (stemma model show, stemma model diff).
 
   stemma replay run pack-soh:3 --set trainer.epochs=15 --name pack-soh-longer
 
-A file that Stemma exported (.safetensors), or a record alone (.json, from stemma model
-story), is replayed without the model being known here; data, base and engine must be. What
-is missing is named. No verdict is kept of it.
+A file that Stemma exported (stemma model recover --file), or a record alone (stemma model
+story), is replayed without the model being known here, also in a home that is not there yet;
+data, base and engine must be. What is missing is named. Nothing is kept of it, unless --set
+makes a new version.
 
   stemma replay run soh.safetensors
-  stemma replay run soh.story.json
+  stemma replay run soh.story.json --data ./cells.csv
 `,
   run: ({ models, ...choices }, context) =>
     choices.set.length > 0 || choices.name !== undefined
@@ -78,7 +83,7 @@ is missing is named. No verdict is kept of it.
 /** @throws USAGE where it is not of one model, or the name or what is to be changed is missing */
 async function changedCommand(
   models: readonly string[],
-  { set, name, detach, maxMinutes }: RunChoices,
+  { set, name, detach, maxMinutes, data }: RunChoices,
   { call, output }: PlainContext,
 ): Promise<void> {
   const [model] = models;
@@ -89,7 +94,12 @@ async function changedCommand(
         "trainer.epochs=15 --name NAME. --detach does not go with it.",
     );
   output.progress(`replaying ${model}`);
-  const report = await call("replayChanged", { model, name, set: parseAssignments(set), maxMinutes });
+  const file = await fileOf(model, data);
+  const change = { name, set: parseAssignments(set), maxMinutes };
+  const report =
+    file === undefined
+      ? await call("replayChanged", { model, ...change })
+      : await call("replayChangedStory", { story: file.story, data, ...change });
   output.endProgress();
   const { summary, changes, of } = report;
   const changed = changes.map(({ parameter, before, after }) => `${parameter}: ${before} → ${after}`);
@@ -97,24 +107,25 @@ async function changedCommand(
     data: report,
     names: [summary.versionId],
     text:
-      `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), trained like ${nameOf(of)} but with ` +
-      `${changed.join(", ")}. Compare them: stemma model diff ${nameOf(of)} ${nameOf(summary)}`,
+      `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), trained like ` +
+      `${titleOf(of, model)} but with ${changed.join(", ")}.` +
+      (file === undefined ? ` Compare them: stemma model diff ${nameOf(of)} ${nameOf(summary)}` : ""),
   });
 }
 
 async function runCommand(
   models: readonly string[],
-  { maxMinutes }: RunChoices,
+  { maxMinutes, data }: RunChoices,
   { call, output }: PlainContext,
 ): Promise<void> {
   const reports: ReplayReport[] = [];
   for (const model of models) {
     output.progress(`replaying ${model}`);
-    const file = await readReplayFile(model);
+    const file = await fileOf(model, data);
     reports.push(
       file === undefined
         ? await call("replay", { model, maxMinutes })
-        : await call("replayStory", { ...file, maxMinutes }),
+        : await call("replayStory", { ...file, data, maxMinutes }),
     );
   }
   output.endProgress();
@@ -125,39 +136,56 @@ async function runCommand(
       reports.flatMap((report, i) => describeReplay(report, titleOf(report, models[i] ?? "")).split("\n")),
     ),
   });
-  endWith(reports);
+  endWith(reports.map((report, i) => ({ ...report, title: titleOf(report, models[i] ?? "") })));
+}
+
+/** @throws USAGE where data are named of a model that is known here, which has its own */
+async function fileOf(argument: string, data: string | undefined): Promise<ReplayFile | undefined> {
+  const file = await readReplayFile(argument);
+  if (file === undefined && data !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      `--data goes with a file, and ${argument} names a model. Its data are found by their registered name.`,
+    );
+  return file;
 }
 
 /** A version of a file need not be known here, so it has no number. */
-function titleOf(report: ReplayReport, argument: string): string {
+function titleOf(report: Pick<ReplayReport, "versionId" | "name" | "version">, argument: string): string {
   return report.version === 0
     ? `${argument} (${report.name}, ${report.versionId.slice(0, 12)})`
     : nameOf(report);
 }
 
 /** @throws REPLAY_REFUTED, REPLAY_INCOMPLETE */
-function endWith(reports: readonly ReplayReport[]): void {
+function endWith(reports: readonly (ReplayReport & { readonly title: string })[]): void {
   const refuted = reports.filter(({ verdict }) => verdict === "refuted");
   if (refuted.length > 0)
     throw new StemmaError(
       "REPLAY_REFUTED",
-      `Refuted: ${refuted.map(nameOf).join(", ")}. Do not trust how these say that they were made; compare their ` +
+      `Refuted: ${refuted.map(({ title }) => title).join(", ")}. Do not trust how these say that they were made; compare their ` +
         "provenance with what the device or its owner knows.",
     );
   const missing = reports.filter(({ verdict }) => verdict === "unreplayable");
   if (missing.length > 0)
     throw new StemmaError(
       "REPLAY_INCOMPLETE",
-      `Not replayable here: ${missing.map(nameOf).join(", ")}. The reasons are above.`,
+      `Not replayable here: ${missing.map(({ title }) => title).join(", ")}. The reasons are above.`,
     );
 }
 
 async function queueCommand(
   models: readonly string[],
-  { priority, maxMinutes }: RunChoices,
+  { priority, maxMinutes, data }: RunChoices,
   { call, output }: PlainContext,
 ): Promise<void> {
   const jobs: ReplayJob[] = [];
+  for (const model of models)
+    if ((await fileOf(model, data)) !== undefined)
+      throw new StemmaError(
+        "USAGE",
+        `--detach takes models that are known here. Replay ${model} without it.`,
+      );
   for (const model of models) jobs.push(await call("queueReplay", { model, priority, maxMinutes }));
   output.print({
     data: jobs,

@@ -1,6 +1,7 @@
 /** Operations on named data. */
 import * as z from "zod";
 import {
+  addedDataset,
   dataset,
   datasetBody,
   datasetCheck,
@@ -11,6 +12,9 @@ import {
 } from "./dataset-schemas.js";
 import { fleetParams, fleetPath, shortText } from "../fields.js";
 import { call, stream } from "../operation.js";
+
+/** The largest request to register data: one with a story. */
+const maxAddBytes = 8 * 1024 * 1024;
 
 const datasetPath = `${fleetPath}/datasets/:name`;
 const datasetParams = { ...fleetParams, name: shortText.describe("Name of registered data") };
@@ -31,8 +35,9 @@ export const datasetOperations = {
     right: "change-data",
     params: fleetParams,
     body: datasetBody,
-    output: dataset,
+    output: addedDataset,
     isLong: true,
+    maxBodyBytes: maxAddBytes,
   }),
   checkDataset: call({
     summary: "Read registered data again and compare its hash",

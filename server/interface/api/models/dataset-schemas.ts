@@ -1,6 +1,6 @@
 /** Inputs and answers of the operations on named data. */
 import * as z from "zod";
-import { count, hash, namedVersion, readerParameters, shortText } from "../fields.js";
+import { count, hash, modelText, namedVersion, readerParameters, shortText } from "../fields.js";
 import type { ValueOf } from "../operation.js";
 
 const text = z.string();
@@ -17,6 +17,22 @@ export const dataset = z
     hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
   })
   .meta({ id: "Dataset" });
+export const addedDataset = dataset
+  .extend({
+    samples: count.describe("Of all parts"),
+    like: z
+      .object({
+        of: text.describe("The model whose record was followed"),
+        isSame: z.boolean().describe("Whether the samples are those that it was trained with"),
+        differences: z
+          .array(z.object({ setting: text, found: text, recorded: text }))
+          .describe(
+            "Settings, and what follows from them, that differ; empty where only values in the file do",
+          ),
+      })
+      .exactOptional(),
+  })
+  .meta({ id: "AddedDataset" });
 export type DatasetSummary = ValueOf<typeof dataset>;
 
 const dataFormat = {
@@ -77,11 +93,16 @@ export const datasetCheck = z
   .object({ ok: z.boolean(), samples: count, hash: text, expected: text.nullable(), message: text })
   .meta({ id: "DatasetCheck" });
 
+const maxStoryCharacters = 4 * 1024 * 1024;
+
 export const datasetBody = {
   name: shortText,
-  kind: shortText.describe(
-    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
-  ),
+  kind: shortText
+    .optional()
+    .describe(
+      "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, " +
+        "text-folder, samples, sql, canonical; absent: as `like` says, else seen by looking",
+    ),
   location: z
     .string()
     .max(4096)
@@ -89,4 +110,12 @@ export const datasetBody = {
       "Folder or file on the server's machine, or the URL of a file; empty where the reader needs none",
     ),
   parameters: readerParameters.optional().describe("Parameters of the reader, such as cells or vehicle"),
+  like: z
+    .union([z.object({ model: modelText }), z.object({ story: z.string().min(2).max(maxStoryCharacters) })])
+    .optional()
+    .describe(
+      "A model, or the text of an exported story, from whose record reader and parameters are taken; `parameters` " +
+        "replaces single ones",
+    ),
+  dryRun: z.boolean().optional().describe("Read it, register nothing"),
 };

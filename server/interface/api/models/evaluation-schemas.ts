@@ -278,7 +278,7 @@ export const replayReport = z
     description: descriptionSource.exactOptional(),
     engineId: hash.exactOptional().describe("What ran"),
     dataFrom: z
-      .enum(["stored", "registered", "generator"])
+      .enum(["stored", "registered", "generator", "named"])
       .exactOptional()
       .describe("Where the data were found"),
     workMs: z.number().exactOptional().describe("Milliseconds of training"),

@@ -6,6 +6,7 @@ import { call } from "../operation.js";
 import {
   changedReplayBody,
   changedReplayReport,
+  changedStoryBody,
   maxMinutes,
   maxReplayStoryBytes,
   replayJob,
@@ -51,6 +52,19 @@ export const replayOperations = {
     params: fleetParams,
     body: replayStoryBody,
     output: replayReport,
+    isLong: true,
+    stopsWithClient: true,
+    maxBodyBytes: maxReplayStoryBytes,
+  }),
+  replayChangedStory: call({
+    summary:
+      "Replay the story of an exported file with other parameters, and save the result as a new version",
+    method: "POST",
+    path: `${fleetPath}/replay/story/changed`,
+    right: "change-models",
+    params: fleetParams,
+    body: changedStoryBody,
+    output: changedReplayReport,
     isLong: true,
     stopsWithClient: true,
     maxBodyBytes: maxReplayStoryBytes,

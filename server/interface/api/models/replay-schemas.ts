@@ -39,17 +39,29 @@ export const maxMinutes = z
 /** The largest request for a replay: a story, and the tensors of a large file. */
 export const maxReplayStoryBytes = 64 * 1024 * 1024;
 
+const storyText = z
+  .string()
+  .min(2)
+  .max(4 * 1024 * 1024)
+  .describe("Text of the key stemma.story of an exported file");
+const storyData = z
+  .string()
+  .min(1)
+  .max(4096)
+  .optional()
+  .describe(
+    "Folder or file on the server's machine, or URL of a file, with its data, which are read as it says; absent: the " +
+      "data that are stored or registered here",
+  );
+
 export const replayStoryBody = {
-  story: z
-    .string()
-    .min(2)
-    .max(4 * 1024 * 1024)
-    .describe("Text of the key stemma.story of an exported file"),
+  story: storyText,
   tensors: z
     .array(z.object({ name: z.string().max(65_535), id: hash }))
     .max(300_000)
     .optional()
     .describe("The tensors of the file in their order in it; absent: only the recorded root is compared"),
+  data: storyData,
   maxMinutes,
 };
 
@@ -58,9 +70,10 @@ export const changedReplayBody = {
   name: shortText.describe("Name of the new model"),
   maxMinutes,
 };
+export const changedStoryBody = { story: storyText, data: storyData, ...changedReplayBody };
 export const changedReplayReport = trainReport
   .extend({
-    of: namedVersion.describe("The version whose training was replayed"),
+    of: namedVersion.describe("The version whose training was replayed; that of a file has the number 0"),
     changes: z.array(z.object({ parameter: z.string(), before: parameterValue, after: parameterValue })),
   })
   .meta({ id: "ChangedReplayReport" });

@@ -5,7 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { callNames } from "../../../../server/interface/api/operation-groups.js";
-import { beginsHome, openLocalOperations } from "../../../../server/operations/local-operations.js";
+import {
+  beginsHome,
+  needsNoHome,
+  openLocalOperations,
+} from "../../../../server/operations/local-operations.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import {
   runAgentHere,
@@ -36,7 +40,9 @@ function assertTyped({ status, stderr }: ProgramResult, code: string, step: RegE
 describe("a home that is not there", () => {
   type AnyOperation = (input: object) => Promise<unknown>;
   const others = ["recover", "fetchDataset", "planStorage", "applyStorage"] as const;
-  for (const name of [...callNames, ...others].filter((each) => !beginsHome.has(each)))
+  for (const name of [...callNames, ...others].filter(
+    (each) => !beginsHome.has(each) && !needsNoHome.has(each),
+  ))
     it(`is not made by the operation ${name}`, async () => {
       const home = at("missing");
       const operations = await openLocalOperations({ home });

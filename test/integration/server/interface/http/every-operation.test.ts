@@ -45,6 +45,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "story",
   "rebaseEngine",
   "replayStory",
+  "replayChangedStory",
   "journal",
   "addToken",
   "redact",

@@ -53,6 +53,19 @@ export const trainingSteps: readonly Step[] = [
     fails: "STORY_INVALID",
   },
   {
+    name: "replayChangedStory",
+    shows: "a story that is malformed",
+    ask: (at) => at.replayChangedStory({ fleet, story: "{}", name: "other", set: { epochs: 2 } }),
+    fails: "STORY_INVALID",
+  },
+  {
+    name: "replayChangedStory",
+    ask: async (at) => {
+      const { story } = await at.story({ fleet, model: "soh" });
+      return (await at.replayChangedStory({ fleet, story, name: "from-file", set: { epochs: 2 } })).changes;
+    },
+  },
+  {
     name: "replayChanged",
     shows: "nothing that can be replayed",
     ask: (at) => at.replayChanged({ ...tiny, name: "other", set: { epochs: 2 } }),
