@@ -19,7 +19,7 @@ export function nextTurn(): Promise<void> {
   });
 }
 
-/** A turn after a pass over a whole list that cannot be divided; none where a step is longer than the list. */
+/** A turn after a pass over a whole list that cannot be stopped in the middle; none where the list is a step. */
 export async function turnAfter({ length }: { readonly length: number }): Promise<void> {
   if (length > itemsPerStep) await nextTurn();
 }

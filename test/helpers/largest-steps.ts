@@ -1,6 +1,6 @@
 /**
- * Counts how often each block of Stemma's code runs between two turns of the event loop: no time is measured, so that no
- * machine is too slow.
+ * Counts how often each block of Stemma's code runs between two turns of the event loop. No time is measured, so that
+ * no machine is too slow.
  */
 import { Session, type Profiler } from "node:inspector";
 import { relative, sep } from "node:path";

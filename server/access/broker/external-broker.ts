@@ -59,7 +59,7 @@ const maxGrantedQos = 2;
 
 /** Connects; `serve` then subscribes to a fleet's topics. @throws SERVER_UNREACHABLE */
 export async function connectBroker(options: ExternalBrokerOptions): Promise<RunningBroker> {
-  const { url, clientId, username, password, ca, log } = options;
+  const { url, clientId, username, password, ca } = options;
   const { connectTimeoutMs = 30_000, reconnectMs = 1000 } = options;
   keepNoMqttNumbers();
   const client = mqtt.connect(url, {
@@ -85,9 +85,6 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
       { cause, url },
     );
   }
-  client.on("close", () => {
-    log.warn("broker-link-closed", { url });
-  });
   return broker;
 }
 
@@ -125,6 +122,7 @@ class ExternalBroker implements RunningBroker {
   });
   readonly #messageHandlers: MessageHandler[] = [];
   readonly #eventHandlers: EventHandler[] = [];
+  #isLinked = false;
   readonly #counts = { received: 0, sent: 0, dropped: 0 };
 
   constructor(client: MqttClient, options: ExternalBrokerOptions) {
@@ -141,6 +139,17 @@ class ExternalBroker implements RunningBroker {
       },
       askToLeave: (identity, session) => this.#askToLeave(identity, session),
       log: this.#peerLog,
+    });
+    // Emitted again for each attempt to connect that fails.
+    client.on("close", () => {
+      if (!this.#isLinked) return;
+      this.#isLinked = false;
+      options.log.warn("broker-link-closed", { url: this.url, devicesOffline: this.#sessions.count });
+      this.#sessions.endAll();
+    });
+    client.on("connect", () => {
+      this.#isLinked = true;
+      options.log.info("broker-link-open", { url: this.url });
     });
     client.handleMessage = (packet, done) => {
       this.#receive(packet.topic, packet.payload, packet.qos, done);
@@ -201,6 +210,8 @@ class ExternalBroker implements RunningBroker {
     const { identity, topic, payload } = message;
     const key = `${identity.fleet}/${identity.device}`;
     if (topic.kind === "state") {
+      // Retained states come again when the link is back.
+      if (!this.#isLinked) return;
       await this.#sessions.handleState(identity, payload);
       const birth = this.#heldBirths.get(key);
       if (birth === undefined || !this.#sessions.isOpen(identity)) return;
@@ -288,6 +299,7 @@ class ExternalBroker implements RunningBroker {
   }
 
   async close(): Promise<void> {
+    this.#isLinked = false;
     await this.#client.endAsync(true);
     await this.#queues.idle();
   }

@@ -38,7 +38,7 @@ export interface ExternalSessionsOptions {
 }
 
 export class ExternalSessions {
-  readonly #open = new Map<string, OpenSession>();
+  readonly #open = new Map<string, OpenSession & { readonly identity: DeviceIdentity }>();
   constructor(private readonly options: ExternalSessionsOptions) {}
 
   get count(): number {
@@ -67,6 +67,11 @@ export class ExternalSessions {
     await this.options.askToLeave(identity, session);
   }
 
+  /** Ends all sessions: the broker is out of reach. Retained states begin them again when it is back. */
+  endAll(): void {
+    for (const { identity } of [...this.#open.values()]) this.#end(identity);
+  }
+
   async #begin(report: SessionReport, superseded: OpenSession | undefined): Promise<void> {
     const { identity, session, generation } = report;
     const { admit, emit, askToLeave, address } = this.options;
@@ -82,7 +87,7 @@ export class ExternalSessions {
       await askToLeave(identity, { session, generation });
       return;
     }
-    this.#open.set(keyOf(identity), { session, generation });
+    this.#open.set(keyOf(identity), { identity, session, generation });
     emit({ type: "connected", identity, address });
     if (superseded !== undefined) emit({ type: "disconnected", identity, address });
   }

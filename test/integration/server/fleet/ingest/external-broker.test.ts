@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import mqtt from "mqtt";
+import { nextTurn } from "../../../../../shared/concurrency/in-steps.js";
 import type { Enrolment } from "../../../../../shared/trust/enrolment.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { encodeEnvelope } from "../../../../../shared/wire/codec.js";
@@ -170,6 +171,26 @@ describe("a server behind an external broker", () => {
     await device.birth();
     const shown = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
     assert.deepEqual([shown.state, shown.online, shown.session], ["enrolled", true, 1]);
+    await device.close();
+  });
+
+  it("says that no device is online once the broker is gone", async (t) => {
+    const broker = await plainBroker();
+    const server = await startTestServer({ broker: { url: broker.url } });
+    t.after(() => server.remove());
+    const device = await connectOnline(await server.enroll("v1"), 1);
+    await device.birth();
+    const { operations } = server.handle;
+    const shown = async (): Promise<boolean> =>
+      (await operations.device({ fleet: testFleet, device: "v1" })).online;
+    assert.equal(await shown(), true);
+    await broker.close();
+    while (await shown()) await nextTurn();
+    const listed = await operations.devices({ fleet: testFleet });
+    assert.deepEqual(
+      listed.map(({ online }) => online),
+      [false],
+    );
     await device.close();
   });
 

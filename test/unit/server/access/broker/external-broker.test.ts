@@ -4,6 +4,8 @@ import { test } from "node:test";
 import mqtt from "mqtt";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
+import { encodeEnvelope } from "../../../../../shared/wire/codec.js";
+import { protocolVersion } from "../../../../../shared/wire/limits.js";
 import { deviceSubscriptions } from "../../../../../shared/wire/topics.js";
 import { defaultBrokerLimits } from "../../../../../server/access/broker/broker-limits.js";
 import type { DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
@@ -65,6 +67,60 @@ test("a plain broker behind the same interface: messages in both directions, als
     repeat();
     await next;
     assert.equal(Buffer.from(seen[1]?.payload ?? []).toString(), "again");
+  } finally {
+    device.end(true);
+    await broker.close();
+    await plain.close();
+  }
+});
+
+test("devices are online only while the broker is: the link's end ends their sessions, their retained states begin them again", async () => {
+  const plain = await plainBroker();
+  const logged: string[] = [];
+  const note = (event: string): void => {
+    if (event.startsWith("broker-link")) logged.push(event);
+  };
+  const broker = await connectBroker({
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: { ...silentLog(), warn: note, info: note },
+    limits: defaultBrokerLimits,
+    reconnectMs: 10,
+  });
+  const [link] = plain.sockets;
+  const device = await mqtt.connectAsync(plain.url, { clientId: "v1" });
+  try {
+    await broker.serve(fleet);
+    const seen: string[] = [];
+    const connectedTimes = (times: number): Promise<void> =>
+      new Promise((resolve) => {
+        broker.onEvent(({ type }) => {
+          seen.push(`${type} ${broker.stats().devices}`);
+          if (seen.filter((one) => one === "connected 1").length === times) resolve();
+        });
+      });
+    const back = connectedTimes(2);
+    const state = encodeEnvelope({
+      protocol: protocolVersion,
+      session: 1,
+      sequence: 0,
+      correlation: "",
+      expiresMs: 0,
+      body: { type: "state", online: true, previousSession: 0, generation: 1 },
+    });
+    const begun = new Promise<void>((resolve) => {
+      broker.onEvent(() => {
+        resolve();
+      });
+    });
+    await device.publishAsync(topicOf("v1", "state"), Buffer.from(state), { qos: 1, retain: true });
+    await begun;
+    link?.destroy();
+    await back;
+    assert.deepEqual(seen, ["connected 1", "disconnected 0", "connected 1"]);
+    assert.deepEqual(logged, ["broker-link-open", "broker-link-closed", "broker-link-open"]);
   } finally {
     device.end(true);
     await broker.close();
