@@ -105,7 +105,8 @@ export class DeviceTrainer implements CandidateTrainer {
     const { frozenLayers, ...start } = candidateStart(job, inherited);
     const given = await this.#import(job, start);
     this.#uselessVersions.push(given.versionId);
-    await operations.assign({ fleet, device, line, model: given.versionId });
+    // Each candidate has another shape: that is what a search tries.
+    await operations.assign({ fleet, device, line, model: given.versionId, force: true });
     await this.#until("run the model that it was given", () => this.#runs(given.versionId), signal);
     await this.#retireLeft(given.versionId);
     const startedMs = clock.monotonic();
