@@ -11,7 +11,6 @@ import { Argument, Option, type Command } from "commander";
 import * as z from "zod";
 import { appendValue } from "../../shared/cli/command-line.js";
 import type { Answer, Column } from "../../shared/cli/output.js";
-import { isUrl } from "../../shared/data/data-url.js";
 import { defined } from "../../shared/defined.js";
 import { withoutOptional } from "../interface/api/fields.js";
 import { definitionOfCall } from "../interface/api/operation-groups.js";
@@ -176,11 +175,6 @@ export function listed<Row>(
 /** Reads the path of a file or folder on the machine of the command line. */
 export function pathOf(text: string): string {
   return resolve(text);
-}
-
-/** Reads where data are: a URL, or a path on the machine of the command line. */
-export function locationOf(text: string): string {
-  return isUrl(text) ? text : pathOf(text);
 }
 
 /** A repeatable option of texts. */

@@ -30,6 +30,8 @@ import type { RecipeSummary } from "../../storage/repository/answers/code-answer
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { dataOfTraining } from "../../services/data/data-of-training.js";
+import { explainRefusedData } from "../../services/data/raw-files.js";
+import { workFolderOf } from "../../services/context/work-folder.js";
 import { readableDataset } from "../../services/data/readable-dataset.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import { costLimits, plannedCost } from "./bounded-cost.js";
@@ -109,7 +111,8 @@ async function trainAndSave(
   const repository = await fleets.get(request.fleet);
   const own = findOwnRecipe(repository, request.recipe);
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
-  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
+  const registered = await requireDataset(context, request.fleet, request.data);
+  const dataset = referenceOf(registered);
   const identity: TrainingIdentity = {
     fleet: request.fleet,
     name: request.name,
@@ -139,7 +142,7 @@ async function trainAndSave(
       ...(kept.canContinue ? { state: {} } : {}),
       ...defined({ signal, onProgress }),
       onNotice,
-    });
+    }).catch((error: unknown) => explainRefusedData(error, registered, workFolderOf(home)));
     const engine = await usedEngine(outcome.result.engine);
     await storeNamedEngine(repository, engine?.id);
     const summary = await saveOutcome(context, {

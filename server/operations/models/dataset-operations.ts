@@ -3,6 +3,7 @@
  * show read the data again, push and fetch copy samples into and out of the store.
  */
 import { join } from "node:path";
+import { defined } from "../../../shared/defined.js";
 import { encodeDescription } from "../../../shared/data/data-description.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -12,13 +13,13 @@ import { isHash } from "../../../shared/tensor/hash.js";
 import { canonicalSamples } from "../../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import { referenceOf, requireDataset } from "../../services/context/named-data.js";
-import { checkDatasetAt } from "../../services/context/check-dataset.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 import { addressedData } from "../../services/data/addressed-data.js";
 import { withPlacedData } from "../../services/data/place-data.js";
 import { readDataLike, recordedData } from "../../services/data/like-data.js";
 import { kindOfData } from "../../services/data/look-at-data.js";
+import { changedText, fileChange, readWithFiles } from "../../services/data/raw-files.js";
 import { requireReachableData } from "../../services/data/reachable-data.js";
 import { provenStream } from "../../interface/api/proven-stream.js";
 import type { DatasetDetails, DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
@@ -49,14 +50,17 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
     addDataset: (input) => addDataset(context, input),
     checkDataset: async ({ fleet, name }) => {
       const dataset = await requireDataset(context, fleet, name);
-      const { samples, hash } = await withPlacedData(dataset, workFolderOf(home), checkDatasetAt);
+      const { samples, hash, files } = await readWithFiles(dataset, workFolderOf(home));
       const ok = dataset.hash === null || dataset.hash === hash;
       return {
         ok,
         samples,
         hash,
         expected: dataset.hash,
-        message: ok ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}` : changedText(dataset, hash),
+        message: ok
+          ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}. ${fileChange(dataset.files, files, true)}`.trim()
+          : changedText(dataset, { hash, files }),
+        ...defined({ files }),
       };
     },
     showDataset: async ({ fleet, name }) =>
@@ -99,9 +103,9 @@ async function addDataset(
     recorded === undefined
       ? await readGiven(home, { fleet, set, ...given })
       : await readDataLike(recorded, { ...given, set }, workFolderOf(home));
-  const { kind, location, parameters, hash, samples } = found;
+  const { kind, location, parameters, hash, samples, files } = found;
   if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
-  const dataset = { name, kind, location, parameters, hash };
+  const dataset = { name, kind, location, parameters, hash, ...defined({ files }) };
   if (!dryRun) await repository?.append({ type: "data", atMs: home.ports.clock.now(), ...dataset });
   return {
     ...dataset,
@@ -124,18 +128,8 @@ async function readGiven(home: OperationsContext["home"], { fleet, set, ...given
     { location: given.location, kind: given.kind ?? (await kindOfData(given.location)), parameters: set },
     { files: home.ports.files, rowsFolder: join(home.fleetFolder(fleet), "query-rows") },
   );
-  const read = await withPlacedData({ kind, location }, workFolderOf(home), (placed) =>
-    checkDatasetAt({ ...placed, parameters }),
-  );
+  const read = await readWithFiles({ kind, location, parameters }, workFolderOf(home));
   return { kind, location, parameters, ...read };
-}
-
-function changedText({ name, location, hash: registered }: DatasetSummary, hash: string): string {
-  return (
-    `The files of ${name} at ${location} have changed: their hash is ${hash.slice(0, 16)}, and ` +
-    `${registered?.slice(0, 16) ?? "-"} was registered. Restore the files to repeat earlier trainings, or ` +
-    "register them under a new name with `stemma data add`."
-  );
 }
 
 async function detailsOf(
@@ -170,18 +164,13 @@ async function readSource(
   dataset: DatasetSummary,
 ): Promise<DatasetDetails["source"]> {
   try {
-    const { set, hash } = await withPlacedData(
-      dataset,
-      workFolderOf(home),
-      async ({ kind: reader, parameters, location }) =>
-        loadDataset({ reader, parameters, ...(location === "" ? {} : { location }) }, nodeFiles()),
-    );
-    const samples = set.train.count + set.validation.count + set.heldOut.count;
-    const { format, columns, transformations, split } = set.description;
+    const { samples, hash, description, files } = await readWithFiles(dataset, workFolderOf(home));
+    const { format, columns, transformations, split } = description;
     const isSame = dataset.hash === null || dataset.hash === hash;
     return {
       state: isSame ? "unchanged" : "changed",
-      ...(isSame ? {} : { message: changedText(dataset, hash) }),
+      ...(isSame ? {} : { message: changedText(dataset, { hash, files }) }),
+      ...defined({ files }),
       samples,
       format,
       columns,

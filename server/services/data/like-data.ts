@@ -8,12 +8,11 @@ import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
-import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { differencesOf, type DataDifference } from "./data-differences.js";
 import { readerParametersOf } from "./locate-data.js";
-import { withPlacedData } from "./place-data.js";
+import { readWithFiles, type ReadFiles } from "./raw-files.js";
 
 export type Like = { readonly model: string } | { readonly story: string };
 
@@ -31,7 +30,7 @@ interface Addressed {
   readonly parameters: DatasetReference["parameters"];
 }
 
-export interface DataLike extends Addressed, CheckedDataset {
+export interface DataLike extends Addressed, ReadFiles {
   /** True where the samples are those that the model was trained with. */
   readonly isSame: boolean;
   /** Settings, and what follows from them, that differ from the record's; empty where only values in the file do. */
@@ -91,15 +90,14 @@ export async function readDataLike(
     kind: reader,
     location: isGenerator(reader) || isUrl(location) || location === "" ? location : resolve(location),
   };
-  const read = (followed: Addressed["parameters"]): Promise<DataLike> =>
-    withPlacedData(data, workFolder, async (placed) => {
-      const parameters = { ...followed, ...set };
-      const found = await checkDatasetAt({ ...placed, parameters });
-      const isSame = found.hash === hash;
-      const wanted = { ...description, parameters: followed };
-      const differences = isSame ? [] : differencesOf(wanted, { ...found, reader, parameters });
-      return { ...found, ...data, parameters, isSame, differences };
-    });
+  const read = async (followed: Addressed["parameters"]): Promise<DataLike> => {
+    const parameters = { ...followed, ...set };
+    const found = await readWithFiles({ ...data, parameters }, workFolder);
+    const isSame = found.hash === hash;
+    const wanted = { ...description, parameters: followed };
+    const differences = isSame ? [] : differencesOf(wanted, { ...found, reader, parameters });
+    return { ...found, ...data, parameters, isSame, differences };
+  };
   const asRecorded = await read(recorded).catch((error: unknown) => {
     if (!isStemmaError(error)) throw error;
     return error;

@@ -5,6 +5,16 @@
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused } from "./fact-members.js";
 
+/** The files that data were read from. */
+export interface RawFiles {
+  readonly count: number;
+  readonly bytes: number;
+  /** SHA-256 of the file; of several files, over the hashes of all. */
+  readonly sha256: string;
+  /** The latest time of change; absent where they were fetched. */
+  readonly modifiedAtMs?: number;
+}
+
 export type FleetFact =
   | (Caused & {
       readonly type: "data";
@@ -13,6 +23,8 @@ export type FleetFact =
       readonly location: string;
       readonly parameters?: Readonly<Record<string, string | number | boolean | readonly string[]>>;
       readonly hash: Hash | null;
+      /** The files; undefined for samples that a reader makes, and in facts of earlier releases. */
+      readonly files?: RawFiles;
       /** Manifest of the stored data set (kind "data"), where its samples were stored. */
       readonly object?: Hash;
       /** Description by its reader when they were stored (kind "data", data-description.ts). */

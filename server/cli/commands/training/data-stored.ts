@@ -1,5 +1,5 @@
 /** `stemma data show|push|fetch|rm`: what is registered and stored of named data. */
-import { formatBytes } from "../../../../shared/cli/output.js";
+import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
 import type { DatasetDetails } from "../../../interface/api/models/dataset-schemas.js";
 import type { DataStream } from "../../../interface/api/server-operations.js";
 import { pathOf, plain } from "../../plain-command.js";
@@ -74,8 +74,13 @@ async function* untilAborted({ chunks }: DataStream, signal: AbortSignal): Async
   }
 }
 
+function filesText({ count, bytes, sha256, modifiedAtMs }: NonNullable<DatasetDetails["files"]>): string {
+  const changed = modifiedAtMs === undefined ? "" : `, changed ${formatTime(modifiedAtMs)}`;
+  return `${count === 1 ? "" : `${count}, `}${formatBytes(bytes)}, SHA-256 ${sha256}${changed}`;
+}
+
 function describe(details: DatasetDetails): string {
-  const { name, kind, location, hash, stored, source, usedBy } = details;
+  const { name, kind, location, hash, files, stored, source, usedBy } = details;
   const parameters = Object.entries(details.parameters).map(([key, value]) => `${key}=${String(value)}`);
   const json = (value: unknown): string | undefined =>
     value === undefined ? undefined : typeof value === "string" ? value : JSON.stringify(value);
@@ -84,6 +89,7 @@ function describe(details: DatasetDetails): string {
     ["reader", [kind, ...parameters].join(" ")],
     ["location", location === "" ? "(made by the reader)" : location],
     ["hash", hash ?? "-"],
+    ["files", files && filesText(files)],
     ["now", [source.state, source.message].filter((each) => each !== undefined).join(": ")],
     ["samples", source.samples?.toString()],
     ["format", json(source.format)],

@@ -2,9 +2,10 @@
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
+import { locationOf } from "../../data-location.js";
 import { readReplayFile } from "../../replay-file.js";
 import { commands as storedCommands } from "./data-stored.js";
-import { listed, locationOf, plain, repeated } from "../../plain-command.js";
+import { listed, plain, repeated } from "../../plain-command.js";
 
 const add = plain("addDataset", {
   name: "add",

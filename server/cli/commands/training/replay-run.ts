@@ -9,9 +9,10 @@ import {
   type ReplayJob,
 } from "../../../interface/api/models/replay-schemas.js";
 import { readBy } from "../../input-option.js";
+import { locationOf } from "../../data-location.js";
 import { readReplayFile, type ReplayFile } from "../../replay-file.js";
 import { describeReplay } from "../../replay-text.js";
-import { locationOf, plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
+import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
 
 const runOptions = {

@@ -1,10 +1,18 @@
 /** Inputs and answers of the operations on named data. */
 import * as z from "zod";
-import { count, hash, modelText, namedVersion, readerParameters, shortText } from "../fields.js";
+import { count, hash, modelText, namedVersion, readerParameters, shortText, timeMs } from "../fields.js";
 import type { ValueOf } from "../operation.js";
 
 const text = z.string();
 
+const rawFiles = z
+  .object({
+    count,
+    bytes: count,
+    sha256: text.describe("Of one file; of several over the hashes of all"),
+    modifiedAtMs: timeMs.exactOptional().describe("The latest change; absent where they were fetched"),
+  })
+  .describe("The files that the samples were read from; absent where a reader makes them");
 export const dataset = z
   .object({
     name: text,
@@ -15,6 +23,7 @@ export const dataset = z
     location: text.describe("Folder or file; empty for a reader that makes its own samples"),
     parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
     hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
+    files: rawFiles.exactOptional(),
   })
   .meta({ id: "Dataset" });
 export const addedDataset = dataset
@@ -59,6 +68,7 @@ export const datasetDetails = dataset
           .enum(["unchanged", "changed", "unreadable"])
           .describe("Whether what is at the location now has the registered hash"),
         message: text.exactOptional(),
+        files: rawFiles.exactOptional(),
         ...dataFormat,
         samples: dataFormat.samples.nullable(),
       })
@@ -90,7 +100,14 @@ export const removedData = z
   .meta({ id: "RemovedData" });
 
 export const datasetCheck = z
-  .object({ ok: z.boolean(), samples: count, hash: text, expected: text.nullable(), message: text })
+  .object({
+    ok: z.boolean(),
+    samples: count,
+    hash: text,
+    expected: text.nullable(),
+    message: text,
+    files: rawFiles.exactOptional(),
+  })
   .meta({ id: "DatasetCheck" });
 
 const maxStoryCharacters = 4 * 1024 * 1024;

@@ -238,12 +238,12 @@ function applyBatchRevoked(state: FleetState, fact: FactOf<"batch-revoked">): vo
 }
 
 function applyData(state: FleetState, fact: FactOf<"data">): void {
-  const { name, kind, location, parameters = {}, hash, object, description } = fact;
+  const { name, kind, location, parameters = {}, hash, files, object, description } = fact;
   if (hash !== null && object !== undefined) state.dataObjects.set(hash, object);
   if (hash !== null && description !== undefined) {
     const known = state.dataDescriptions.get(hash) ?? [];
     state.dataDescriptions.set(hash, [...known.filter((each) => each !== description), description]);
   }
   if (fact.removed === true) state.datasets.delete(name);
-  else state.datasets.set(name, { name, kind, location, parameters, hash });
+  else state.datasets.set(name, { name, kind, location, parameters, hash, ...(files && { files }) });
 }

@@ -264,6 +264,7 @@ export const factSchemas = {
     location: text,
     parameters: readerParameters.optional(),
     hash: hash.nullable(),
+    files: z.object({ count, bytes: count, sha256: text, modifiedAtMs: z.number().optional() }).optional(),
     object: hash.optional(),
     description: hash.optional(),
     removed: z.boolean().optional(),

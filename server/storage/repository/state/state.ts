@@ -18,6 +18,7 @@ export interface DatasetState {
   readonly location: string;
   readonly parameters: NonNullable<FactOf<"data">["parameters"]>;
   readonly hash: Hash | null;
+  readonly files?: NonNullable<FactOf<"data">["files"]>;
 }
 
 /** A training engine that may be run here. */

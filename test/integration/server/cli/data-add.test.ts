@@ -1,12 +1,14 @@
 /** `stemma data add` without a reader's name: seen by looking, or as the record of a model says. */
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { kindOfData } from "../../../../server/services/data/look-at-data.js";
+import { fileChange } from "../../../../server/services/data/raw-files.js";
 import { learnedParameters } from "../../../../server/services/data/like-data.js";
 import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { tableText } from "../../../helpers/table-text.js";
@@ -150,5 +152,59 @@ describe("data like those of a model", () => {
       ["samples", { segments: "s:1", task: "regression" }, { task: "regression" }],
     ] as const)
       assert.deepEqual(learnedParameters({ reader, columns }, parameters), expected);
+  });
+});
+
+describe("the files of registered data", () => {
+  it("are recorded, and what changed of them is said by check, show and a refused training", async () => {
+    const path = at("kept.csv");
+    await writeFile(path, tableText());
+    await utimes(path, 1_700_000_000, 1_700_000_000);
+    await added("files", "kept", path);
+    const show = async (): Promise<Record<string, { count: number; bytes: number; sha256: string }>> => {
+      const { stdout } = await run("files", "data", "show", "kept", "-o", "json");
+      return JSON.parse(stdout) as never;
+    };
+    const sha256 = createHash("sha256").update(tableText()).digest("hex");
+    const files = { count: 1, bytes: tableText().length, sha256, modifiedAtMs: 1_700_000_000_000 };
+    assert.deepEqual((await show())["files"], files);
+    const check = (): Promise<ProgramResult> => run("files", "data", "check", "kept");
+    assert.match((await check()).stdout, /^unchanged: 200 samples of kept, hash [0-9a-f]{16}\.\n$/);
+
+    await utimes(path, 1_700_000_001, 1_700_000_001);
+    assert.match((await check()).stdout, /^unchanged: .* written again since, with the same bytes\.\n$/);
+    await writeFile(path, tableText().replaceAll("\n", "\r\n"));
+    assert.match((await check()).stdout, /^unchanged: .* other bytes, which give the same samples: /);
+    await writeFile(path, tableText().replace("37,", "36,"));
+    const changed = await check();
+    assert.deepEqual([changed.status, changed.stdout.startsWith("CHANGED: ")], [4, true]);
+    const why = new RegExp(`The files have other bytes: .* registered were .*${sha256.slice(0, 16)}`);
+    assert.match(changed.stdout, why);
+    const training = ["model", "train", "--recipe", "linear-regression", "--data", "kept", "--name", "m"];
+    const refused = await run("files", ...training);
+    assert.match(refused.stderr, /\[DATASET_MALFORMED\]\n$/);
+    assert.match(refused.stderr, why);
+  });
+
+  it("are those of a folder together, and none where a reader makes the samples", async () => {
+    await mkdir(at("lines"));
+    for (const [value, part] of ["train", "validation", "held-out"].entries())
+      await writeFile(
+        at("lines", `${part}.jsonl`),
+        `{"values":[1,${value}],"label":[1],"split":"${part}"}\n`,
+      );
+    const { files } = (await added("files", "lines", at("lines"))) as unknown as {
+      files: { count: number; sha256: string };
+    };
+    assert.equal(files.count, 3);
+    const made = await added("files", "made", "-", "--kind", "battery-simulated");
+    assert.ok(!("files" in made));
+  });
+
+  it("differ by this build's engine alone where bytes and settings are as registered", () => {
+    const files = { count: 1, bytes: 3, sha256: "a".repeat(64) };
+    assert.match(fileChange(files, files, false), /engine reads them otherwise/);
+    assert.equal(fileChange(files, files, true), "");
+    assert.equal(fileChange(undefined, files, false), "");
   });
 });
