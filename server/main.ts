@@ -61,6 +61,7 @@ import { openNodeHome } from "./storage/repository/node-home.js";
 import { RolloutRunner } from "./fleet/rollout/rollout-runner.js";
 import { journalOfFleet } from "./services/webhooks/next-delivery.js";
 import { postFacts } from "./services/webhooks/post-facts.js";
+import "./loaded-at-start.js";
 import { WebhookRunner } from "./services/webhooks/webhook-runner.js";
 
 export interface ServerHandle {

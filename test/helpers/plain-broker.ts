@@ -9,11 +9,17 @@ export interface PlainBroker {
   close(): Promise<void>;
 }
 
-/** @param isOpen whether it accepts every client, or none */
-export async function plainBroker(isOpen = true): Promise<PlainBroker> {
+/**
+ * @param isOpen whether it accepts every client, or none
+ * @param refusedTopic the subscription that it refuses
+ */
+export async function plainBroker(isOpen = true, refusedTopic?: string): Promise<PlainBroker> {
   const aedes = await Aedes.createBroker({
     authenticate: (_client, _user, _password, done) => {
       done(null, isOpen);
+    },
+    authorizeSubscribe: (_client, subscription, done) => {
+      done(null, subscription.topic === refusedTopic ? null : subscription);
     },
   });
   const sockets = new Set<Socket>();

@@ -5,7 +5,7 @@
  * message is the device that its topic names.
  */
 import { LRUCache } from "lru-cache";
-import mqtt, { type MqttClient } from "mqtt";
+import mqtt, { ErrorWithSubackPacket, type MqttClient } from "mqtt";
 import { connectionProblem } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -159,14 +159,20 @@ class ExternalBroker implements RunningBroker {
   /** @throws NOT_ALLOWED where the broker refuses the subscription */
   async serve(fleet: string): Promise<void> {
     this.#fleets.add(fleet);
-    const granted = await this.#client.subscribeAsync([...fleetSubscriptions(this.#options.root, fleet)], {
-      qos: 1,
-    });
-    const refused = granted.filter(({ qos }) => qos > maxGrantedQos);
+    const topics = [...fleetSubscriptions(this.#options.root, fleet)];
+    let refused: readonly string[];
+    try {
+      const granted = await this.#client.subscribeAsync(topics, { qos: 1 });
+      refused = granted.filter(({ qos }) => qos > maxGrantedQos).map(({ topic }) => topic);
+    } catch (error) {
+      // The library's error where the broker refuses one; it has the broker's answer.
+      if (!(error instanceof ErrorWithSubackPacket)) throw error;
+      refused = topics.filter((_, i) => Number(error.packet.granted[i]) > maxGrantedQos);
+    }
     if (refused.length > 0)
       throw new StemmaError(
         "NOT_ALLOWED",
-        `The MQTT broker ${this.url} refuses the subscription to ${refused.map(({ topic }) => topic).join(", ")}. Allow it to this server's user.`,
+        `The MQTT broker ${this.url} refuses the subscription to ${refused.join(", ")}. Allow it to this server's user.`,
         { url: this.url },
       );
   }

@@ -6,7 +6,7 @@ import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { encodeEnvelope } from "../../../../../shared/wire/codec.js";
 import { protocolVersion } from "../../../../../shared/wire/limits.js";
-import { deviceSubscriptions } from "../../../../../shared/wire/topics.js";
+import { deviceSubscriptions, fleetSubscriptions } from "../../../../../shared/wire/topics.js";
 import { defaultBrokerLimits } from "../../../../../server/access/broker/broker-limits.js";
 import type { DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
 import { connectBroker } from "../../../../../server/access/broker/external-broker.js";
@@ -123,6 +123,29 @@ test("devices are online only while the broker is: the link's end ends their ses
     assert.deepEqual(logged, ["broker-link-open", "broker-link-closed", "broker-link-open"]);
   } finally {
     device.end(true);
+    await broker.close();
+    await plain.close();
+  }
+});
+
+test("a subscription that the broker refuses is named", async () => {
+  const refused = [...fleetSubscriptions(root, fleet)][1] as string;
+  const plain = await plainBroker(true, refused);
+  const broker = await connectBroker({
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: silentLog(),
+    limits: defaultBrokerLimits,
+  });
+  try {
+    await assert.rejects(broker.serve(fleet), (error) => {
+      assert.ok(isStemmaError(error, "NOT_ALLOWED"));
+      assert.match(error.message, new RegExp(`subscription to ${refused.replaceAll("+", "\\+")}\\. Allow`));
+      return true;
+    });
+  } finally {
     await broker.close();
     await plain.close();
   }
