@@ -30,7 +30,7 @@ import { unreadableVersions } from "./state/version-table.js";
 
 type Problem = CheckReport["problems"][number];
 
-/** What a check found so far. */
+/** The findings of a check so far. */
 interface Findings {
   readonly problems: Problem[];
   /** Objects with a problem of their own. */

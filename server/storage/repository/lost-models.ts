@@ -81,7 +81,7 @@ function readByReplay({ objects: { provenance, openings }, uses }: SaveRecord): 
   return [provenance, openings, uses?.recipe].flatMap((id) => id ?? []);
 }
 
-/** What the fact `dropped` pins, with the chunks as far as their list can be read. */
+/** The objects that the fact `dropped` pins, with the chunks as far as their list can be read. */
 async function pinnedBy(objects: LostContext["objects"], dropped: Dropped): Promise<readonly Hash[]> {
   const { engine, data } = dropped;
   try {
