@@ -69,16 +69,22 @@ export function storageOperations(context: OperationsContext): StorageOperations
   };
 }
 
-/** Marks the damaged archives of this build's own engine, which needs none to train. */
+/** Marks damaged and absent archives of this build's own engine, which needs none to train. */
 async function markOwnEngine(repository: FleetRepository, report: CheckReport): Promise<CheckReport> {
-  const { unrecoverable } = report;
-  if (unrecoverable === undefined) return report;
-  const own = (await ownEngine().catch(() => undefined))?.engineId;
-  const archives = repository.engines().filter(({ engineId }) => engineId === own);
+  const own = await ownEngine().catch(() => undefined);
+  if (own === undefined) return report;
+  const ofOwn = repository.engines().filter(({ engineId }) => engineId === own.engineId);
+  const archives = new Set<string>([own.object, ...ofOwn.map(({ engine }) => engine)]);
+  const { unrecoverable, absentEngines } = report;
   return {
     ...report,
-    unrecoverable: unrecoverable.map((lost) =>
-      archives.some(({ engine }) => engine === lost.id) ? { ...lost, isThisBuild: true } : lost,
+    ...defined({
+      unrecoverable: unrecoverable?.map((each) =>
+        archives.has(each.id) ? { ...each, isThisBuild: true as const } : each,
+      ),
+    }),
+    absentEngines: absentEngines.map((each) =>
+      archives.has(each.engine) ? { ...each, isThisBuild: true as const } : each,
     ),
   };
 }

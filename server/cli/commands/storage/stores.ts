@@ -95,7 +95,7 @@ function describeLost({
   const only = dropped === 0 ? "" : `; ${dropped} of them ${dropped === 1 ? "has" : "have"} no tensors here`;
   return isThisBuild === true
     ? `${kind} ${id.slice(0, 16)}: only this build of Stemma, which is that engine, still recovers ${shown}${more}. ` +
-        "Store it again: stemma replay engine approve"
+        "Store it again: stemma replay engine approve FOLDER"
     : `${kind} ${id.slice(0, 16)}: without it, these cannot be recovered here: ${shown}${more}${only}`;
 }
 
@@ -153,10 +153,13 @@ const check = plain("check", {
         ...(report.unrecoverable ?? []).map(describeLost),
         ...describeNoneLost(report, sample),
         ...absentEngines.map(
-          ({ engine, versions }) =>
+          ({ engine, versions, isThisBuild }) =>
             `the engine ${engine.slice(0, 16)}… is not in this ` +
-            `store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but the ` +
-            `training cannot be replayed here until \`stemma replay engine approve\` adds the engine`,
+            `store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but ` +
+            (isThisBuild === true
+              ? "only this build of Stemma, which is that engine, replays the training. Store it again: "
+              : "the training cannot be replayed here before the engine is added: ") +
+            "stemma replay engine approve FOLDER",
         ),
         ...(report.replayed === undefined
           ? []

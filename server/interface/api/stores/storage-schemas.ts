@@ -44,6 +44,10 @@ export const storageStats = z
   .meta({ id: "StorageStats" });
 export type StorageStats = ValueOf<typeof storageStats>;
 
+const isThisBuild = z
+  .literal(true)
+  .exactOptional()
+  .describe("Of an engine: the server's own build is that engine, and does without the stored one");
 const problems = z.array(z.object({ what: text, id: text, message: text }));
 export const checkReport = z
   .object({
@@ -64,18 +68,13 @@ export const checkReport = z
               isDropped: z.boolean().describe("true: it has no tensors here, and a replay gives it"),
             }),
           ),
-          isThisBuild: z
-            .literal(true)
-            .exactOptional()
-            .describe(
-              "Of an engine: the server's own build is that engine, and recovers these versions all the same",
-            ),
+          isThisBuild,
         }),
       )
       .exactOptional()
       .describe("Damaged or missing objects, each with the versions that cannot be recovered without it"),
     absentEngines: z
-      .array(z.object({ engine: hash, versions: count }))
+      .array(z.object({ engine: hash, versions: count, isThisBuild }))
       .describe(
         "Engines that kept versions name and that are not in the store: their models are whole, their " +
           "trainings cannot be replayed here",

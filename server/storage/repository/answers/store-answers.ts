@@ -43,7 +43,12 @@ export interface CheckReport {
    * Engines that kept versions name and that are not in the store, with the number of these versions. Their
    * models are whole; their trainings cannot be replayed here.
    */
-  readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
+  readonly absentEngines: readonly {
+    readonly engine: Hash;
+    readonly versions: number;
+    /** True where this build is that engine: it replays them all the same. */
+    readonly isThisBuild?: true;
+  }[];
   /** Versions without tensors that were replayed; absent where that was not asked for. */
   readonly replayed?: number;
   /**

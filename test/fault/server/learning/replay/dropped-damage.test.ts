@@ -110,7 +110,8 @@ describe("damage in what a dropped version is recovered from", () => {
       const { bytes, what, kind } = inputs[index] as Input;
       await inCopy(collected, bytes, async (copy) => {
         await withFleet(copy, async ({ operations, repository }) => {
-          const { problems, unrecoverable = [] } = await operations.check({ fleet });
+          const { problems, unrecoverable = [], absentEngines } = await operations.check({ fleet });
+          assert.ok(absentEngines.every(({ isThisBuild }) => isThisBuild === true));
           assert.ok(problems.length > 0, `${what} is damaged, and the check found nothing`);
           assert.deepEqual(
             unrecoverable.map(({ kind: of, versions, isThisBuild }) => [
