@@ -4,7 +4,16 @@ import type { ServerOperations } from "../interface/api/server-operations.js";
 /** Operations on a fleet that change something, or have something done there. */
 export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperations>([
   ...(["import", "tag", "hold", "retire", "redact", "setSuccessor", "transfer", "endTransfer"] as const),
-  ...(["train", "reduce", "evaluate", "replay", "replayChanged", "queueReplay", "cancelReplay"] as const),
+  ...([
+    "train",
+    "reduce",
+    "evaluate",
+    "replay",
+    "replayChanged",
+    "replayChangedStory",
+    "queueReplay",
+    "cancelReplay",
+  ] as const),
   ...(["rebaseEngine", "approveEngine", "removeEngine", "approveRecipe", "revokeRecipe"] as const),
   ...(["addDataset", "pushDataset", "removeDataset"] as const),
   ...(["enroll", "invite", "createBatch", "revokeBatch", "acceptDevices", "renewDevice", "revoke"] as const),

@@ -50,6 +50,7 @@ const decisions: Readonly<Record<string, Decision>> = {
   train: "present",
   reduce: "present",
   replayChanged: "present",
+  replayChangedStory: "fleet",
   transfer: "present",
   endTransfer: "present",
   retire: "present",
