@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../../../..");
 /** Parts that commands and clients run, not servers. */
-const elsewhere = /^(server|shared)\/cli\/|^server\/interface\/http\/client\.ts$/;
+const elsewhere = /^(server|shared)\/cli\/|^server\/interface\/http\/(client|request)\.ts$/;
 /** Loaded when such a server starts: it opens its broker before anything else. */
 const opened = "server/access/broker/external-broker.js";
 
