@@ -137,7 +137,8 @@ function librariesOf({ outputs }) {
     imports.filter(({ external }) => external).map(({ path }) => path),
   );
   const names = [...paths, ...loadedByName].map((path) => packageName.exec(path)?.[0]);
-  return [...new Set(names)].filter((name) => !isBuiltin(name)).sort();
+  // A library may ask for a module of a later Node, where there is one.
+  return [...new Set(names)].filter((name) => !name.startsWith("node:") && !isBuiltin(name)).sort();
 }
 const packageName = /^(?:@[^/]+\/)?[^/]+/;
 
