@@ -42,8 +42,6 @@ export interface FleetIngestsParts {
 const unknownFleet: Refused = { refused: "this server has no such fleet", code: "NOT_FOUND" };
 
 export class FleetIngests {
-  /** Resolves when a journal refuses further facts: the server has to stop. */
-  readonly failed: Promise<StemmaError>;
   readonly #parts: FleetIngestsParts;
   /** Ingests that are starting or have started: concurrent callers share one start. */
   readonly #ingests = new Map<string, Promise<FleetIngest>>();
@@ -56,14 +54,10 @@ export class FleetIngests {
   /** Resolves when the ingests that `start` begins with have started: devices are judged from then on. */
   readonly #ready: Promise<void>;
   #setReady: () => void = () => undefined;
-  #fail: (error: StemmaError) => void = () => undefined;
 
   constructor(parts: FleetIngestsParts) {
     this.#parts = parts;
     this.#budget = new WindowBudget(parts.config.limits.windowBytes);
-    this.failed = new Promise((resolve) => {
-      this.#fail = resolve;
-    });
     this.#ready = new Promise((resolve) => {
       this.#setReady = resolve;
     });
@@ -151,7 +145,6 @@ export class FleetIngests {
     const { config, home, fleets, events, log } = this.#parts;
     const { clock, random, files } = home.ports;
     const repository = await fleets.get(fleet);
-    void repository.failed.then(this.#fail);
     const ingest = await FleetIngest.start({
       root: config.rootTopic,
       repository,

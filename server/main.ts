@@ -73,7 +73,7 @@ export interface ServerHandle {
   readonly authorityFile: string | undefined;
   /** The same operations that HTTP serves. */
   readonly operations: ServerOperations;
-  /** Resolves when the server has to stop: its journal refuses further facts. */
+  /** Resolves when the server has to stop: a journal or object store takes nothing more, or another has the home. */
   readonly failed: Promise<StemmaError>;
   close(): Promise<void>;
 }
@@ -164,7 +164,7 @@ async function start(given: GivenParts, closing: ClosingSteps): Promise<ServerHa
     home: home.path,
     authorityFile: parts.tls && join(home.path, authorityFile),
     operations,
-    failed: Promise.race([parts.ingests.failed, home.lost]),
+    failed: Promise.race([parts.fleets.failed, home.lost]),
     close: () => closing.run(),
   };
 }

@@ -332,7 +332,7 @@ export class Credentials {
   }
 
   async #ownedEnded(owned: OwnerCertificate): Promise<StemmaError | undefined> {
-    // Where it cannot be used, the connection that follows reports why.
+    // A certificate that cannot be used is reported by the connection that follows.
     const pair = await owned.present().catch(() => undefined);
     if (pair === undefined || pair.notAfterMs > this.#time.presentMs) return undefined;
     const remedy = `the authority of its owner has to issue a new one: put it into ${owned.file}.`;

@@ -12,15 +12,18 @@ export type ReplayFile = Pick<OperationInput<"replayStory">, "story" | "tensors"
 /**
  * Reads a replay's file; undefined where the argument does not name a file, but a model: no name of a model has a dot
  * or a slash. What a file is, is seen by looking into it, whatever its name is.
- * @throws FILE_MISSING, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, STORY_INVALID for a file without a story
+ * @throws FILE_MISSING, FILE_NOT_REGULAR, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED,
+ *   STORY_INVALID for a file without a story
  */
 export async function readReplayFile(argument: string): Promise<ReplayFile | undefined> {
   if (!/[./]/.test(argument)) return undefined;
   const found = await stat(argument).catch(() => undefined);
   // A tag may have a dot.
   if (found === undefined && argument.includes(":") && !argument.includes("/")) return undefined;
-  if (found?.isFile() !== true)
-    throw new StemmaError("FILE_MISSING", `${argument} is not a file. Check the path.`, { path: argument });
+  if (found === undefined)
+    throw new StemmaError("FILE_MISSING", `There is no file ${argument}. Check the path.`, {
+      path: argument,
+    });
   const file = await regularFiles().open(argument, "read");
   try {
     // A safetensors file has the length of its header first, which may begin with the same byte.

@@ -16,12 +16,25 @@ export function proxyOf(url: URL): URL | undefined {
   const text = url.protocol === "https:" ? getProxyForUrl(url.href) : "";
   if (text === "") return undefined;
   const proxy = URL.canParse(text) ? new URL(text) : undefined;
-  if (proxy === undefined || !["http:", "https:"].includes(proxy.protocol))
+  if (
+    proxy === undefined ||
+    !["http:", "https:"].includes(proxy.protocol) ||
+    credentialsOf(proxy) === undefined
+  )
     throw new StemmaError(
       "USAGE",
-      `HTTPS_PROXY or ALL_PROXY names "${proxy?.protocol ?? ""}//…", which is no proxy that can be used. Write it as http://HOST:PORT.`,
+      `HTTPS_PROXY or ALL_PROXY names "${proxy?.protocol ?? ""}//…", which cannot be used as a proxy. Write it as http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with %25 for a % of the password.`,
     );
   return proxy;
+}
+
+/** User and password as HTTP sends them, ":" where there are none; undefined where they are not percent-encoded. */
+function credentialsOf({ username, password }: URL): string | undefined {
+  try {
+    return `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -34,9 +47,9 @@ export async function tunnel(
   timeoutMs: number,
 ): Promise<Socket> {
   const target = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const name = `The proxy ${proxy.protocol}//${proxy.host} (HTTPS_PROXY)`;
+  const name = `The proxy ${proxy.protocol}//${proxy.host} (HTTPS_PROXY or ALL_PROXY)`;
   const start = proxy.protocol === "https:" ? (await import("node:https")).request : httpRequest;
-  const user = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`;
+  const credentials = credentialsOf(proxy) ?? ":";
   const sent = start({
     host: proxy.hostname.replace(/^\[|\]$/g, ""),
     port: proxy.port || (proxy.protocol === "https:" ? 443 : 80),
@@ -44,7 +57,9 @@ export async function tunnel(
     path: target,
     headers: {
       host: target,
-      ...(user === ":" ? {} : { "proxy-authorization": `Basic ${Buffer.from(user).toString("base64")}` }),
+      ...(credentials === ":"
+        ? {}
+        : { "proxy-authorization": `Basic ${Buffer.from(credentials).toString("base64")}` }),
     },
     agent: false,
   });

@@ -117,7 +117,7 @@ export class SimulatedServer {
     const broker = new MemoryBroker(process, (attempt) => ingests.authenticate(attempt));
     this.#broker = broker;
     await ingests.start(broker, [fleet]);
-    void ingests.failed.then(() => {
+    void fleets.failed.then(() => {
       if (!process.isRunning) return;
       this.parts.events.note("server", "journal-stopped");
       this.end("killed");

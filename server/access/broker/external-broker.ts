@@ -124,6 +124,8 @@ class ExternalBroker implements RunningBroker {
   readonly #eventHandlers: EventHandler[] = [];
   #isLinked = false;
   readonly #counts = { received: 0, sent: 0, dropped: 0 };
+  /** Publications that the broker has not acknowledged. The library forgets them when the client is ended. */
+  readonly #unanswered = new Set<(delivery: Delivery) => void>();
 
   constructor(client: MqttClient, options: ExternalBrokerOptions) {
     this.url = options.url;
@@ -270,7 +272,9 @@ class ExternalBroker implements RunningBroker {
     const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength);
     this.#counts.sent++;
     return await new Promise<Delivery>((resolve) => {
+      this.#unanswered.add(resolve);
       this.#client.publish(topic, bytes, { qos, retain }, (error) => {
+        this.#unanswered.delete(resolve);
         resolve(error === undefined || error === null ? "sent" : "offline");
       });
     });
@@ -307,6 +311,7 @@ class ExternalBroker implements RunningBroker {
   async close(): Promise<void> {
     this.#isLinked = false;
     await this.#client.endAsync(true);
+    for (const resolve of this.#unanswered) resolve("offline");
     await this.#queues.idle();
   }
 }

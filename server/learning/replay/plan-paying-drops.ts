@@ -1,7 +1,4 @@
-/**
- * Plans drops within the bound of every recovery, without those that free less than has to be kept for them. A dry run
- * shows this plan, and a drop carries it out.
- */
+/** Plans which tensors are dropped: one plan, which a dry run shows and a drop carries out. */
 import { formatBytes } from "../../../shared/cli/output.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
@@ -38,8 +35,7 @@ interface PayingDrops {
 }
 
 /**
- * Plans the drops within the bound of every recovery, without those that free less than has to be kept for them. What
- * a dry run shows, and what is then done.
+ * Plans the drops within the bound of every recovery, without those that free less than has to be kept for them.
  */
 export async function planPayingDrops(
   task: DropTask,

@@ -148,7 +148,7 @@ async function enrolInvited(
   if (foreign !== undefined) throw refused(device, foreign);
   const ofOwner = invitation.authority !== undefined;
   const asked = await readRequest(request, invitation, { ofOwner });
-  // Whether its name is meant, whoever invited the device has decided.
+  // The fleet's name was decided by the one who invited the device.
   const opened = await fleets.get(fleet, { create: true, force: true });
   // Caused by who invited the device, not by who carries its request.
   const repository = invitation.by === undefined ? opened : opened.as(defined(invitation.by));

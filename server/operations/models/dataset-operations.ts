@@ -8,7 +8,7 @@ import { encodeDescription } from "../../../shared/data/data-description.js";
 import { readData } from "../../../shared/data/stored-data.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { canonicalSamples } from "../../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
@@ -70,7 +70,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
       const dataset = await requireDataset(context, fleet, name);
       await requireDiskSpace(home);
       const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
-        loadDataset(referenceOf(placed), nodeFiles()),
+        loadDataset(referenceOf(placed), regularFiles()),
       );
       const pushed = await repository.pushDataset(name, canonicalSamples(set), {
         signal: options?.signal,

@@ -1,5 +1,5 @@
 /** Reads data at its location: checks that it can be read, and computes its hash. */
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 
@@ -24,7 +24,7 @@ export async function checkDatasetAt({
 }): Promise<CheckedDataset> {
   const { set, hash } = await loadDataset(
     { reader: kind, parameters, ...(location === "" ? {} : { location }) },
-    nodeFiles(),
+    regularFiles(),
   );
   const { train, validation, heldOut, description } = set;
   const parts = { train: train.count, validation: validation.count, heldOut: heldOut.count };

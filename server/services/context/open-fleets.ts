@@ -23,6 +23,8 @@ export interface OpenFleets {
    * name is near to that of another fleet, unless `force` is set
    */
   get(fleet: string, options?: FleetChoice): Promise<FleetRepository>;
+  /** Resolves once journal or object store of an open fleet take nothing more: they have to be opened again. */
+  readonly failed: Promise<StemmaError>;
   /** Lists the fleets that are open now. */
   opened(): readonly FleetRepository[];
   names(): Promise<readonly string[]>;
@@ -40,6 +42,10 @@ export type RebuildVersion = (
 export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   const repositories = new Map<string, Promise<FleetRepository>>();
   const opened = new Map<string, FleetRepository>();
+  let reportFailed: (error: StemmaError) => void = () => undefined;
+  const failed = new Promise<StemmaError>((resolve) => {
+    reportFailed = resolve;
+  });
   const open = async (fleet: string, { create, force }: FleetChoice): Promise<FleetRepository> => {
     const names = await home.fleets();
     if (create === true && force !== true) refuseMisspeltFleet(fleet, names);
@@ -50,9 +56,11 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
       rebuild && ((versionId, signal) => rebuild({ home, fleets }, { fleet, versionId }, signal)),
     );
     opened.set(fleet, repository);
+    void repository.failed.then(reportFailed);
     return repository;
   };
   const fleets: OpenFleets = {
+    failed,
     get(fleet, choice = {}) {
       const present = repositories.get(fleet);
       if (present !== undefined) return present;

@@ -125,7 +125,7 @@ export function learnedParameters(
   const all = (Array.isArray(columns) ? columns : []) as readonly Column[];
   const inputs = all.filter(({ role }) => role === "input");
   const words = all.find(({ role, words: found }) => role === "target" && Array.isArray(found))?.words;
-  // Where they were found, and how much there was of it, says nothing of other data.
+  // These say where the model's own data were, which other data do not share.
   const { segments: _, query: __, database: ___, ...kept } = recorded;
   const classNames = words === undefined ? {} : { classNames: (words as readonly unknown[]).map(String) };
   switch (reader) {

@@ -5,6 +5,7 @@ import { gunzipSync } from "node:zlib";
 import { isUrl } from "../../../shared/data/data-url.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { requireRegular } from "../../../shared/files/not-regular.js";
 
 const headBytes = 64 * 1024;
 const maxLooked = 200;
@@ -48,7 +49,9 @@ function unclear(location: string, candidates: readonly string[], why = ""): Ste
   );
 }
 
+/** @throws FILE_NOT_REGULAR for a pipe, which would make the reader wait for ever */
 async function headOf(path: string): Promise<Buffer> {
+  requireRegular(await stat(path), path);
   const file = await open(path, "r");
   try {
     const { bytesRead, buffer } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);

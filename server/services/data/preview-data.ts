@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nodeFiles } from "../../../shared/files/node-files.js";
+import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
 import { addressedData } from "./addressed-data.js";
@@ -23,7 +23,7 @@ export async function previewData(
   try {
     const data = await addressedData(
       { ...given, kind: given.kind ?? (await kindOfData(given.location)) },
-      { files: nodeFiles(), rowsFolder: folder },
+      { files: regularFiles(), rowsFolder: folder },
     );
     const { samples, hash } = await withPlacedData(data, folder, checkDatasetAt);
     return { kind: data.kind, samples, hash };

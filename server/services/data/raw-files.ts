@@ -107,7 +107,7 @@ export function fileChange(
     return "The files have the registered bytes, and the settings are the registered ones: this build's engine reads them otherwise.";
   return registered.modifiedAtMs === now.modifiedAtMs
     ? ""
-    : "The files were written again since, with the same bytes.";
+    : "The files have another time of change, and the same bytes.";
 }
 
 function fileText({ count, bytes, sha256, modifiedAtMs }: RawFiles): string {
@@ -121,10 +121,12 @@ export function changedText(
   { hash, files }: { readonly hash: string; readonly files?: RawFiles | undefined },
 ): string {
   const why = fileChange(before, files, false);
+  const isSameFile = before !== undefined && before.sha256 === files?.sha256;
   return (
-    `The files of ${name} at ${location} have changed: their hash is ${hash.slice(0, 16)}, and ` +
-    `${registered?.slice(0, 16) ?? "-"} was registered. ${why === "" ? "" : `${why} `}Restore the files to repeat earlier trainings, or ` +
-    "register them under a new name with `stemma data add`."
+    `The samples of ${name} at ${location} are not the registered ones: their hash is ${hash.slice(0, 16)}, and ` +
+    `${registered?.slice(0, 16) ?? "-"} was registered. ${why === "" ? "" : `${why} `}` +
+    (isSameFile ? "Register" : "Restore the files to repeat earlier trainings, or register") +
+    " them under a new name with `stemma data add`."
   );
 }
 

@@ -35,7 +35,7 @@ const refuse = (problem: string): never => {
 };
 
 /** A word without what a reader of the table does not see: runs of white space, invisible characters, composition. */
-export const asSeen = (word: string): string =>
+const asSeen = (word: string): string =>
   word
     .normalize("NFC")
     .replace(/[\u200b-\u200d\u2060]/g, "")

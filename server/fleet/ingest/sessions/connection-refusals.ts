@@ -20,7 +20,7 @@ export interface CountedRefusals extends ConnectionRefusal {
   readonly atMs: number;
 }
 
-/** Whoever connects chooses the name: only so many that are no devices are counted apart. */
+/** Names of no device that are counted apart, at most: the one who connects chooses the name. */
 const maxStrangers = 1000;
 
 export class ConnectionRefusals {

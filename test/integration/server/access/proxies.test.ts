@@ -154,8 +154,9 @@ test("a proxy that refuses, is not there or cannot be used is named, without its
   await refused(
     "http://ann:secret@127.0.0.1:1",
     "SERVER_UNREACHABLE",
-    /The proxy http:\/\/127.0.0.1:1 \(HTTPS_PROXY\)/,
+    /The proxy http:\/\/127.0.0.1:1 \(HTTPS_PROXY or ALL_PROXY\)/,
   );
+  await refused("http://ann:secret%zz@127.0.0.1:1", "USAGE", /HTTPS_PROXY .*%25/);
   await refused("socks5://ann:secret@127.0.0.1:1", "USAGE", /HTTPS_PROXY .*http:\/\/HOST:PORT/);
 });
 

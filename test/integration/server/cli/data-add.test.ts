@@ -172,7 +172,7 @@ describe("the files of registered data", () => {
     assert.match((await check()).stdout, /^unchanged: 200 samples of kept, hash [0-9a-f]{16}\.\n$/);
 
     await utimes(path, 1_700_000_001, 1_700_000_001);
-    assert.match((await check()).stdout, /^unchanged: .* written again since, with the same bytes\.\n$/);
+    assert.match((await check()).stdout, /^unchanged: .* another time of change, and the same bytes\.\n$/);
     await writeFile(path, tableText().replaceAll("\n", "\r\n"));
     assert.match((await check()).stdout, /^unchanged: .* other bytes, which give the same samples: /);
     await writeFile(path, tableText().replace("37,", "36,"));

@@ -8,7 +8,7 @@ import { encodeEnvelope } from "../../../../../shared/wire/codec.js";
 import { protocolVersion } from "../../../../../shared/wire/limits.js";
 import { deviceSubscriptions, fleetSubscriptions } from "../../../../../shared/wire/topics.js";
 import { defaultBrokerLimits } from "../../../../../server/access/broker/broker-limits.js";
-import type { DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
+import type { Delivery, DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
 import { connectBroker } from "../../../../../server/access/broker/external-broker.js";
 import { plainBroker } from "../../../../helpers/plain-broker.js";
 import { nextMessage, topicOf, fleet, root } from "../../../../helpers/test-broker.js";
@@ -69,6 +69,40 @@ test("a plain broker behind the same interface: messages in both directions, als
     assert.equal(Buffer.from(seen[1]?.payload ?? []).toString(), "again");
   } finally {
     device.end(true);
+    await broker.close();
+    await plain.close();
+  }
+});
+
+test("closes while the broker has not acknowledged what was published", { timeout: 30_000 }, async () => {
+  const plain = await plainBroker();
+  const broker = await connectBroker({
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: silentLog(),
+    limits: defaultBrokerLimits,
+  });
+  try {
+    await broker.serve(fleet);
+    // As a handler that answers a device: closing waits for handlers, this one for its answer.
+    let delivery: Promise<Delivery> | undefined;
+    const isHandled = new Promise<void>((resolve) => {
+      broker.onMessage(async () => {
+        for (const socket of plain.sockets) socket.pause();
+        delivery = broker.publish(topicOf("v1", "down/words"), Buffer.from("answer"), { qos: 1 });
+        resolve();
+        await delivery;
+      });
+    });
+    const device = mqtt.connect(plain.url, { clientId: "v1" });
+    device.publish(topicOf("v1", "up/words"), "word", { qos: 0 });
+    await isHandled;
+    await broker.close();
+    assert.equal(await delivery, "offline");
+    device.end(true);
+  } finally {
     await broker.close();
     await plain.close();
   }
