@@ -109,11 +109,13 @@ export async function saveModel(
     const encoded = await encodeParts(model, options);
     const architecture =
       encoded.architecture === undefined ? undefined : objectId("architecture", encoded.architecture);
+    await turnAfter(model.leaves);
     const plan = planSave(
       { architecture: architecture ?? zeroHash, leaves: model.leaves },
       options.bases?.[0],
       options.approach,
     );
+    await turnAfter(model.leaves);
     const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
     const extractMs = clock.monotonic() - startedMs;
     const used = usedTreeSources(options.uses ?? {});
