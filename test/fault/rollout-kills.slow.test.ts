@@ -144,9 +144,10 @@ class FleetUnderTest {
         await ask(this.server.operations);
         return true;
       } catch (error) {
-        if (isUnknown && isStemmaError(error, "ROLLOUT_INVALID")) return true;
-        isUnknown ||= isStemmaError(error, "SERVER_UNREACHABLE");
-        if (!isUnknown) throw error;
+        // It was done before the server was killed.
+        if (isUnknown && isStemmaError(error, "NOT_ALLOWED")) return true;
+        if (!isStemmaError(error, "SERVER_UNREACHABLE")) throw error;
+        isUnknown = true;
         return false;
       }
     });
@@ -180,6 +181,19 @@ class FleetUnderTest {
       );
     }
     return undefined;
+  }
+
+  /** Those before the newest have switched every device, and each was given another version since. */
+  async noteWrongOfEarlier(newest: Step): Promise<void> {
+    for (const { name, devices: of } of await this.server.operations.rollouts({ fleet })) {
+      const isEarlier = name !== newest.rollout || newest.phase === "undone";
+      if (
+        of.switched !== devices.length ||
+        of.missed !== undefined ||
+        (of.replaced ?? 0) !== (isEarlier ? of.switched : 0)
+      )
+        this.wrong.push(`after ${newest.rollout} ${newest.phase}: ${name} says ${JSON.stringify(of)}`);
+    }
   }
 
   /** Waits until all agree. @returns milliseconds since the last start of a process, or since it was asked for */
@@ -281,6 +295,7 @@ it(`states what runs after each of ${rounds} rounds of rollouts with ${kills} ki
     }
     await asked;
     const ms = await tested.agreed(step, askedAtMs);
+    await tested.noteWrongOfEarlier(step);
     const of = `${step.rollout} ${step.phase}, killed: ${killsOf[at]?.map(({ victim }) => victim).join(", ")}`;
     if (process.env["STEMMA_TEST_LOG"] === "1") console.error(`# ${(ms / 1000).toFixed(1)} s: ${of}`);
     if (ms > longest.ms) longest = { ms, of };
