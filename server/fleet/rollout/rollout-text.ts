@@ -14,9 +14,11 @@ export function headOfRollout({
   devices,
 }: RolloutAnswer): readonly string[] {
   const { passed, switched, undecided, kept, worse, failed, left, unknown } = devices;
+  const { replaced = 0, missed = 0 } = devices;
   const counted = [
-    [switched, "switched"],
-    [passed - switched, "switching"],
+    [switched, replaced === 0 ? "switched" : `switched (${replaced} given another version since)`],
+    [passed - switched - missed, "switching"],
+    [missed, "given another version before they switched"],
     [undecided, "undecided"],
     [kept, "kept their own"],
     [worse, "worse"],
@@ -42,9 +44,15 @@ export function describeMember({
   wave,
   verdict,
   switched,
+  givenOther,
   because,
 }: RolloutDetailAnswer["members"][number]): string {
-  const state = verdict === "passed" ? (switched ? "switched" : "switching") : (verdict ?? "undecided");
+  const passed = switched
+    ? `switched${givenOther === true ? ", given another version since" : ""}`
+    : givenOther === true
+      ? "given another version before it switched"
+      : "switching";
+  const state = verdict === "passed" ? passed : (verdict ?? "undecided");
   return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
 }
 

@@ -2,7 +2,7 @@
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import type { RolloutPhase } from "../../../shared/journal/facts/rollout-facts.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
 import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { releasesOf, revocationOf } from "../../../shared/trust/releases/manifest.js";
@@ -20,7 +20,12 @@ import { refuseOtherShape } from "../../services/context/expected-shape.js";
 import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { comparisonsOf, isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
+import {
+  comparisonsOf,
+  isOpen,
+  rolloutExists,
+  type RolloutState,
+} from "../../storage/repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "../models/version-or-release.js";
 import { chooseDevices, type ChosenDevices } from "../../fleet/rollout/choose-devices.js";
 import { deferredNow, gatesNow, needsOf } from "../../fleet/rollout/ask-devices.js";
@@ -69,6 +74,7 @@ export function rolloutOperations(
     },
     planRollout: (input) => planRollout(context, devices, input),
     createRollout: async (input) => {
+      refuseKnownName(await fleets.get(input.fleet), input.name);
       if (input.force !== true) await refuseDoubts(context, input);
       return createRollout(context, await planRollout(context, devices, input), input);
     },
@@ -88,6 +94,12 @@ export function rolloutOperations(
     setRollout: (input) => setRollout(context, devices, input),
     undoRollout: (input) => undoRollout(context, input),
   };
+}
+
+/** Refuses a taken name before anything else: an open rollout is in its own way. @throws NOT_ALLOWED */
+function refuseKnownName(repository: FleetRepository, name: string): void {
+  const known = repository.rollouts().find((each) => each.name === name);
+  if (known !== undefined) throw rolloutExists(name, known.phase);
 }
 
 function nowOf({ home }: OperationsContext): number {
@@ -262,8 +274,7 @@ async function showRollout(
         verdict: judged?.verdict ?? null,
         because: judged?.because ?? waitsOf(device),
         judgedAtMs: judged?.atMs,
-        switched:
-          judged?.verdict === "passed" && repository.hasSwitched(device, rollout.line, rollout.versionId),
+        ...standingOf(repository, rollout, device),
         before: nameOf(repository, judged?.before ?? null),
         compared: judged?.compared,
         trial: judged?.trial,
@@ -271,6 +282,18 @@ async function showRollout(
       }),
     ),
   };
+}
+
+/** Tells whether a device has run the version since it passed, and whether its line was given another one since. */
+function standingOf(
+  repository: FleetRepository,
+  rollout: RolloutState,
+  device: string,
+): Pick<RolloutDetailAnswer["members"][number], "switched" | "givenOther"> {
+  const { judged, switched = false } = rollout.members.get(device) ?? {};
+  if (judged?.verdict !== "passed") return { switched: false };
+  if (!repository.isStillGiven(device, rollout)) return { switched, givenOther: true };
+  return { switched: switched || repository.hasSwitched(device, rollout.line, rollout.versionId) };
 }
 
 /** @throws ROLLOUT_REACHES_NOBODY, NOT_ALLOWED where it starts at once and needs an approval */
@@ -285,18 +308,24 @@ async function createRollout(
   if (start && policy.approval === true) throw notApproved(name);
   if (policy.wait !== true && waves.flat().length === 0) throw reachesNobody(name, excluded);
   const atMs = nowOf(context);
-  await repository.append({
-    type: "rollout",
-    atMs,
-    rollout: name,
-    critical: true,
-    line,
-    versionId,
-    select,
-    policy,
-    ...superseding(repository, input),
-  });
-  if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
+  const takesPlaceOf = superseding(repository, input);
+  // In one append: a server that ends meanwhile leaves none that was to start and did not.
+  await repository.append(
+    {
+      type: "rollout",
+      atMs,
+      rollout: name,
+      critical: true,
+      line,
+      versionId,
+      select,
+      policy,
+      ...takesPlaceOf,
+    },
+    ...(start
+      ? phaseFacts(repository, { atMs, rollout: name, phase: "running", because: "" }, takesPlaceOf)
+      : []),
+  );
   context.live?.rollouts.wake();
   return { ...(await summaryOf(context, fleet, name)), excluded };
 }
@@ -308,13 +337,14 @@ async function setRollout(
   { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
 ): Promise<RolloutAnswer> {
   const repository = await context.fleets.get(fleet);
-  const { phase: before, approvedBy, policy, versionId } = repository.rollout(rollout);
+  const { phase: before, approvedBy, policy, versionId, supersedes } = repository.rollout(rollout);
   await requireSigned(context, repository, versionId, { ends: phase !== "running" });
   // A rollout may have been created before server.json asked for approvals.
   const isStart = before === "created" && phase === "running";
   if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
   if (isStart && policy.wait !== true) await refuseUnreached(context, devices, { fleet, rollout });
-  await setPhase(repository, { rollout, phase, because }, nowOf(context));
+  const change = { atMs: nowOf(context), rollout, phase, because };
+  await repository.append(...phaseFacts(repository, change, isStart ? defined({ supersedes }) : {}));
   context.live?.rollouts.wake();
   return summaryOf(context, fleet, rollout);
 }
@@ -366,29 +396,17 @@ function notApproved(rollout: string): StemmaError {
 }
 
 /** A rollout that starts ends the one that it supersedes, in one step of the journal. */
-async function setPhase(
-  repository: FleetRepository,
-  change: { readonly rollout: string; readonly phase: RolloutPhase; readonly because: string },
-  atMs: number,
-): Promise<void> {
-  const { supersedes, phase } = repository.rollout(change.rollout);
+/** A change of phase; where a rollout starts in the place of another, that one ends. */
+function phaseFacts(
+  repository: Pick<FleetRepository, "rollout">,
+  change: Omit<FactOf<"rollout-phase">, "type">,
+  { supersedes }: { readonly supersedes?: string },
+): readonly FactOf<"rollout-phase">[] {
   const ended = supersedes === undefined ? undefined : repository.rollout(supersedes);
-  const isStart = change.phase === "running" && phase === "created";
-  const endsOther = isStart && ended !== undefined && (isOpen(ended) || ended.phase === "done");
-  await repository.append(
-    { type: "rollout-phase", atMs, ...change },
-    ...(endsOther
-      ? [
-          {
-            type: "rollout-phase" as const,
-            atMs,
-            rollout: ended.name,
-            phase: "aborted" as const,
-            because: `${change.rollout} took its place`,
-          },
-        ]
-      : []),
-  );
+  const own = { type: "rollout-phase", ...change } as const;
+  if (ended === undefined || !(isOpen(ended) || ended.phase === "done")) return [own];
+  const because = `${change.rollout} took its place`;
+  return [own, { ...own, rollout: ended.name, phase: "aborted", because }];
 }
 
 /** @throws ROLLOUT_UNKNOWN, ROLLOUT_INVALID where it is of another line */
@@ -506,9 +524,13 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
   const { approvedBy, supersedes } = rollout;
   const members = [...rollout.members.values()];
   const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0, unknown: 0 };
+  let [replaced, missed] = [0, 0];
   for (const { device, judged } of members) {
     counts[judged?.verdict ?? "undecided"]++;
-    if (judged?.verdict === "passed" && repository.hasSwitched(device, line, versionId)) counts.switched++;
+    const { switched, givenOther = false } = standingOf(repository, rollout, device);
+    if (switched) counts.switched++;
+    if (givenOther && switched) replaced++;
+    if (givenOther && !switched) missed++;
   }
   const compared = members.flatMap((member) => comparisonsOf(member).map((each) => each.compared));
   return {
@@ -524,7 +546,7 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
     createdAtMs,
     ...defined({ createdBy: by, approvedBy, supersedes }),
     wave,
-    devices: counts,
+    devices: { ...counts, ...(replaced > 0 ? { replaced } : {}), ...(missed > 0 ? { missed } : {}) },
     evidence: evidenceOnFleet(compared, policy.margin),
   };
 }

@@ -256,6 +256,8 @@ export interface FleetRepository {
    * activated by a device that was enrolled again: true if it runs that or a descendant.
    */
   hasSwitched(device: string, line: string, versionId: Hash): boolean;
+  /** True if the device passed in the rollout and its line was given no other version since. */
+  isStillGiven(device: string, rollout: Pick<RolloutState, "name" | "line">): boolean;
   /**
    * True if this generation of the device sent the version, with everything that its record uses (but for an
    * engine) or after it had provably had that.

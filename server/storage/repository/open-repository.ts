@@ -33,6 +33,7 @@ import { deviceSummary } from "./state/device-summary.js";
 import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { requireRollout, stagedFor } from "./state/rollout-state.js";
+import { isStillGiven } from "./state/rollout-switches.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { KnownDamage } from "./answers/store-answers.js";
 import type { FleetRepository } from "./fleet-repository.js";
@@ -414,6 +415,7 @@ type Lookups = Pick<
   | "assignment"
   | "isAssignmentAnswered"
   | "hasSwitched"
+  | "isStillGiven"
   | "hasHad"
   | "hasSent"
   | "deliveries"
@@ -479,6 +481,7 @@ function lookups(context: RepositoryContext): Lookups {
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     isAssignmentAnswered: (device, line) => state.devices.get(device)?.unanswered.has(line) !== true,
     hasSwitched: (device, line, versionId) => hasSwitched(context, { device, line, versionId }),
+    isStillGiven: (device, rollout) => isStillGiven(state.devices.get(device), rollout),
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasSent: (device, versionId) => hasSent(context, device, versionId),
     deliveries: (device) => state.devices.get(device)?.deliveries ?? [],

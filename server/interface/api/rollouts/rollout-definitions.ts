@@ -21,6 +21,14 @@ const counts = z.object({
   undecided: count.describe("In a wave, not judged yet"),
   passed: count.describe("Not shown to be worse there: the device switches"),
   switched: count.describe("Those of the passed that ran the version since"),
+  replaced: count
+    .exactOptional()
+    .describe("Those of the switched whose line was given another version since; absent: none"),
+  missed: count
+    .exactOptional()
+    .describe(
+      "Those of the passed whose line was given another version before they ran this one; absent: none",
+    ),
   kept: count.describe("Their own model is better on their samples"),
   worse: count,
   failed: count,
@@ -75,6 +83,10 @@ const rolloutDevice = z.object({
   because: text.describe("Of the verdict; without one, what it waits for"),
   judgedAtMs: timeMs.exactOptional(),
   switched: z.boolean().describe("Whether it ran the version since it passed"),
+  givenOther: z
+    .literal(true)
+    .exactOptional()
+    .describe("Its line was given another version since it passed; absent: this one still"),
   before: text.nullable().describe("What it ran when it was judged, as name:version"),
   compared: comparedLosses.exactOptional(),
   trial: z

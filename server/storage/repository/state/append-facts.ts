@@ -18,7 +18,7 @@ import { nextGeneration } from "./device-state.js";
 import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
-import { checkRollout } from "./rollout-state.js";
+import { checkRollout, withCreated } from "./rollout-state.js";
 import { checkSuccessor } from "./successors.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FactOf } from "../../../../shared/journal/fact.js";
@@ -67,8 +67,11 @@ export async function appendFacts(
     requiredObjects: [],
     isExclusive: checked.some(({ type }) => exclusiveTypes.has(type)),
     decide: ({ state, recordedHere }: Draft) => {
+      let present = state;
       for (const fact of checked) {
-        checkAgainst(state, recordedHere, fact);
+        checkAgainst(present, recordedHere, fact);
+        // A rollout may start in the append that creates it.
+        if (fact.type === "rollout") present = { ...present, rollouts: withCreated(present.rollouts, fact) };
         if (fact.type === "redacted") refuseNeededByReplay(context, fact.object);
       }
       return checked;

@@ -36,6 +36,7 @@ import { applyRecipe } from "./recipe-state.js";
 import { applyRestored, applyRestoreApproved } from "./restore-state.js";
 import { applyRetention, applyDropPolicy } from "./retention-state.js";
 import { applyRollout } from "./rollout-state.js";
+import { activatedInRollouts, assignedInRollouts, judgedInRollout } from "./rollout-switches.js";
 import type { FleetState } from "./state.js";
 import { applySucceeded } from "./successors.js";
 
@@ -89,7 +90,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "activated":
       changeDevice(state, fact.device, (device) => {
         const known = state.versions.get(fact.versionId) ?? state.claims.get(fact.versionId);
+        const wasAnswered = !device.unanswered.has(fact.line);
         applyActivated(device, { position, knownAt: known?.position }, fact);
+        activatedInRollouts(state.rollouts, device, { line: fact.line, wasAnswered });
       });
       return;
     case "rollout":
@@ -100,6 +103,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "judged":
     case "switch-failed":
       if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;
+      else if (fact.type === "judged") judgedInRollout(state.rollouts, state.devices.get(fact.device), fact);
       return;
     case "retention":
       return applyRetention(state.retention, fact);
@@ -211,6 +215,7 @@ function applyToDevice(
         return;
       case "assigned":
         applyAssigned(device, state.length - 1, fact);
+        assignedInRollouts(state.rollouts, device, fact);
         state.distributed.add(fact.versionId);
     }
   });

@@ -89,6 +89,8 @@ export interface DeviceState {
    * another version may have been under way.
    */
   readonly assumed: Map<string, number>;
+  /** Line → rollouts in which it passed and whose version it was given last. */
+  readonly passedIn: Map<string, Set<string>>;
   /** Versions that the server has sent completely to the current generation. */
   deliveredVersions: Set<Hash>;
   /** The transfers of them, oldest first; without those that nothing was measured of. */
@@ -185,6 +187,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     assignments: new Map(),
     unanswered: new Set(),
     assumed: new Map(),
+    passedIn: new Map(),
     recipes: new Set(),
     seenAtMs: undefined,
     labels: {},

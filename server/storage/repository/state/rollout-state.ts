@@ -27,6 +27,8 @@ export interface RolloutMember {
   /** The measurement before its trial on live inputs. */
   readonly measured?: Timed & DeviceMeasurement;
   readonly judged?: Timed & DeviceJudgement;
+  /** True if its line has run the version since it passed (rollout-switches.ts). */
+  readonly switched?: boolean;
 }
 
 export interface RolloutState {
@@ -228,18 +230,30 @@ export function requireRollout(rollouts: ReadonlyMap<string, RolloutState>, name
   );
 }
 
+export function rolloutExists(name: string, phase: RolloutState["phase"]): StemmaError {
+  return new StemmaError(
+    "NOT_ALLOWED",
+    `There is a rollout ${name} already (${phase}; stemma rollout status ${name}), and its history stays. Give the new one another name.`,
+    { rollout: name },
+  );
+}
+
+/** The rollouts with another one, which the same append creates. */
+export function withCreated(
+  rollouts: ReadonlyMap<string, RolloutState>,
+  fact: FactOf<"rollout">,
+): Map<string, RolloutState> {
+  return new Map(rollouts).set(fact.rollout, createdBy(fact));
+}
+
 /**
  * Requires that a fact about a rollout may follow.
  * @throws ROLLOUT_UNKNOWN, NOT_ALLOWED
  */
 export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: RolloutFact): void {
   if (fact.type === "rollout") {
-    if (rollouts.has(fact.rollout))
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `There is a rollout ${fact.rollout} already, and its history stays. Give the new one another name.`,
-        { rollout: fact.rollout },
-      );
+    const known = rollouts.get(fact.rollout);
+    if (known !== undefined) throw rolloutExists(known.name, known.phase);
     return;
   }
   const rollout = requireRollout(rollouts, fact.rollout);

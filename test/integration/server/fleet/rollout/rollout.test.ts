@@ -78,5 +78,13 @@ describe("a rollout", () => {
       [good, base, base, own],
     );
     assert.deepEqual(await operations.undoRollout({ fleet, rollout: "spring", dryRun: true }), []);
+    const undone = await operations.rollout({ fleet, rollout: "spring" });
+    assert.deepEqual(
+      [undone.devices.switched, undone.devices.replaced, undone.devices.missed],
+      [2, 2, undefined],
+    );
+    // A name that is taken is said to be, whatever else is in the way.
+    const again = { fleet, name: "spring", model: good, line: "cam", select: "all", start: true };
+    await assert.rejects(operations.createRollout(again), { code: "NOT_ALLOWED" });
   });
 });

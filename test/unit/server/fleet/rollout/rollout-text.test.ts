@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { RolloutDetailAnswer } from "../../../../../server/interface/api/rollouts/rollout-definitions.js";
-import { changesOf, headOfRollout } from "../../../../../server/fleet/rollout/rollout-text.js";
+import {
+  changesOf,
+  describeMember,
+  headOfRollout,
+} from "../../../../../server/fleet/rollout/rollout-text.js";
 import { policyOf } from "../../../../../server/fleet/rollout/policy.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 
@@ -55,5 +59,20 @@ it("prints phases, waves and devices once, when they change", () => {
   assert.deepEqual(headOfRollout(done), [
     "r: soh:2 to soh, done, wave 1 of 3",
     "  devices: 1 switched, 1 undecided",
+  ]);
+});
+
+it("says of no device that it switches which was given another version since", () => {
+  const back = { ...member("a", "passed", true), givenOther: true } as const;
+  const missed = { ...member("b", "passed"), givenOther: true } as const;
+  assert.deepEqual([back, missed].map(describeMember), [
+    "1 a switched, given another version since: on 9 samples losses differ by -1 ± 0.1",
+    "1 b given another version before it switched: on 9 samples losses differ by -1 ± 0.1",
+  ]);
+  const undone = rollout("undone", 1, [back, missed]);
+  const devices = { ...undone.devices, replaced: 1, missed: 1 };
+  assert.deepEqual(headOfRollout({ ...undone, devices }), [
+    "r: soh:2 to soh, undone, wave 1 of 3",
+    "  devices: 1 switched (1 given another version since), 1 given another version before they switched",
   ]);
 });
