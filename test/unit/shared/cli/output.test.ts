@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { Output, type OutputForm } from "../../../../shared/cli/output.js";
+import { formatDuration, Output, type OutputForm } from "../../../../shared/cli/output.js";
 import { renderTable } from "../../../../shared/cli/table.js";
 
 function printed(form: OutputForm, name: string): string {
@@ -70,4 +70,18 @@ test("a table of 20,000 rows reads every cell once", () => {
   ]);
   assert.equal(reads, rows.length);
   assert.equal(text.split("\n").at(-2), "19999  model-19999");
+});
+
+test("a duration has two units, and never sixty of the smaller one", () => {
+  const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000] as const;
+  for (const [ms, text] of [
+    [850, "850 ms"],
+    [4 * minuteMs + 10_000, "4 min 10 s"],
+    [2 * minuteMs - 1, "2 min 0 s"],
+    [2 * hourMs - 1, "2 h 0 min"],
+    [47 * hourMs + 5 * minuteMs, "47 h 5 min"],
+    [3 * dayMs - 1, "3 d 0 h"],
+    [900 * dayMs + 3 * hourMs, "900 d 3 h"],
+  ] as const)
+    assert.equal(formatDuration(ms), text);
 });
