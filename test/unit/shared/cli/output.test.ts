@@ -33,6 +33,15 @@ test("a name with a line feed stays in its row; letters of every script stay as 
   assert.ok(printed("table", "ü-模型-🚗").includes("ü-模型-🚗"));
 });
 
+test("names that look alike by what is not seen are told apart", () => {
+  const invisible = "\u00ad\u034f\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\u{e0041}";
+  for (const character of [...invisible, "\u00a0", "\u2003", "\u3000", "\ud800"])
+    assert.ok(
+      printed("table", `so${character}h`).includes(`so\\u{${character.codePointAt(0)?.toString(16)}}h`),
+    );
+  assert.ok(printed("table", "a b").includes("a b"));
+});
+
 test("programs get names unchanged", () => {
   const name = "a\u001b[2Jb";
   assert.deepEqual(JSON.parse(printed("json", name)), { name });
