@@ -127,8 +127,8 @@ export function devicePage(
 const notesOf = (rows: number): number => (rows >= 20 ? 4 : rows >= 12 ? 2 : 0);
 
 function rolloutLines(rollout: RolloutAnswer): readonly Line[] {
-  const { passed, switched, undecided, kept, worse, failed } = rollout.devices;
-  const decided = switched + kept + worse + failed;
+  const { passed, switched, missed = 0, undecided, kept, worse, failed } = rollout.devices;
+  const decided = switched + missed + kept + worse + failed;
   const all = passed + undecided + kept + worse + failed;
   const filled = all === 0 ? 0 : Math.round((decided / all) * barCells);
   const [first = "", ...rest] = headOfRollout(rollout);

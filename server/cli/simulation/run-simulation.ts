@@ -161,14 +161,14 @@ export class Simulation {
           "NOT_FOUND",
           `The rollout ${rolloutName} is not in the fleet ${fleet} any more.`,
         );
-      const { passed, switched, undecided, worse } = now.devices;
+      const { passed, switched, missed = 0, undecided, worse } = now.devices;
       if (now.wave > (before?.wave ?? 0))
         note(`wave ${now.wave} of ${now.policy.waves.length} of the rollout`);
       if (before?.phase !== now.phase && before !== undefined)
         note(`the rollout is ${now.phase}${now.because === "" ? "" : `: ${now.because}`}`);
       progress(`rollout: ${switched} switched, ${undecided} undecided, ${worse} worse`);
       const isOver = now.phase !== "created" && now.phase !== "running";
-      if (isOver && (now.phase !== "done" || passed === switched)) return now;
+      if (isOver && (now.phase !== "done" || passed === switched + missed)) return now;
       before = now;
       await this.#pause(lookMs);
     }

@@ -2,6 +2,9 @@
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { RolloutAnswer, RolloutDetailAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 
+const sinceThen = "given another version or enrolled again since";
+const beforeThat = "given another version, enrolled again or no longer served before";
+
 /** A few lines: what it gives to whom, how far it is and why. */
 export function headOfRollout({
   name,
@@ -16,9 +19,9 @@ export function headOfRollout({
   const { passed, switched, undecided, kept, worse, failed, left, unknown } = devices;
   const { replaced = 0, missed = 0 } = devices;
   const counted = [
-    [switched, replaced === 0 ? "switched" : `switched (${replaced} given another version since)`],
+    [switched, replaced === 0 ? "switched" : `switched (${replaced} ${sinceThen})`],
     [passed - switched - missed, "switching"],
-    [missed, "given another version before they switched"],
+    [missed, `${beforeThat} they switched`],
     [undecided, "undecided"],
     [kept, "kept their own"],
     [worse, "worse"],
@@ -48,9 +51,9 @@ export function describeMember({
   because,
 }: RolloutDetailAnswer["members"][number]): string {
   const passed = switched
-    ? `switched${givenOther === true ? ", given another version since" : ""}`
+    ? `switched${givenOther === true ? `, ${sinceThen}` : ""}`
     : givenOther === true
-      ? "given another version before it switched"
+      ? `${beforeThat} it switched`
       : "switching";
   const state = verdict === "passed" ? passed : (verdict ?? "undecided");
   return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
@@ -66,7 +69,11 @@ export function changesOf(
   const newWave = (before?.wave ?? 0) < now.wave ? [`wave ${now.wave} of ${now.policy.waves.length}`] : [];
   const members = now.members.filter((member) => {
     const last = known.get(member.device);
-    return last?.verdict !== member.verdict || last.switched !== member.switched;
+    return (
+      last?.verdict !== member.verdict ||
+      last.switched !== member.switched ||
+      last.givenOther !== member.givenOther
+    );
   });
   const outcomes = members.map(describeMember);
   const isOver = now.phase !== "created" && now.phase !== "running";

@@ -284,7 +284,7 @@ async function showRollout(
   };
 }
 
-/** Tells whether a device has run the version since it passed, and whether its line was given another one since. */
+/** Tells whether a device has run the version since it passed, and whether it was given another one since. */
 function standingOf(
   repository: FleetRepository,
   rollout: RolloutState,
@@ -293,7 +293,9 @@ function standingOf(
   const { judged, switched = false } = rollout.members.get(device) ?? {};
   if (judged?.verdict !== "passed") return { switched: false };
   if (!repository.isStillGiven(device, rollout)) return { switched, givenOther: true };
-  return { switched: switched || repository.hasSwitched(device, rollout.line, rollout.versionId) };
+  if (switched || repository.hasSwitched(device, rollout.line, rollout.versionId)) return { switched: true };
+  const isServed = repository.device(device)?.state === "enrolled";
+  return isServed ? { switched: false } : { switched: false, givenOther: true };
 }
 
 /** @throws ROLLOUT_REACHES_NOBODY, NOT_ALLOWED where it starts at once and needs an approval */

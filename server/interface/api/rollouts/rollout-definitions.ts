@@ -23,11 +23,11 @@ const counts = z.object({
   switched: count.describe("Those of the passed that ran the version since"),
   replaced: count
     .exactOptional()
-    .describe("Those of the switched whose line was given another version since; absent: none"),
+    .describe("Those of the switched that were given another version or enrolled again since; absent: none"),
   missed: count
     .exactOptional()
     .describe(
-      "Those of the passed whose line was given another version before they ran this one; absent: none",
+      "Those of the passed that were given another version, enrolled again or no longer served before they ran this one; absent: none",
     ),
   kept: count.describe("Their own model is better on their samples"),
   worse: count,
@@ -86,7 +86,9 @@ const rolloutDevice = z.object({
   givenOther: z
     .literal(true)
     .exactOptional()
-    .describe("Its line was given another version since it passed; absent: this one still"),
+    .describe(
+      "It was given another version or enrolled again since it passed, or is no longer served and did not switch; absent: none of these",
+    ),
   before: text.nullable().describe("What it ran when it was judged, as name:version"),
   compared: comparedLosses.exactOptional(),
   trial: z

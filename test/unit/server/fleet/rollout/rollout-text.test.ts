@@ -66,13 +66,13 @@ it("says of no device that it switches which was given another version since", (
   const back = { ...member("a", "passed", true), givenOther: true } as const;
   const missed = { ...member("b", "passed"), givenOther: true } as const;
   assert.deepEqual([back, missed].map(describeMember), [
-    "1 a switched, given another version since: on 9 samples losses differ by -1 ± 0.1",
-    "1 b given another version before it switched: on 9 samples losses differ by -1 ± 0.1",
+    "1 a switched, given another version or enrolled again since: on 9 samples losses differ by -1 ± 0.1",
+    "1 b given another version, enrolled again or no longer served before it switched: on 9 samples losses differ by -1 ± 0.1",
   ]);
   const undone = rollout("undone", 1, [back, missed]);
   const devices = { ...undone.devices, replaced: 1, missed: 1 };
   assert.deepEqual(headOfRollout({ ...undone, devices }), [
     "r: soh:2 to soh, undone, wave 1 of 3",
-    "  devices: 1 switched (1 given another version since), 1 given another version before they switched",
+    "  devices: 1 switched (1 given another version or enrolled again since), 1 given another version, enrolled again or no longer served before they switched",
   ]);
 });
