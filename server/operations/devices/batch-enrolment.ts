@@ -116,10 +116,7 @@ async function createBatch(
 ): Promise<BatchInvitation> {
   const { fleet, batch, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { fleets, home } = context;
-  const addresses = await invitationAddresses(context, {
-    authority: input.authority,
-    instead: "Enrol each device with a token (`stemma device enroll DEVICE --token --line …`)",
-  });
+  const addresses = await invitationAddresses(context, { device: "DEVICE", authority: input.authority });
   checkLines(fleet, lines);
   if (input.mayReplace === true && input.names === undefined && input.namePattern === undefined)
     throw new StemmaError(

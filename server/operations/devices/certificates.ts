@@ -63,10 +63,7 @@ export async function invite(
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
   context.live?.requireClock();
-  const addresses = await invitationAddresses(context, {
-    authority: input.authority,
-    instead: `Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`)`,
-  });
+  const addresses = await invitationAddresses(context, { device, authority: input.authority });
   const repository = await checkEnrolment(context, input);
   await refuseOpenClaims(context, repository, input);
   await checkEnrolmentProfile(home.ports.files, profile);

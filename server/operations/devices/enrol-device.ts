@@ -95,19 +95,19 @@ export async function enrolmentAddresses({
 
 /**
  * The addresses in an invitation, with the authorities of this server.
+ * @param asked.device the device, as the error names it
  * @param asked.authority the owner's, whose certificate the device has to have
- * @param asked.instead the way to enrol with tokens
  * @throws CONFIG_INVALID where this server gives no certificates, or cannot judge those of the owner
  */
 export async function invitationAddresses(
   context: OperationsContext,
-  { authority, instead }: { readonly authority: string | undefined; readonly instead: string },
+  { device, authority }: { readonly device: string; readonly authority: string | undefined },
 ): Promise<Pick<Invitation, "mqtt" | "http" | "ca" | "root" | "authorities">> {
   const { authorities, ...addresses } = await enrolmentAddresses(context);
   if (authorities === undefined)
     throw new StemmaError(
       "CONFIG_INVALID",
-      `This server gives no certificates: it was told to use plain ports, certificate files, or an external broker that asks for none. ${instead}, or start the server without those options; at an external broker, set broker.deviceCertificates in server.json (docs/reference/server-json.md).`,
+      `This server gives no certificates: it was told to use plain ports, certificate files, or an external broker that asks for none. Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`), or start the server without those options; at an external broker, set broker.deviceCertificates in server.json (docs/reference/server-json.md).`,
     );
   // Only devices at an external broker judge a certificate by another authority.
   if (authority !== undefined && addresses.ca !== undefined)
