@@ -217,7 +217,7 @@ function commonParts(parts: AgentParts, { stores, clockError, diskUse }: SharedS
     clock,
     log,
     diskUse,
-    clockErrorMs: () => clockError.errorMs(clock.monotonic()),
+    clockErrorMs: () => clockError.errorMs(clock.now(), clock.monotonic()),
   };
 }
 

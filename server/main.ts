@@ -19,6 +19,7 @@ import type { ServerTls } from "./access/identity/server-tls.js";
 import type { RunningBroker } from "./access/broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./operations/configuration/config.js";
 import type { LiveServer } from "./services/context/operations-context.js";
+import { refuseMisspeltFleet } from "./services/context/expected-names.js";
 import { openFleets, type OpenFleets } from "./services/context/open-fleets.js";
 import { hasDiskSpace } from "./services/context/disk-space.js";
 import { publicUrlHint, unreachableAddresses } from "./services/context/public-addresses.js";
@@ -184,6 +185,8 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const { config, home, log } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
+  const known = await fleets.names();
+  for (const fleet of config.fleets) refuseMisspeltFleet(fleet, known);
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
   await refuseTokenDevices(config, fleets);
   const clockGuard = await openClockGuard(given, fleets);

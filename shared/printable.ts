@@ -1,8 +1,11 @@
 /** Cleans text from files, devices and clients, so that a terminal may show it. Pure. */
 
-/** Control characters except line feeds, and those that change the direction of text. */
-const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-/** Escapes characters that control a terminal ("\u{1b}"): names come from files and devices. */
+/**
+ * Control characters except line feeds; those that change the direction of text or are not seen, by which two names
+ * that differ look alike; and spaces other than the plain one.
+ */
+const unprintable = /(?!\n)\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point}|(?! )\p{Zs}/gu;
+/** Escapes characters that control a terminal ("\u{1b}") or are not seen: names come from files and devices. */
 export function printable(text: string): string {
-  return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
+  return text.replace(unprintable, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }

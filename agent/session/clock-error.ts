@@ -10,6 +10,7 @@ export class ClockError {
   #offsetMs: number | undefined;
   #uncertainMs = 0;
   #comparedAtMs = 0;
+  #comparedMs = 0;
 
   /**
    * The server reported `serverMs` in answer to a message sent at monotonic `askedAtMs`, received at
@@ -20,13 +21,19 @@ export class ClockError {
     this.#offsetMs = nowMs - (serverMs + roundTripMs / 2);
     this.#uncertainMs = roundTripMs / 2;
     this.#comparedAtMs = nowMonotonicMs;
+    this.#comparedMs = nowMs;
   }
 
-  /** Bound of |device clock − server clock| now, in ms; null before the first comparison of this process. */
-  errorMs(nowMonotonicMs: number): number | null {
+  /**
+   * Bound of |device clock − server clock| at wall time `nowMs`, in ms; null before the first comparison of this
+   * process. Where the clock has run apart from the monotonic one, either it was set or the machine slept: the bound
+   * holds for both.
+   */
+  errorMs(nowMs: number, nowMonotonicMs: number): number | null {
     if (this.#offsetMs === undefined) return null;
-    return Math.ceil(
-      Math.abs(this.#offsetMs) + this.#uncertainMs + (nowMonotonicMs - this.#comparedAtMs) * drift,
-    );
+    const passedMs = nowMonotonicMs - this.#comparedAtMs;
+    const apartMs = nowMs - this.#comparedMs - passedMs;
+    const offsetMs = Math.max(Math.abs(this.#offsetMs), Math.abs(this.#offsetMs + apartMs));
+    return Math.ceil(offsetMs + this.#uncertainMs + (passedMs + Math.max(0, apartMs)) * drift);
   }
 }

@@ -448,7 +448,7 @@ function birthOf(
     ...history,
     unreleased: unreleased(state).length,
     clockMs: Math.round(clock.now()),
-    clockErrorMs: clockError.errorMs(clock.monotonic()),
+    clockErrorMs: clockError.errorMs(clock.now(), clock.monotonic()),
     generation: enrolment.generation,
   };
 }

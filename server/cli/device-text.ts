@@ -1,5 +1,5 @@
 /** Describes one device as text. Pure. */
-import { formatTime } from "../../shared/cli/output.js";
+import { formatDuration, formatTime } from "../../shared/cli/output.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";
@@ -47,12 +47,19 @@ function describeHead({ line, name, version, sequence, state }: Device["heads"][
   return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
 }
 
+/** Above this, what a device's clock shows says little of when something happened. */
+const doubtfulMs = 3_600_000;
+
+function describeClockError(ms: number | null): string {
+  if (ms === null) return "(device clock error unknown)";
+  return `± ${formatDuration(ms)}${ms > doubtfulMs ? " (doubtful: that clock is wrong)" : ""}`;
+}
+
 /** Describes what is known of a device, line by line; the first line is its heading. */
 export function describeDevice(found: Device): readonly string[] {
   const active = Object.entries(found.active).map(([line, run]) => {
-    const clockError =
-      run.deviceClockErrorMs === null ? " (device clock error unknown)" : ` ± ${run.deviceClockErrorMs} ms`;
-    return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${formatTime(run.deviceAtMs)}${clockError}, server clock ${formatTime(run.serverAtMs)}`;
+    const since = `${formatTime(run.deviceAtMs)} ${describeClockError(run.deviceClockErrorMs)}`;
+    return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${since}, server clock ${formatTime(run.serverAtMs)}`;
   });
   return [
     `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,

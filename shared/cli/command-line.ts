@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { messageOf } from "../error-text.js";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
+import { printable } from "../printable.js";
 import { fitted } from "./text-width.js";
 import { nameMissingDescriptors } from "../connection-error.js";
 
@@ -18,8 +19,8 @@ export function reportError(thrown: unknown, form: string | undefined, verbose: 
     process.stderr.write(
       `${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`,
     );
-  else process.stderr.write(`${fitted(`stemma: ${message} [${code}]`, process.stderr)}\n`);
-  if (verbose || !known) process.stderr.write(describeCauses(error));
+  else process.stderr.write(`${fitted(printable(`stemma: ${message} [${code}]`), process.stderr)}\n`);
+  if (verbose || !known) process.stderr.write(printable(describeCauses(error)));
   return known ? error.exitStatus : exitStatus.failed;
 }
 

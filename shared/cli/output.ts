@@ -147,13 +147,24 @@ export function formatBytes(bytes: number): string {
   return unit === 0 ? `${bytes} B` : `${value.toPrecision(3)} ${units[unit]}`;
 }
 
-/** "850 ms", "3.2 s", "4 min 10 s". */
+/** "850 ms", "3.2 s", "4 min 10 s", "47 h 5 min", "900 d 3 h". */
 export function formatDuration(ms: number): string {
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-  return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
+  if (ms < 3_600_000) return inUnits(ms, [60, "min"], [1000, "s"]);
+  if (ms < 48 * 3_600_000) return inUnits(ms, [60, "h"], [60_000, "min"]);
+  return inUnits(ms, [24, "d"], [3_600_000, "h"]);
+}
+
+/** Rounds to the smaller unit first: no "1 h 60 min". */
+function inUnits(
+  ms: number,
+  [perLarger, larger]: readonly [number, string],
+  [msPerSmaller, smaller]: readonly [number, string],
+): string {
+  const count = Math.round(ms / msPerSmaller);
+  return `${Math.floor(count / perLarger)} ${larger} ${count % perLarger} ${smaller}`;
 }
 
 /** Formats a time as "2026-11-21 09:30:12Z". */

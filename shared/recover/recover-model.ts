@@ -84,6 +84,7 @@ export async function planRecovery(
     ownerMapBytes === undefined
       ? ownedByThis(tree.leaves.length)
       : decodeOwnerMap(ownerMapBytes, tree.leaves.length);
+  await turnAfter(tree.leaves);
   return {
     record,
     leaves: tree.leaves,
@@ -128,6 +129,7 @@ export async function recoverModel(
   timer.mark("checkEnvironmentMs");
 
   const selection = selectionOf({ leaves, names, plan }, options.layers);
+  await turnAfter(leaves);
   const { sources, verifiedRoot } = await readVerified(
     {
       store,
@@ -222,6 +224,7 @@ async function readVerified(
   const maxBytes = how.fromDisk ? maxConcurrentBytesFromDisk : maxConcurrentBytes;
   let bytes = 0;
   let started = 0;
+  await turnAfter(leaves);
   /** Reading one leaf never rejects. */
   const read = async (leaf: Leaf, position: number): Promise<void> => {
     try {
@@ -257,6 +260,7 @@ async function readVerified(
     );
   await turnAfter(tree.leaves);
   const verifiedRoot = treeRoot(tree.leaves);
+  await turnAfter(tree.leaves);
   timer.mark("verifyMs");
   if (verifiedRoot !== tree.root)
     throw new StemmaError(

@@ -107,14 +107,7 @@ export async function saveModel(
     const model = hashed?.model ?? (unsaved as ModelSource);
     // All this is done while the last tensors are written.
     const encoded = await encodeParts(model, options);
-    const architecture =
-      encoded.architecture === undefined ? undefined : objectId("architecture", encoded.architecture);
-    const plan = planSave(
-      { architecture: architecture ?? zeroHash, leaves: model.leaves },
-      options.bases?.[0],
-      options.approach,
-    );
-    const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
+    const { plan, ownerMapBytes, architecture } = await planned(model, encoded, options);
     const extractMs = clock.monotonic() - startedMs;
     const used = usedTreeSources(options.uses ?? {});
     const trees = hashed === undefined ? [model, ...used] : used;
@@ -163,6 +156,23 @@ export async function saveModel(
     await written;
     throw error;
   }
+}
+
+async function planned(
+  { leaves }: ModelSource,
+  encoded: EncodedParts,
+  { bases, approach }: SaveModelOptions,
+): Promise<{
+  readonly plan: SavePlan;
+  readonly ownerMapBytes: Uint8Array;
+  readonly architecture: Hash | undefined;
+}> {
+  const architecture =
+    encoded.architecture === undefined ? undefined : objectId("architecture", encoded.architecture);
+  await turnAfter(leaves);
+  const plan = planSave({ architecture: architecture ?? zeroHash, leaves }, bases?.[0], approach);
+  await turnAfter(leaves);
+  return { plan, ownerMapBytes: encodeOwnerMap(plan.ownerMap), architecture };
 }
 
 /** The objects that a save writes besides tensors, as far as they do not depend on the base. */

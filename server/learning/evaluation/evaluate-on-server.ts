@@ -20,6 +20,7 @@ import {
 import { jobFormat } from "../../../shared/train/training.js";
 import type { EvaluationReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
+import { explainRefusedData } from "../../services/data/raw-files.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -68,10 +69,13 @@ async function evaluateVersion(
   if (store) await requireDiskSpace(home);
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
+  const registered = repository.datasets().find(({ name }) => name === request.data);
+  const explain = (error: unknown): Promise<never> =>
+    explainRefusedData(error, registered, workFolderOf(home));
   try {
     let loaded: Promise<{ readonly set: SampleSet }> | undefined;
     const load = async (): Promise<SampleSet> =>
-      (await (loaded ??= loadDataset(data.dataset, regularFiles()))).set;
+      (await (loaded ??= loadDataset(data.dataset, regularFiles()).catch(explain))).set;
     const words = await differingWords(
       repository,
       version,
@@ -91,7 +95,7 @@ async function evaluateVersion(
         ...(request.predictions === true ? { outputs: true } : {}),
       },
     };
-    const result = await evaluateInChild(job, { workFolder, ...defined({ signal }) });
+    const result = await evaluateInChild(job, { workFolder, ...defined({ signal }) }).catch(explain);
     const metric = await metricOf(repository, version, result.evaluation);
     const predictions =
       request.predictions === true

@@ -25,6 +25,7 @@ import type { ProgressiveEvaluationReport } from "../../interface/api/models/pro
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import { differingWords } from "../evaluation/class-words.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
+import { explainRefusedData } from "../../services/data/raw-files.js";
 import { requireDataset, referenceOf } from "../../services/context/named-data.js";
 import { minPlanesBytes } from "../../../shared/delta/planes.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -73,8 +74,11 @@ async function evaluateVersion(
   const started = home.ports.clock.monotonic();
   const repository = await fleets.get(request.fleet);
   const version = repository.resolve(request.model);
-  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
-  const { set } = await loadDataset(dataset, regularFiles());
+  const registered = await requireDataset(context, request.fleet, request.data);
+  const dataset = referenceOf(registered);
+  const { set } = await loadDataset(dataset, regularFiles()).catch((error: unknown) =>
+    explainRefusedData(error, registered, workFolderOf(home)),
+  );
   const words = await differingWords(repository, version, () => Promise.resolve(set.description));
   if (set.task !== "classification")
     throw new StemmaError(

@@ -19,7 +19,7 @@ import { addressedData } from "../../services/data/addressed-data.js";
 import { withPlacedData } from "../../services/data/place-data.js";
 import { readDataLike, recordedData } from "../../services/data/like-data.js";
 import { kindOfData } from "../../services/data/look-at-data.js";
-import { changedText, fileChange, readWithFiles } from "../../services/data/raw-files.js";
+import { changedText, explainRefusedData, fileChange, readWithFiles } from "../../services/data/raw-files.js";
 import { requireReachableData } from "../../services/data/reachable-data.js";
 import { provenStream } from "../../interface/api/proven-stream.js";
 import type { DatasetDetails, DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
@@ -71,7 +71,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
       await requireDiskSpace(home);
       const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
         loadDataset(referenceOf(placed), regularFiles()),
-      );
+      ).catch((error: unknown) => explainRefusedData(error, dataset, workFolderOf(home)));
       const pushed = await repository.pushDataset(name, canonicalSamples(set), {
         signal: options?.signal,
         description: isHash(hash)

@@ -1,4 +1,5 @@
 /** Operations on the lineage of models. */
+import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import { decodeOwnerMap, ownerOf } from "../../../shared/model/owner-map.js";
@@ -151,7 +152,9 @@ async function ownersOf(
   { offset = 0, limit = defaultLimit, all = false }: Omit<OperationInput<"owners">, "fleet" | "model">,
 ): Promise<OwnerPage> {
   const leaves = await repository.leaves(versionId);
+  await turnAfter(leaves);
   const names = decodeNames(await repository.objects.read("names", record.objects.names), leaves.length);
+  await turnAfter(leaves);
   const map = decodeOwnerMap(
     await repository.objects.read("owner-map", record.objects.ownerMap),
     leaves.length,

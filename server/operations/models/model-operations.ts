@@ -1,6 +1,7 @@
 /**
  * Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire.
  */
+import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeModelJson } from "../../../shared/model/model-json-export.js";
@@ -261,7 +262,9 @@ async function contentOf(
 ): Promise<ModelContent> {
   const { objects } = repository;
   const leaves = await repository.leaves(versionId);
+  await turnAfter(leaves);
   const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  await turnAfter(leaves);
   const owners = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
   const { architecture, environment, measurements, metadata, provenance } = record.objects;
   const layers =

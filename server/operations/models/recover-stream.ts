@@ -2,6 +2,7 @@
  * Recovers a model as one safetensors stream that is verified once it has ended. The report resolves when
  * every tensor was read and found to be the recorded one.
  */
+import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
@@ -128,10 +129,14 @@ export async function recoverAsStream(
     });
   const isWhole = part === "model" && lease === undefined && model.partOf === undefined;
   const story = isWhole && options.story !== "omit" ? await storyOfVersion(repository, summary) : undefined;
+  await turnAfter(model.leaves);
   const file = fileWith(story, model);
+  await turnAfter(model.leaves);
+  const byteLength = safetensorsByteLength(file.tensors, file.options);
+  await turnAfter(model.leaves);
   return provenStream({
     expected: story === undefined ? expected : { ...expected, story: sha256(story) },
-    byteLength: safetensorsByteLength(file.tensors, file.options),
+    byteLength,
     chunks: safetensorsChunks(file.tensors, file.options),
   });
 }

@@ -136,12 +136,17 @@ export function changedText(
  */
 export async function explainRefusedData(
   error: unknown,
-  dataset: DatasetSummary,
+  dataset: DatasetSummary | undefined,
   workFolder: string,
 ): Promise<never> {
-  const isRefused = isStemmaError(error, "DATASET_MALFORMED") && error.details["expected"] === dataset.hash;
-  const found = isRefused ? await readWithFiles(dataset, workFolder).catch(() => undefined) : undefined;
-  if (!isRefused || found === undefined || found.hash === dataset.hash) throw error;
+  if (
+    dataset === undefined ||
+    !isStemmaError(error, "DATASET_MALFORMED") ||
+    error.details["expected"] !== dataset.hash
+  )
+    throw error;
+  const found = await readWithFiles(dataset, workFolder).catch(() => undefined);
+  if (found === undefined || found.hash === dataset.hash) throw error;
   throw new StemmaError("DATASET_MALFORMED", changedText(dataset, found), {
     expected: dataset.hash,
     actual: found.hash,

@@ -3,6 +3,7 @@
  * version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or of
  * a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
+import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { objectKinds, type ObjectKind, type SaveRecord } from "../../../shared/model/model.js";
@@ -347,7 +348,7 @@ async function checkObjects(
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
   let bytes = 0;
   const absent = new Map<string, NotLookedAt>();
-  for (const { id, kind, byteLength } of chosen) {
+  for await (const { id, kind, byteLength } of inSteps(chosen)) {
     if (reported.has(id)) continue;
     try {
       if (kind !== "tensor") for await (const chunk of objects.openStream(kind, id).chunks()) void chunk;

@@ -82,8 +82,8 @@ describe("an agent despite failures", () => {
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
   });
 
-  it("retries rarely when it was cloned, and reports it", async (t) => {
-    const { startAgent, home } = await startAgentTestEnvironment(t);
+  it("retries rarely when it was cloned, and reports it; the device is quarantined until a person enrols it", async (t) => {
+    const { server, startAgent, home } = await startAgentTestEnvironment(t);
     const first = await startAgent();
     await first.log.until("activated", 1, ofBase);
     await first.handle.close();
@@ -99,6 +99,20 @@ describe("an agent despite failures", () => {
     assert.ok(Number(fields["retryMs"]) >= 30_000, `retries in ${String(fields["retryMs"])} ms`);
     await original.log.until("not-admitted", 1, isOfLink);
     assert.equal((await original.handle.status()).link.phase, "waiting");
+    const { operations } = server.handle;
+    const quarantined = await operations.device({ fleet: testFleet, device: "v1" });
+    assert.equal(quarantined.state, "quarantined");
+    assert.match(quarantined.quarantined?.because ?? "", /session/);
+    // What either of them makes meanwhile stays on it; the new enrolment serves one of them alone.
+    const { versionId } = await original.handle.train(testLine);
+    await original.handle.close();
+    await clone.handle.close();
+    const enrolment = await server.enroll("v1", [testLine]);
+    const again = await startAgent({ enrolment });
+    await again.log.until("released", 1, isOfVersion(versionId));
+    const refused = await startAgent({ home: copy });
+    await refused.log.until("not-admitted", 1, isOfLink);
+    assert.equal((await operations.device({ fleet: testFleet, device: "v1" })).state, "enrolled");
   });
 
   it("reports that it is not admitted after it was revoked, and keeps its models", async (t) => {

@@ -50,6 +50,20 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "switch-failed",
 ]);
 
+/** The names that people give, before anything else of a fact: one of any length is refused as a name. */
+function checkNames(fact: Fact): void {
+  if (fact.type === "tagged") checkTag(fact.tag);
+  else if (fact.type === "enrolled") checkDeviceName(fact.device);
+  else if (fact.type === "batch-created") checkName("batch", fact.batch);
+  else if (fact.type === "authority-added") checkName("authority", fact.authority);
+  else if (fact.type === "data") checkName("dataset", fact.name);
+  else if (fact.type === "retention" || fact.type === "drop-policy") checkScope(fact);
+  else if (fact.type === "rollout") {
+    checkName("rollout", fact.rollout);
+    checkName("line", fact.line);
+  }
+}
+
 /**
  * See FleetRepository.append.
  * @throws FACT_INVALID, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_HELD, MODEL_IN_USE, DEVICE_UNKNOWN,
@@ -59,6 +73,7 @@ export async function appendFacts(
   context: RepositoryContext,
   facts: readonly Fact[],
 ): Promise<readonly number[]> {
+  for (const fact of facts) checkNames(fact);
   const checked = facts.map(checkFact);
   const changed = checked.flatMap((fact) =>
     "versionId" in fact && fact.versionId !== null ? [fact.versionId] : [],
@@ -216,8 +231,7 @@ function checkAuthority(
   checkAuthorityFact(state.authorities, fact);
 }
 
-function checkTagged({ state, recordedHere }: Present, { tag, name, versionId }: FactOf<"tagged">): void {
-  checkTag(tag);
+function checkTagged({ state, recordedHere }: Present, { name, versionId }: FactOf<"tagged">): void {
   if (versionId === null) return;
   requireNotRetired(state, recordedHere, versionId, "tagged");
   const known = state.versions.get(versionId)?.name;
@@ -270,8 +284,6 @@ const factChecks: FactChecks = {
     requireTensors(state, versionId);
   },
   rollout: ({ state, recordedHere }, fact) => {
-    checkName("rollout", fact.rollout);
-    checkName("line", fact.line);
     requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
     requireTensors(state, fact.versionId);
     checkRollout(state.rollouts, fact);
@@ -317,17 +329,12 @@ const factChecks: FactChecks = {
   "authority-added": checkAuthority,
   "authority-removed": checkAuthority,
   "authority-list": checkAuthority,
-  data: (_, { name }) => {
-    checkName("dataset", name);
-  },
   retention: (_, fact) => {
-    checkScope(fact);
     // Parsed before it is written, because a rule in the journal must be readable when it is applied.
     if (fact.rule !== null) parseRetentionRule(fact.rule);
   },
-  "drop-policy": (_, fact) => {
-    checkScope(fact);
-  },
+  "drop-policy": unchecked,
+  data: unchecked,
   "engine-approved": unchecked,
   "engine-removed": unchecked,
   "recipe-approved": unchecked,
@@ -367,7 +374,6 @@ function checkEnrolled(
   state: FleetState,
   { device, generation, batch, atMs, certificate }: FactOf<"enrolled">,
 ): void {
-  checkDeviceName(device);
   checkCertificate(state, certificate);
   if (batch !== undefined) {
     const known = state.devices.get(device);
@@ -385,7 +391,6 @@ function checkEnrolled(
 }
 
 function checkBatch(state: FleetState, { batch, labels = {}, authority }: FactOf<"batch-created">): void {
-  checkName("batch", batch);
   if (authority !== undefined) requireAuthority(state.authorities, authority);
   checkLabels({}, { device: `the batch ${batch}`, labels });
   if (state.batches.has(batch))

@@ -7,6 +7,7 @@
  * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version
  * is the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
+import { formatDuration } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import type { FleetMoment } from "../answers/device-answers.js";
 import { activationInterval, orderByNumber, type ActivationState, type DeviceState } from "./device-state.js";
@@ -113,7 +114,9 @@ function relevantHistory(history: readonly ActivationState[], atMs: number): rea
 }
 
 function describe(uncertainMs: number | null): string {
-  return uncertainMs === null ? "the device's clock error is unknown" : `clock uncertainty ${uncertainMs} ms`;
+  return uncertainMs === null
+    ? "the device's clock error is unknown"
+    : `clock uncertainty ${formatDuration(uncertainMs)}`;
 }
 
 interface ActivationInterval {

@@ -2,6 +2,7 @@
  * Diffs two versions from their trees and names (MM7), and finds out of some tensors how they follow from others
  * (diff-relations.ts).
  */
+import { turnAfter } from "../../../../shared/concurrency/in-steps.js";
 import { decodeNames } from "../../../../shared/model/names.js";
 import { diffTrees, type ModelSide } from "../../../../shared/model/tree-diff.js";
 import { maxReferences } from "../../../../shared/delta/links.js";
@@ -22,6 +23,7 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
   const [sideA, sideB] = await Promise.all([sideOf(context, a), sideOf(context, b)]);
   const others = await otherBases(context, a, b);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
+  await turnAfter(sideB.leaves);
   return {
     a,
     b,
@@ -55,7 +57,9 @@ async function otherBases(
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {
   const { record } = requireKept(context, versionId);
   const leaves = await readLeaves(context.objects, record);
+  await turnAfter(leaves);
   const names = decodeNames(await context.objects.read("names", record.objects.names), leaves.length);
+  await turnAfter(leaves);
   return { architecture: record.architecture, leaves, names: names.leaves };
 }
 

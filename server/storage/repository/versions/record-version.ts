@@ -76,6 +76,7 @@ export async function checkVersion(
     await turnAfter(tree.leaves);
   }
   const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), model.length);
+  await turnAfter(model);
   decodeNames(await objects.read("names", record.objects.names), model.length);
   await turnAfter(model);
   decodeEnvironment(await objects.read("environment", record.objects.environment));
@@ -83,7 +84,9 @@ export async function checkVersion(
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
   await checkOpenings(objects, record.objects);
   const allLeaves = found.all();
+  await turnAfter(allLeaves);
   checkDeclarations(objects, record, allLeaves);
+  await turnAfter(allLeaves);
   let tensorBytes = 0;
   let ownBytes = 0;
   model.forEach((leaf, index) => {

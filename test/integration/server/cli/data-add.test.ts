@@ -156,7 +156,7 @@ describe("data like those of a model", () => {
 });
 
 describe("the files of registered data", () => {
-  it("are recorded, and what changed of them is said by check, show and a refused training", async () => {
+  it("are recorded, and what changed of them is said by check, show, and by what is refused", async () => {
     const path = at("kept.csv");
     await writeFile(path, tableText());
     await utimes(path, 1_700_000_000, 1_700_000_000);
@@ -169,6 +169,8 @@ describe("the files of registered data", () => {
     const files = { count: 1, bytes: tableText().length, sha256, modifiedAtMs: 1_700_000_000_000 };
     assert.deepEqual((await show())["files"], files);
     const check = (): Promise<ProgramResult> => run("files", "data", "check", "kept");
+    const training = ["model", "train", "--recipe", "linear-regression", "--data", "kept", "--name", "m"];
+    assert.equal((await run("files", ...training)).status, 0);
     assert.match((await check()).stdout, /^unchanged: 200 samples of kept, hash [0-9a-f]{16}\.\n$/);
 
     await utimes(path, 1_700_000_001, 1_700_000_001);
@@ -180,10 +182,11 @@ describe("the files of registered data", () => {
     assert.deepEqual([changed.status, changed.stdout.startsWith("CHANGED: ")], [4, true]);
     const why = new RegExp(`The files have other bytes: .* registered were .*${sha256.slice(0, 16)}`);
     assert.match(changed.stdout, why);
-    const training = ["model", "train", "--recipe", "linear-regression", "--data", "kept", "--name", "m"];
-    const refused = await run("files", ...training);
-    assert.match(refused.stderr, /\[DATASET_MALFORMED\]\n$/);
-    assert.match(refused.stderr, why);
+    for (const words of [training, ["data", "push", "kept"], ["model", "eval", "m", "--data", "kept"]]) {
+      const refused = await run("files", ...words);
+      assert.match(refused.stderr, /\[DATASET_MALFORMED\]\n$/);
+      assert.match(refused.stderr, why);
+    }
   });
 
   it("are those of a folder together, and none where a reader makes the samples", async () => {

@@ -19,6 +19,7 @@ import type { Home } from "../../../../server/storage/repository/home.js";
 import { openNodeHome } from "../../../../server/storage/repository/node-home.js";
 import type { ErrorCode } from "../../../../shared/errors.js";
 import { fileOf } from "../interface/http/http-requests.js";
+import { startTestServer } from "../../../helpers/test-server.js";
 
 /**
  * - `checked`: refused where it is probably a mistake, unless it is forced; below is a case of each.
@@ -278,5 +279,13 @@ describe("facts that stay", () => {
     await operations.enroll({ fleet: "carss", ...device, force: true });
     await operations.enroll({ fleet: "trucks", ...device });
     assert.deepEqual([...(await fleets.names())].sort(), ["cars", "carss", "trucks"]);
+  });
+
+  it("a server does not begin a fleet near to one of its home", async (t) => {
+    const server = await startTestServer({ fleets: ["trucks", "truck"] });
+    t.after(() => server.remove());
+    await assert.rejects(server.restart({ fleets: ["trcuks"] }), { code: "NAME_UNLIKELY" });
+    await server.restart();
+    assert.deepEqual((await server.handle.operations.health()).fleets, ["truck", "trucks"]);
   });
 });

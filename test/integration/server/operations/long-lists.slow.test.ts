@@ -11,7 +11,9 @@ import { imports } from "../interface/http/http-requests.js";
 const tensorCount = 50_000;
 /** The most often that a line may run between two turns of the event loop: the ends of a few steps fall into one. */
 const longestStep = 10_000;
-/** Code of an import that works in steps. Others still pass over a whole list at once, but over one at a time. */
+/** The most often that a line may run for each tensor where a list is passed over at once: trees have a few levels. */
+const longestPass = 20 * tensorCount;
+/** Code of an import that works in steps. All else passes over a whole list at once, but over one at a time. */
 const inSteps = [
   "shared/tensor/safetensors-header.ts",
   "shared/save/open-safetensors.ts",
@@ -39,6 +41,13 @@ function fileOfMany(seed: number): Buffer {
   return Buffer.concat([length, header, data]);
 }
 
+function refuseLonger(largest: ReadonlyMap<string, number>, most: number): void {
+  assert.deepEqual(
+    [...largest].filter(([, count]) => count > most),
+    [],
+  );
+}
+
 describe("a model of 50,000 tensors", () => {
   let server: TestServer;
   let remote: ServerOperations;
@@ -56,8 +65,31 @@ describe("a model of 50,000 tensors", () => {
       remote.import(imports(fileOfMany(0)), { fleet: testFleet, name: "a" }),
     );
     assert.ok((largest.get("shared/save/save-model.ts") ?? 0) > 0, "it counts");
+    refuseLonger(largest, longestPass);
     const long = [...largest].filter(([file, count]) => count > longestStep && inSteps.includes(file));
     assert.deepEqual(long, []);
+  });
+
+  it("is compared, read, shown and checked in one pass at a time", async () => {
+    const reference = { fleet: testFleet, model: "a" };
+    await remote.import(imports(fileOfMany(5)), { fleet: testFleet, name: "c", base: "a" });
+    const { operations } = server.handle;
+    for (const work of [
+      () => operations.diff({ fleet: testFleet, a: "a", b: "c" }),
+      () => operations.model(reference),
+      () => operations.owners(reference),
+      () => operations.verify(reference),
+      async () => {
+        const stream = await operations.recover(reference);
+        for await (const chunk of stream.chunks) void chunk;
+        await stream.report;
+      },
+    ])
+      refuseLonger(await largestSteps(work), longestPass);
+    const checking = await largestSteps(() => operations.check({ fleet: testFleet }));
+    refuseLonger(checking, longestPass);
+    // A store has many times the objects of a model.
+    assert.ok((checking.get("shared/objects/tensor-opening.ts") ?? 0) <= longestStep);
   });
 
   it("is imported while a question is answered", async () => {

@@ -133,11 +133,33 @@ describe("the pacer", () => {
 describe("the clock's error", () => {
   it("is unknown before a comparison, then bounds offset, round trip and drift", () => {
     const error = new ClockError();
-    assert.equal(error.errorMs(0), null);
+    assert.equal(error.errorMs(0, 0), null);
     // The device is 5000 ms ahead; requested at 100, answered at 300.
     error.compare(1_000_000, 100, 1_005_100, 300);
-    const now = error.errorMs(300) as number;
+    const now = error.errorMs(1_005_100, 300) as number;
     assert.ok(now >= 5000 && now <= 5200, String(now));
-    assert.ok((error.errorMs(300 + 3_600_000) as number) >= now + 300);
+    assert.ok((error.errorMs(1_005_100 + 3_600_000, 300 + 3_600_000) as number) >= now + 300);
+  });
+
+  it("is bounded whatever the clock is set to since, and however long the machine sleeps", () => {
+    const times = fc.integer({ min: 0, max: Date.UTC(2200, 0, 1) });
+    const step = fc.record({ passMs: fc.nat(1e9), sleepMs: fc.nat(1e10), setMs: fc.option(times) });
+    fc.assert(
+      fc.property(times, times, fc.nat(60_000), fc.array(step), (serverMs, deviceMs, tripMs, steps) => {
+        const error = new ClockError();
+        const clock = { trueMs: serverMs + tripMs / 2, wallMs: deviceMs, monotonicMs: tripMs };
+        error.compare(serverMs, 0, clock.wallMs, clock.monotonicMs);
+        for (const { passMs, sleepMs, setMs } of steps) {
+          clock.trueMs += passMs + sleepMs;
+          clock.wallMs = setMs ?? clock.wallMs + passMs + sleepMs;
+          clock.monotonicMs += passMs;
+        }
+        const bound = error.errorMs(clock.wallMs, clock.monotonicMs) as number;
+        const isSet = steps.some(({ setMs }) => setMs !== null);
+        const hasSlept = steps.some(({ sleepMs }) => sleepMs > 0);
+        // Set and asleep in one session: nothing that the device has tells one from the other.
+        if (!(isSet && hasSlept)) assert.ok(Math.abs(clock.wallMs - clock.trueMs) <= bound);
+      }),
+    );
   });
 });

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { Output, type OutputForm } from "../../../../shared/cli/output.js";
+import { formatDuration, Output, type OutputForm } from "../../../../shared/cli/output.js";
 import { renderTable } from "../../../../shared/cli/table.js";
 
 function printed(form: OutputForm, name: string): string {
@@ -31,6 +31,15 @@ test("names from files and devices cannot control a terminal that shows them", (
 test("a name with a line feed stays in its row; letters of every script stay as they are", () => {
   assert.ok(printed("table", "x\ny").includes("x\\u{a}y"));
   assert.ok(printed("table", "ü-模型-🚗").includes("ü-模型-🚗"));
+});
+
+test("names that look alike by what is not seen are told apart", () => {
+  const invisible = "\u00ad\u034f\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\u{e0041}";
+  for (const character of [...invisible, "\u00a0", "\u2003", "\u3000", "\ud800"])
+    assert.ok(
+      printed("table", `so${character}h`).includes(`so\\u{${character.codePointAt(0)?.toString(16)}}h`),
+    );
+  assert.ok(printed("table", "a b").includes("a b"));
 });
 
 test("programs get names unchanged", () => {
@@ -70,4 +79,18 @@ test("a table of 20,000 rows reads every cell once", () => {
   ]);
   assert.equal(reads, rows.length);
   assert.equal(text.split("\n").at(-2), "19999  model-19999");
+});
+
+test("a duration has two units, and never sixty of the smaller one", () => {
+  const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000] as const;
+  for (const [ms, text] of [
+    [850, "850 ms"],
+    [4 * minuteMs + 10_000, "4 min 10 s"],
+    [2 * minuteMs - 1, "2 min 0 s"],
+    [2 * hourMs - 1, "2 h 0 min"],
+    [47 * hourMs + 5 * minuteMs, "47 h 5 min"],
+    [3 * dayMs - 1, "3 d 0 h"],
+    [900 * dayMs + 3 * hourMs, "900 d 3 h"],
+  ] as const)
+    assert.equal(formatDuration(ms), text);
 });

@@ -11,6 +11,7 @@ import {
   places,
   recoveredTensors,
   sameTensors,
+  seededBytes,
   seededRandom,
   tensorsOf,
   type NamedTensor,
@@ -153,6 +154,31 @@ test("a save equal to its base stores under 1 kB and is a version of its own", a
   assert.equal(second.summary.record.contentId, first.summary.record.contentId);
   assert.ok(await sameTensors(repository, second.summary.versionId, tensors));
   await repository.close();
+});
+
+test("tied tensors are stored once, and each is recovered, before and after one of them is changed", async () => {
+  const { home, reopen } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const [embedding] = tensorsOf("tied", 1) as [NamedTensor];
+  const tied = ["embed", "head", "decoder.embed"].map((name) => ({ ...embedding, name }));
+  // The same bytes in another shape are another tensor.
+  const flat = { ...embedding, name: "flat", shape: [embedding.bytes.length / 4] };
+  const tensors = [...tied, flat];
+  const first = await repository.save(modelOf(tensors), { name: "tied" });
+  assert.equal(first.newTensorBytes, 2 * embedding.bytes.length);
+  const untied = fineTuned(tensors, "untied", 1).map((tensor, at) =>
+    at === 1 ? { ...tensor, bytes: seededBytes("head", tensor.bytes.length) } : tensor,
+  );
+  const bases = [first.summary.versionId];
+  const second = await repository.save(modelOf(untied), { name: "tied", bases });
+  assert.equal(second.newTensorBytes, 2 * embedding.bytes.length);
+  await repository.close();
+  await home.close();
+  const again = await openRepository(await reopen(), "fleet-a");
+  assert.ok(await sameTensors(again, first.summary.versionId, tensors));
+  assert.ok(await sameTensors(again, second.summary.versionId, untied));
+  assert.deepEqual((await again.check()).problems, []);
+  await again.close();
 });
 
 test("recovery returns the names, order and metadata of the file", async () => {
