@@ -44,6 +44,7 @@ import {
   refuseTokenDevices,
   warnOfWeakPorts,
 } from "./operations/configuration/own-tls.js";
+import { openNamesAtBroker } from "./operations/configuration/broker-names.js";
 import { ClockGuard } from "./operations/configuration/clock-guard.js";
 import { brokerTls, openBroker, readEnrolmentCa } from "./operations/configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
@@ -331,7 +332,7 @@ function webhookRunner({ home, log, fleets }: Parts): WebhookRunner {
 
 /** Returns the parts of the running server that operations can use. */
 async function liveServer(
-  { config, recent, events, ingests, replays, tls, clockGuard }: Parts,
+  { config, recent, events, fleets, ingests, replays, tls, clockGuard }: Parts,
   broker: RunningBroker,
   runners: Pick<LiveServer, "rollouts" | "webhooks" | "httpUrl">,
 ): Promise<LiveServer> {
@@ -342,12 +343,13 @@ async function liveServer(
       mqtt: mqttUrls,
       http: httpUrl,
       ca: await readEnrolmentCa(config),
-      // Devices at an external broker judge that broker's certificate, as `ca` says.
-      authorities: config.broker === undefined ? tls && [tls.authority.certificate] : undefined,
+      // Devices judge the certificate of an external broker as `ca` says, and that of this server's HTTPS by these.
+      authorities: config.givesCertificates ? tls && [tls.authority.certificate] : undefined,
       root: config.rootTopic,
       takesTokens: config.deviceTokens,
     },
     authority: tls?.authority,
+    namesAtBroker: await openNamesAtBroker(config, fleets),
     requireClock: () => {
       clockGuard.requireTrusted();
     },

@@ -22,7 +22,7 @@ import {
 } from "../../shared/trust/certificates/verify-chain.js";
 import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
-import { issuedProof, ownedProof, type ConnectionProof } from "./connection-proof.js";
+import { issuedProof, ownedProof, type ConnectionProof, type TlsPair } from "./connection-proof.js";
 import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
@@ -84,9 +84,15 @@ export class Credentials {
     this.#time = parts.time ?? DeviceTime.ofEnrolment(parts);
   }
 
-  /** True if the server's certificate is judged here, and not by TLS. */
+  /** True if the server's certificate is judged here, and not by TLS, as that of an external broker is. */
   judges(url: string): boolean {
-    return this.#enrolment.authorities !== undefined && url.startsWith("mqtts:");
+    const { authorities, ca } = this.#enrolment;
+    return authorities !== undefined && ca === undefined && url.startsWith("mqtts:");
+  }
+
+  /** See ConnectionProof. @throws CERTIFICATE_REFUSED */
+  present(): Promise<TlsPair | undefined> {
+    return this.#proof.present();
   }
 
   /** The end of the certificate that the server issued; undefined: this device has none. */

@@ -120,7 +120,7 @@ export async function takeEnrolment(
       "No keys wait here for this invitation's certificate. Make the request on this device first: `stemma agent enroll INVITATION --request FILE`.",
     );
   const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
-  const { fleet, device, lines, profile, mqtt, http, root } = invitation;
+  const { fleet, device, lines, profile, mqtt, http, ca, root } = invitation;
   const generation = invitation.generation || (answer.generation ?? 0);
   const proof = proofIn(answer, keys, { owned, authority: invitation.authority, fleet, device, generation });
   const enrolment = sealEnrolment({
@@ -134,7 +134,7 @@ export async function takeEnrolment(
     mqtt,
     root,
     ...pinnedKeys(answer.serverKey),
-    ...defined({ http, releases: invitation.releases }),
+    ...defined({ http, ca, releases: invitation.releases }),
     authorities: answer.authorities,
     ...proof,
     ...defined({ deviceSeed: keys.deviceSeed }),

@@ -53,6 +53,8 @@ export interface LinkIdentity {
   judges(address: string): boolean;
   /** @throws CERTIFICATE_REFUSED where it is not the server */
   dial(address: string): Promise<Duplex>;
+  /** The certificate and key, PEM, for an address that is not judged; undefined: none. */
+  present?(): Promise<{ readonly certificate: string; readonly key: string } | undefined>;
   /**
    * Renews the certificate before a connection, if it is due. @param wasRefused whether the server did not
    * admit the device last
@@ -243,7 +245,10 @@ export class Link {
     keepNoMqttNumbers();
     const { identity } = this.options;
     if (identity.connect !== undefined) return identity.connect(address, options);
-    if (!identity.judges(address)) return mqtt.connect(address, options);
+    if (!identity.judges(address)) {
+      const pair = await identity.present?.();
+      return mqtt.connect(address, { ...options, ...defined({ cert: pair?.certificate, key: pair?.key }) });
+    }
     const socket = await identity.dial(address);
     return new MqttClient(() => socket, options);
   }

@@ -15,7 +15,7 @@ import { isNotAdmitted } from "./server-trust.js";
 import { TrustedTime, type ClockReading } from "./trusted-time.js";
 
 export interface ServerMessagesOptions {
-  readonly enrolment: Pick<Enrolment, "fleet" | "device" | "generation" | "serverPublicKey">;
+  readonly enrolment: Pick<Enrolment, "fleet" | "device" | "generation" | "serverPublicKey" | "identity">;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly random: Random;
   readonly log: Pick<Log, "warn">;
@@ -91,8 +91,8 @@ export class ServerMessages {
 
   /**
    * A server that answers this device's birth and has another key: the one whose key was changed, or somebody who is
-   * in between. The device cannot tell them apart, so a person has to, and is told once. Over TLS certificates show a
-   * change before this.
+   * in between. The device cannot tell them apart, so a person has to, and is told once. Where the
+   * server itself is reached over TLS, its certificate shows a change before this.
    */
   #noteOtherKey(payload: Uint8Array): void {
     const { enrolment, log } = this.options;
@@ -100,15 +100,18 @@ export class ServerMessages {
     if (this.#hasSeenOtherKey || challenge === undefined || payload.length > maxSignedBytes) return;
     const key = keyInWelcome(payload);
     if (key === undefined || key === enrolment.serverPublicKey) return;
-    const { fleet, device, generation } = enrolment;
+    const { fleet, device, generation, identity } = enrolment;
     if (openServerMessage(key, { fleet, device, generation, challenge }, payload) === undefined) return;
     this.#hasSeenOtherKey = true;
+    const remedy =
+      identity === undefined
+        ? `write this device's file again there (stemma device enroll ${device} --readdress FILE) and start the agent with it`
+        : "stop this agent, renew its certificate (stemma agent renew) and start it";
     log.warn("server-key-other", {
       text:
         `a server with another key (${key.slice(0, 16)}…) answers than the one that this device knows ` +
         `(${enrolment.serverPublicKey.slice(0, 16)}…): nothing of it is believed. Where the server's key was ` +
-        "changed (stemma server-key show, on its machine), write this device's file again there (stemma device " +
-        `enroll ${device} --readdress FILE) and start the agent with it; else somebody is in between.`,
+        `changed (stemma server-key show, on its machine), ${remedy}; else somebody is in between.`,
     });
   }
 

@@ -27,9 +27,18 @@ export interface CertificateEnrolment {
 
 /**
  * Issues a device's first certificate of a generation, or takes the one that it has, and records the enrolment.
- * @throws CLAIMS_OPEN
+ * @throws CLAIMS_OPEN, NAME_INVALID where the broker could not tell it from a device of another fleet
  */
-export async function enrolWithCertificate(
+export function enrolWithCertificate(
+  context: OperationsContext,
+  repository: FleetRepository,
+  enrolment: CertificateEnrolment,
+): Promise<IssuedCertificate> {
+  const enrol = (): Promise<IssuedCertificate> => issueAndEnrol(context, repository, enrolment);
+  return context.live?.namesAtBroker?.claim(enrolment.terms, enrol) ?? enrol();
+}
+
+async function issueAndEnrol(
   context: OperationsContext,
   repository: FleetRepository,
   { terms, asked, source, atMs }: CertificateEnrolment,

@@ -23,6 +23,14 @@ export const connectionSchema = {
   mqtt: z.array(mqttUrl).min(1).max(8),
   /** The URL for HTTP; absent where devices do not use HTTP. */
   http: httpUrl.optional(),
+  /**
+   * PEM of the authority that signs the certificate of an external broker, or of a server whose certificate is not its
+   * own authority's; absent: the system's authorities.
+   */
+  ca: z
+    .string()
+    .max(64 * 1024)
+    .optional(),
   root,
 };
 

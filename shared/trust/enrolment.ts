@@ -27,15 +27,8 @@ const enrolmentSchema = z.strictObject({
   lines: z.array(name).min(1).max(64),
   ...connectionSchema,
   /**
-   * PEM of the authority that signs the server's certificate (mqtts, https); when absent, the system's own.
-   */
-  ca: z
-    .string()
-    .max(64 * 1024)
-    .optional(),
-  /**
    * PEM of the server's own authorities. Where they are there, they alone decide whether the server's certificate is
-   * trusted, at the time of the server (verify-chain.ts).
+   * trusted, at the time of the server (verify-chain.ts); that of an external broker is trusted by `ca`.
    */
   authorities: z.array(pem).min(1).max(4).optional(),
   /** The token; absent where the device has a certificate. */

@@ -181,13 +181,13 @@ export class Invariants {
     const { members, versionId } = repository.rollout(name);
     if (members.size === 0)
       this.#violated("done rollouts", `the rollout ${name} is done and has reached nobody`);
-    for (const { device, judged } of members.values()) {
+    for (const { device, judged, switched = false } of members.values()) {
       const joinedMs = this.#joinedMs.get(name)?.get(device);
-      const isSwitched =
-        judged?.verdict === "passed" &&
+      const isStillSwitched =
         repository.device(device)?.state === "enrolled" &&
         repository.assignment(device, line) === versionId &&
         repository.isAssignmentAnswered(device, line);
+      const isSwitched = judged?.verdict === "passed" && (switched || isStillSwitched);
       if (!isSwitched || joinedMs === undefined) continue;
       this.checked.rollouts++;
       const runs = world.truth.runsOf(device);

@@ -102,12 +102,18 @@ const externalBrokerSchema = z
       .describe(
         "Path of the certificate authority that signs the broker's certificate, PEM; written into enrolment files too. Without it the system's authorities apply.",
       ),
+    deviceCertificates: z
+      .boolean()
+      .optional()
+      .describe(
+        "Whether that broker asks each device for a certificate of this server's authority (authority.pem in the home) and takes its CN, the device's name, as user name. Then devices enrol with invitations and batches, over HTTPS or by files. It needs mqtts:// and caFile. That broker knows names and no fleets, so a name belongs to one fleet of the server then, and username and clientId have a character that no device's name has, such as server.stemma. Default false: devices have tokens.",
+      ),
   })
   .describe(
     [
       "Any MQTT 3.1.1 broker with retained messages, QoS 1 and wildcard subscriptions.",
       "Stemma cannot do these at another broker, so its administrator has to:",
-      "check each device's user name (its device name) and password (the token in its enrolment file);",
+      "check each device's user name (its device name) and password (the token in its enrolment file), or its certificate (deviceCertificates);",
       "bind each device to its client id FLEET:DEVICE and to the topics ROOT/v1/FLEET/DEVICE/…;",
       "bound frames, connections, retained messages and silence.",
       "A revoked or quarantined device is ignored and asked to leave, but its connection stays until the broker's administrator ends it.",
@@ -293,6 +299,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     username: broker.username,
     passwordFile: pathOf(broker.passwordFile),
     caFile: pathOf(broker.caFile),
+    deviceCertificates: broker.deviceCertificates,
   };
   const options = {
     host: listen.host,

@@ -5,7 +5,7 @@
 import * as z from "zod";
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { checkName, checkRoot, defaultRoot } from "../../../shared/wire/topics.js";
+import { checkName, checkRoot, defaultRoot, isName } from "../../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../../access/broker/broker-limits.js";
 import { httpLimitsSchema, type HttpLimits } from "../../interface/http/http-limits.js";
 import { ingestLimitsSchema, type IngestLimits } from "../../fleet/ingest/limits.js";
@@ -30,6 +30,8 @@ export interface ExternalBrokerSettings {
   readonly passwordFile?: string | undefined;
   /** Path of the authority of the broker's certificate, PEM. */
   readonly caFile?: string | undefined;
+  /** True if the broker asks each device for a certificate of this server's own authority. */
+  readonly deviceCertificates?: boolean | undefined;
 }
 
 /** Addresses at which devices reach the server, where they differ from the server's own. */
@@ -84,6 +86,8 @@ export interface ServerConfig {
   readonly mqttPort: number;
   readonly httpPort: number;
   readonly tls: TlsChoice;
+  /** True if devices get certificates of the server's own authority. */
+  readonly givesCertificates: boolean;
   readonly deviceTokens: boolean;
   readonly broker: ExternalBrokerSettings | undefined;
   readonly enrolment: EnrolmentAddresses;
@@ -114,11 +118,12 @@ export function serverConfig(options: ServerOptions): ServerConfig {
       "CONFIG_INVALID",
       "The certificate belongs to the embedded broker, but an external broker is configured. Remove it here (listen.tls, --tls-cert, --tls-key), and set up TLS at that broker.",
     );
-  const givesCertificates = tls === "own" && broker === undefined;
+  if (broker?.deviceCertificates === true) checkCertificatesThere(broker, tls);
+  const givesCertificates = tls === "own" && (broker === undefined || broker.deviceCertificates === true);
   if (!givesCertificates && options.deviceTokens === false)
     throw new StemmaError(
       "CONFIG_INVALID",
-      'listen.deviceTokens is false, but only a server whose embedded broker has TLS of its own authority can give devices certificates. Remove it, or set listen.tls to "own" and use the embedded broker.',
+      'listen.deviceTokens is false, but this server gives devices no certificates. Remove it, or set listen.tls to "own" and use the embedded broker, or an external one with broker.deviceCertificates.',
     );
   if (givesCertificates) refusePlainAddresses(options.enrolment);
   return {
@@ -128,6 +133,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     mqttPort: checkedPort("mqttPort", options.mqttPort ?? defaultMqttPort),
     httpPort: checkedPort("httpPort", options.httpPort ?? defaultHttpPort),
     tls,
+    givesCertificates,
     deviceTokens: options.deviceTokens ?? !givesCertificates,
     broker,
     enrolment: options.enrolment ?? {},
@@ -145,6 +151,24 @@ export function serverConfig(options: ServerOptions): ServerConfig {
 }
 
 /** Devices would try a plain connection to a port that has TLS. @throws CONFIG_INVALID */
+/** @throws CONFIG_INVALID */
+function checkCertificatesThere(
+  { url, caFile, clientId, username }: ExternalBrokerSettings,
+  tls: TlsChoice,
+): void {
+  if (!(tls === "own" && caFile !== undefined && url.startsWith("mqtts:")))
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      'broker.deviceCertificates needs an mqtts:// address and broker.caFile, which devices judge the broker by, and listen.tls "own", whose authority gives them certificates. Set these, or remove broker.deviceCertificates.',
+    );
+  const taken = [clientId, username].find((each) => each !== undefined && isName(each));
+  if (taken === undefined) return;
+  throw new StemmaError(
+    "CONFIG_INVALID",
+    `A device could be named ${taken}, as this server is at its broker, and take its place there. Put a character that no device's name has into broker.username and broker.clientId, such as ${taken}.stemma.`,
+  );
+}
+
 function refusePlainAddresses({ mqttUrls = [], httpUrl = "" }: EnrolmentAddresses = {}): void {
   const plain = [...mqttUrls, httpUrl].find((url) => /^(mqtt|http):/.test(url));
   if (plain !== undefined)

@@ -69,16 +69,18 @@ function openEmbedded({ config, tls, clock, log, authenticate }: OpenBrokerParts
 }
 
 async function openExternal(
-  { url, clientId }: ExternalBrokerSettings,
+  { url, clientId, deviceCertificates = false }: ExternalBrokerSettings,
   { config, log, signer, admit }: OpenBrokerParts,
 ): Promise<RunningBroker> {
+  const proofs = config.givesCertificates ? "certificates" : "tokens";
   log.warn("broker-external", {
     url,
-    text: "devices connect with tokens to an external MQTT broker: this server can check neither their tokens nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)",
+    text: `devices connect with ${proofs} to an external MQTT broker: this server can check neither their ${proofs} nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)`,
   });
   return connectExternal({
     config,
-    clientId: clientId ?? `stemma-server-${signer.publicKey.slice(0, 12)}`,
+    // No device can have this name where devices are known by their names.
+    clientId: clientId ?? `stemma${deviceCertificates ? ":" : "-"}server-${signer.publicKey.slice(0, 12)}`,
     admit,
     signer,
     log: log.child({ part: "broker" }),

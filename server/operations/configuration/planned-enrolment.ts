@@ -14,9 +14,8 @@ export async function plannedEnrolment(
   const { options } = await readServerFile(home);
   const config = serverConfig({ ...options, home });
   const { mqttUrls, httpUrl } = config.enrolment;
-  const { tls, host, broker, mqttPort, httpPort } = config;
+  const { tls, host, broker, mqttPort, httpPort, givesCertificates } = config;
   const brokerUrl = broker?.url ?? `${tls === "none" ? "mqtt" : "mqtts"}://${urlHost(host)}:${mqttPort}`;
-  const givesCertificates = tls === "own" && broker === undefined;
   return {
     mqtt: mqttUrls ?? [brokerUrl],
     // Devices ask for certificates there.

@@ -22,7 +22,7 @@ import type { DeviceSummary } from "../../storage/repository/answers/device-answ
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../../storage/repository/state/batch-state.js";
 import type { CertificateRequest } from "../../../shared/trust/certificates/certificate-exchange.js";
-import { initialModels, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import { initialModels, checkLines, enrolledReleases, invitationAddresses } from "./enrol-device.js";
 import {
   certificateOf,
   enrolWithCertificate,
@@ -116,12 +116,7 @@ async function createBatch(
 ): Promise<BatchInvitation> {
   const { fleet, batch, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { fleets, home } = context;
-  const { authorities, ...addresses } = await enrolmentAddresses(context);
-  if (authorities === undefined)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      "This server gives no certificates: it was told to use plain ports, certificate files or an external broker. Start it without those options.",
-    );
+  const addresses = await invitationAddresses(context, { device: "DEVICE", authority: input.authority });
   checkLines(fleet, lines);
   if (input.mayReplace === true && input.names === undefined && input.namePattern === undefined)
     throw new StemmaError(
@@ -166,7 +161,6 @@ async function createBatch(
     profile,
     lines: [...lines],
     ...addresses,
-    authorities: [...authorities],
     serverPublicKey: home.signer.publicKey,
     ...(await enrolledReleases(repository, input.releases)),
     ...defined({ authority }),

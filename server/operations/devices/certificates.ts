@@ -36,7 +36,7 @@ import { changesToShow } from "../../access/identity/key-changes.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { enrolOfBatch } from "./batch-enrolment.js";
-import { initialModels, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import { initialModels, checkEnrolment, enrolledReleases, invitationAddresses } from "./enrol-device.js";
 import {
   certificateOf,
   enrolWithCertificate,
@@ -63,12 +63,7 @@ export async function invite(
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
   context.live?.requireClock();
-  const { authorities, ...addresses } = await enrolmentAddresses(context);
-  if (authorities === undefined)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `This server gives no certificates: it was told to use plain ports, certificate files or an external broker. Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`), or start the server without those options.`,
-    );
+  const addresses = await invitationAddresses(context, { device, authority: input.authority });
   const repository = await checkEnrolment(context, input);
   await refuseOpenClaims(context, repository, input);
   await checkEnrolmentProfile(home.ports.files, profile);
@@ -99,7 +94,6 @@ export async function invite(
     profile,
     lines: [...lines],
     ...addresses,
-    authorities: [...authorities],
     serverPublicKey: home.signer.publicKey,
     ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
     ...(await enrolledReleases(repository, input.releases)),

@@ -1,6 +1,7 @@
 /** Enrols a device with keys that the server makes; what every kind of enrolment checks first. */
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
+import type { Invitation } from "../../../shared/trust/certificates/invitation.js";
 import { sealEnrolment, type Enrolment } from "../../../shared/trust/enrolment.js";
 import { generateKey } from "../../../shared/trust/keys.js";
 import { generateToken, hashToken } from "../../../shared/trust/token.js";
@@ -90,6 +91,32 @@ export async function enrolmentAddresses({
     ...defined({ http, ca: known.ca, authorities: known.authorities && [...known.authorities] }),
     root: known.root,
   };
+}
+
+/**
+ * The addresses in an invitation, with the authorities of this server.
+ * @param asked.device the device, as the error names it
+ * @param asked.authority the owner's, whose certificate the device has to have
+ * @throws CONFIG_INVALID where this server gives no certificates, or cannot judge those of the owner
+ */
+export async function invitationAddresses(
+  context: OperationsContext,
+  { device, authority }: { readonly device: string; readonly authority: string | undefined },
+): Promise<Pick<Invitation, "mqtt" | "http" | "ca" | "root" | "authorities">> {
+  const { authorities, ...addresses } = await enrolmentAddresses(context);
+  if (authorities === undefined)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      `This server gives no certificates: it was told to use plain ports, certificate files, or an external broker that asks for none. Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`), or start the server without those options; at an external broker, set broker.deviceCertificates in server.json (docs/reference/server-json.md).`,
+    );
+  // Only devices at an external broker judge a certificate by another authority.
+  if (authority !== undefined && addresses.ca !== undefined)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      `Devices connect to an external broker, where this server cannot judge certificates of ${authority}. Leave --authority out: the server's own authority then gives them certificates.`,
+      { authority },
+    );
+  return { ...addresses, authorities: [...authorities] };
 }
 
 /** @throws NAME_INVALID, ENROLMENT_INVALID */
@@ -191,7 +218,8 @@ export async function enroll(
   );
   if (input.dryRun === true) return {};
   const atMs = clock.now();
-  await repository.append({ type: "enrolled", atMs, ...identity });
+  const enrol = (): Promise<unknown> => repository.append({ type: "enrolled", atMs, ...identity });
+  await (context.live?.namesAtBroker?.claim({ fleet, device }, enrol) ?? enrol());
   if (given.length > 0)
     await repository.append(
       ...given.map(({ line, summary }) => ({

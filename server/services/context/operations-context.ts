@@ -159,6 +159,12 @@ export interface LiveWebhooks {
   forget(name: string): void;
 }
 
+/** Names of devices at a broker that knows a device by its name alone, whatever its fleet. */
+export interface NamesAtBroker {
+  /** Enrols a device, one at a time. @throws NAME_INVALID where another fleet has or had a device of this name */
+  claim<T>(subject: { readonly fleet: string; readonly device: string }, enrol: () => Promise<T>): Promise<T>;
+}
+
 export interface LiveServer {
   readonly mqttUrl: string;
   /**
@@ -169,6 +175,8 @@ export interface LiveServer {
   readonly enrolment: EnrolmentAddresses;
   /** The server's own; undefined: it uses none. */
   readonly authority: Authority | undefined;
+  /** The names of its devices; undefined where the broker tells those of fleets apart. */
+  readonly namesAtBroker?: NamesAtBroker | undefined;
   /** Required before a certificate or an invitation is made by the clock. @throws CLOCK_NOT_TRUSTED */
   requireClock(): void;
   readonly events: EventHub;

@@ -33,6 +33,25 @@ it("TLS files cannot be combined with an external broker", () => {
   assert.throws(() => serverConfig(options), { code: "CONFIG_INVALID" });
 });
 
+it("certificates at an external broker need its address and authority, and names that no device can have", () => {
+  const broker = { url: "mqtts://broker.example", caFile: "/ca.pem", deviceCertificates: true };
+  const chosen = (more: object, options: object = {}) =>
+    serverConfig({ home: "/h", broker: { ...broker, ...more }, ...options });
+  const { givesCertificates, deviceTokens } = chosen({ username: "server.f", clientId: "server.f" });
+  assert.deepEqual([givesCertificates, deviceTokens], [true, false]);
+  for (const more of [
+    { url: "mqtt://broker.example" },
+    { caFile: undefined },
+    { username: "server" },
+    { clientId: "server" },
+  ])
+    assert.throws(() => chosen(more), { code: "CONFIG_INVALID" });
+  assert.throws(() => chosen({}, { tls: "none" }), { code: "CONFIG_INVALID" });
+  assert.throws(() => chosen({}, { enrolment: { mqttUrls: ["mqtt://b.example"] } }), {
+    code: "CONFIG_INVALID",
+  });
+});
+
 it("TLS of the server's own is the default, and tokens are taken where it gives no certificates", () => {
   const chosen = (options: object): unknown => {
     const { tls, deviceTokens } = serverConfig({ home: "/h", ...options });
