@@ -1,7 +1,7 @@
 /** When a link tries again to reach a server that does not answer or does not admit it, and what it logs of that. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { it } from "node:test";
 import { Link } from "../../../../agent/link/link.js";
 import { SessionCounter } from "../../../../agent/link/session-counter.js";
@@ -63,7 +63,7 @@ async function attemptsAt(port: number, attempts: number): Promise<readonly Atte
         clock,
         log,
         random: nodeRandom(),
-        mqtt: { reconnectPeriod: 0 },
+        mqtt: { reconnectPeriod: 0, keepalive: 1 },
       };
       new Link({ ...options, enrolment: enrolment as Enrolment & typeof enrolment }, handlers).start();
     });
@@ -98,6 +98,26 @@ for (const [code, event, isSoon] of answers)
     const [first] = await attemptsAt((server.address() as AddressInfo).port, 1);
     assert.deepEqual([first?.event, (first?.retryMs ?? 0) < 1000], [event, isSoon]);
   });
+
+it("is ended by its keep-alive where the other end says nothing more", async (t) => {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    // It accepts the session and then swallows all, and never closes, as a link that died on the way.
+    socket.once("data", () => socket.write(Uint8Array.of(0x20, 2, 0, 0)));
+    socket.on("error", () => undefined);
+  }).listen(0, "127.0.0.1");
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  await once(server, "listening");
+  const attempts = await attemptsAt((server.address() as AddressInfo).port, 1);
+  assert.deepEqual(
+    attempts.map(({ event }) => event),
+    ["disconnected"],
+  );
+});
 
 it("waits by the refusals alone after the server was not reached for long", async (t) => {
   let connections = 0;

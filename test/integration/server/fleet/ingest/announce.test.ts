@@ -77,6 +77,19 @@ describe("announcing over a real broker", () => {
     await device.close();
   });
 
+  it("asks for one of the tensors that are tied, and recovers them all", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("tied"));
+    await device.birth();
+    const tied = noiseBytes(300_000, 6);
+    const saved = await device.save({ embed: tied, head: tied, own: noiseBytes(400, 7) }, { sequence: 1 });
+    await device.announce(saved);
+    assert.equal((await device.want(saved.versionId)).tensorIndices.length, 2);
+    await device.receipt("released", saved.versionId);
+    const recovered = await tensorBytes(server.handle.operations, saved.versionId);
+    assert.deepEqual([recovered["embed"], recovered["head"]], [Buffer.from(tied), Buffer.from(tied)]);
+    await device.close();
+  });
+
   it("asks for small objects that did not fit into the announcement", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("large-objects"));
     await device.birth();

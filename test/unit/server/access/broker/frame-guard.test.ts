@@ -60,6 +60,17 @@ test("a known device that starts a frame and does not finish it is disconnected"
   assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
 });
 
+test("a known device that sends nothing for longer than its keep-alive is disconnected", async () => {
+  const started = await start();
+  const socket = await started.raw();
+  const closed = closing(socket);
+  socket.resume();
+  socket.write(connectPacket("v1", { keepalive: 1 }));
+  await started.nextEvent("connected", "v1");
+  await closed;
+  await started.nextEvent("disconnected", "v1");
+});
+
 test("quotas on connections: total and per address", async () => {
   for (const limits of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
     const started = await start(limits);
