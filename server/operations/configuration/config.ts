@@ -150,7 +150,6 @@ export function serverConfig(options: ServerOptions): ServerConfig {
   };
 }
 
-/** Devices would try a plain connection to a port that has TLS. @throws CONFIG_INVALID */
 /** @throws CONFIG_INVALID */
 function checkCertificatesThere(
   { url, caFile, clientId, username }: ExternalBrokerSettings,
@@ -169,6 +168,7 @@ function checkCertificatesThere(
   );
 }
 
+/** Devices would try a plain connection to a port that has TLS. @throws CONFIG_INVALID */
 function refusePlainAddresses({ mqttUrls = [], httpUrl = "" }: EnrolmentAddresses = {}): void {
   const plain = [...mqttUrls, httpUrl].find((url) => /^(mqtt|http):/.test(url));
   if (plain !== undefined)

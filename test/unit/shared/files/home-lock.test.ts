@@ -209,7 +209,10 @@ it("is taken over only after its lease and on request, and then its holder write
   await age(path, 45);
   await assert.rejects(lockHome(home, take), isLocked);
   await age(path, 61);
-  assert.match(await messageOf(lockHome(home, { fileSystem: shared })), /last renewed \d+ s ago.*--take-over/);
+  assert.match(
+    await messageOf(lockHome(home, { fileSystem: shared })),
+    /last renewed \d+ s ago.*--take-over/,
+  );
   const lock = await lockHome(home, take);
   assert.deepEqual(
     lock.takenOver.map(({ holder }) => holder?.boot),
