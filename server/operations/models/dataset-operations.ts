@@ -12,6 +12,7 @@ import { regularFiles } from "../../../shared/files/regular-files.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { canonicalSamples } from "../../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
+import { notReadOf } from "../../services/context/check-dataset.js";
 import { referenceOf, requireDataset } from "../../services/context/named-data.js";
 import { requireDiskSpace } from "../../services/context/disk-space.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
@@ -107,9 +108,11 @@ async function addDataset(
   if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
   const dataset = { name, kind, location, parameters, hash, ...defined({ files }) };
   if (!dryRun) await repository?.append({ type: "data", atMs: home.ports.clock.now(), ...dataset });
+  const notRead = [...notReadOf(found)];
   return {
     ...dataset,
     samples,
+    ...(notRead.length === 0 ? {} : { notRead }),
     ...("isSame" in found && recorded !== undefined
       ? { like: { of: recorded.of, isSame: found.isSame, differences: found.differences } }
       : {}),

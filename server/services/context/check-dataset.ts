@@ -12,6 +12,14 @@ export interface CheckedDataset {
   readonly description: Readonly<Record<string, unknown>>;
 }
 
+/** Sentences of a reader's description on what of the files it does not read, such as bytes behind a picture's end. */
+export function notReadOf({ description }: Pick<CheckedDataset, "description">): readonly string[] {
+  const { transformations } = description;
+  return (Array.isArray(transformations) ? transformations : []).filter(
+    (each): each is string => typeof each === "string" && each.endsWith(" are not read"),
+  );
+}
+
 /** @throws DATASET_UNKNOWN, DATASET_MALFORMED, DATASET_EMPTY, FILE_MISSING */
 export async function checkDatasetAt({
   kind,

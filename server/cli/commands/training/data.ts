@@ -45,14 +45,18 @@ const add = plain("addDataset", {
       const report = await previewData({ kind, location, parameters });
       return {
         data: report,
-        text: `would register ${name}: ${report.kind}, ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+        text: [
+          `would register ${name}: ${report.kind}, ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+          ...report.notRead.map((each) => `  ${each}`),
+        ].join("\n"),
       };
     }
     const summary = await call("addDataset", { name, kind, location, parameters, like, dryRun });
     const text =
       `${dryRun ? "would register" : "registered"} ${name}: ${summary.kind} at ` +
       `${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`;
-    return { data: summary, text: [text, ...likeLines(summary.like)].join("\n") };
+    const notRead = (summary.notRead ?? []).map((each) => `  ${each}`);
+    return { data: summary, text: [text, ...notRead, ...likeLines(summary.like)].join("\n") };
   },
   print: (added, { name }) => ({ ...added, names: [name] }),
 });

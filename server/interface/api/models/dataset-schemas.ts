@@ -29,6 +29,7 @@ export const dataset = z
 export const addedDataset = dataset
   .extend({
     samples: count.describe("Of all parts"),
+    notRead: z.array(text).exactOptional().describe("What of the files is not read; absent: nothing"),
     like: z
       .object({
         of: text.describe("The model whose record was followed"),

@@ -12,6 +12,7 @@ import { fileChange } from "../../../../server/services/data/raw-files.js";
 import { learnedParameters } from "../../../../server/services/data/like-data.js";
 import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { tableText } from "../../../helpers/table-text.js";
+import { pngOf } from "../../../helpers/pictures.js";
 
 let folder: string;
 const at = (...names: readonly string[]): string => join(folder, ...names);
@@ -156,6 +157,24 @@ describe("data like those of a model", () => {
 });
 
 describe("the files of registered data", () => {
+  it("are said not to be read to their end where a picture has more behind it", async () => {
+    for (let i = 0; i < 20; i++) {
+      const name = `${i % 2 === 0 ? "a" : "b"}/${i}.png`;
+      await mkdir(join(at("pictures", name), ".."), { recursive: true });
+      await writeFile(
+        at("pictures", name),
+        Buffer.concat([
+          pngOf({ width: 1, height: 1, rows: [[0, i, i, i]] }),
+          Buffer.from(i === 2 ? "film" : ""),
+        ]),
+      );
+    }
+    for (const more of [[], ["--dry-run"]]) {
+      const { stdout, stderr } = await run("signs-home", "data", "add", "pictures", at("pictures"), ...more);
+      assert.match(stdout, /\n {2}bytes behind the end of 1 pictures are not read\n$/, stderr);
+    }
+  });
+
   it("are recorded, and what changed of them is said by check, show, and by what is refused", async () => {
     const path = at("kept.csv");
     await writeFile(path, tableText());
