@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { it, type TestContext } from "node:test";
+import { it } from "node:test";
 import { startAgent } from "../../agent/main.js";
 import { sealEnrolment } from "../../shared/trust/enrolment.js";
 import { importBase, testLine as line } from "../helpers/agent-test-environment.js";
@@ -20,7 +20,8 @@ const bitsPerSecond = [0.5e6, 1e6, 2e6, 3e6, 4e6, 8e6];
 /** Models of 0.8 to 1.2 MB. */
 const versions = { first: 40_000, second: 48_000, third: 60_000, fourth: 44_000 };
 
-async function addDevice(t: TestContext, server: TestServer, folder: string, rate: number): Promise<void> {
+/** Returns what ends it. */
+async function addDevice(server: TestServer, folder: string, rate: number): Promise<() => Promise<void>> {
   const name = `v${rate}`;
   const home = join(folder, name);
   await mkdir(home);
@@ -35,26 +36,30 @@ async function addDevice(t: TestContext, server: TestServer, folder: string, rat
     profile: testProfile(),
     log: new WaitableLog(),
   });
-  t.after(async () => {
+  return async () => {
     await agent.close();
     await link.close();
-  });
+  };
 }
 
 it("plans bytes and time of rollouts", { skip }, async (t) => {
   const server = await startTestServer();
   const folder = await mkdtemp(join(tmpdir(), "stemma-plan-"));
+  const ends: (() => Promise<void>)[] = [];
   t.after(async () => {
+    for (const end of ends) await end();
     await server.remove();
     await rm(folder, { recursive: true, force: true });
   });
   for (const [index, [name, units]] of Object.entries(versions).entries())
     await importBase(server, name, String(index), units);
-  for (const rate of bitsPerSecond) await addDevice(t, server, folder, rate);
+  for (const rate of bitsPerSecond) ends.push(await addDevice(server, folder, rate));
   const { operations } = server.handle;
   for (const name of Object.keys(versions)) {
     const policy = { waves: ["rest"], unmeasured: "switch" as const };
-    await operations.createRollout({ fleet, name, model: name, line, select: "all", policy, start: true });
+    // The versions have other shapes, so that their sizes differ.
+    const forced = { start: true, force: true };
+    await operations.createRollout({ fleet, name, model: name, line, select: "all", policy, ...forced });
     await pollUntil(
       `the end of ${name}`,
       async () => (await operations.rollout({ fleet, rollout: name })).phase !== "running",
