@@ -3,10 +3,13 @@
  * thread, and its tensors arrive in pieces.
  */
 import { itemsPerStep } from "../concurrency/in-steps.js";
-import { StemmaError } from "../errors.js";
 import { maxHeaderBytes, type SafetensorsEntry } from "../tensor/safetensors-header.js";
-import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
-import { maxChunkBytes } from "../tensor/tensor.js";
+import {
+  readFully,
+  readSafetensors,
+  type ByteFile,
+  type SafetensorsFile,
+} from "../tensor/safetensors-reader.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import { movable, WorkerCalls } from "../threads/worker-calls.js";
 import { arrangeHeader, type ArrangedHeader } from "./arrange-header.js";
@@ -79,18 +82,7 @@ async function longHeader(
 /** @throws SAFETENSORS_TRUNCATED */
 async function readRange(file: ByteFile, { position, byteLength, where }: Range): Promise<Uint8Array> {
   const target = uninitializedBytes(byteLength);
-  let at = 0;
-  while (at < byteLength) {
-    // One read call takes at most 2 GiB.
-    const count = await file.read(target.subarray(at, at + maxChunkBytes), position + at);
-    if (count === 0)
-      throw new StemmaError(
-        "SAFETENSORS_TRUNCATED",
-        `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from a complete one.`,
-        { position: position + at },
-      );
-    at += count;
-  }
+  await readFully(file, target, position, where);
   return target;
 }
 

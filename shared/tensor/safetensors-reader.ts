@@ -41,7 +41,12 @@ export interface SafetensorsFile extends SafetensorsHeader {
 }
 
 /** Fills `target` from `position`. @throws SAFETENSORS_TRUNCATED */
-async function readFully(file: ByteFile, target: Uint8Array, position: number, where: string): Promise<void> {
+export async function readFully(
+  file: ByteFile,
+  target: Uint8Array,
+  position: number,
+  where: string,
+): Promise<void> {
   let at = 0;
   while (at < target.length) {
     // One read call takes at most 2 GiB.

@@ -69,7 +69,9 @@ async function evaluateVersion(
   if (store) await requireDiskSpace(home);
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
-  const registered = repository.datasets().find(({ name }) => name === request.data);
+  const registered = repository
+    .datasets()
+    .find(({ name, hash }) => name === request.data || hash === request.data);
   const explain = (error: unknown): Promise<never> =>
     explainRefusedData(error, registered, workFolderOf(home));
   try {

@@ -397,8 +397,7 @@ function notApproved(rollout: string): StemmaError {
   );
 }
 
-/** A rollout that starts ends the one that it supersedes, in one step of the journal. */
-/** A change of phase; where a rollout starts in the place of another, that one ends. */
+/** A change of phase; where a rollout starts in the place of another, that one ends in the same append. */
 function phaseFacts(
   repository: Pick<FleetRepository, "rollout">,
   change: Omit<FactOf<"rollout-phase">, "type">,

@@ -10,20 +10,27 @@ import { deviceSubscriptions, fleetSubscriptions } from "../../../../../shared/w
 import { defaultBrokerLimits } from "../../../../../server/access/broker/broker-limits.js";
 import type { Delivery, DeviceMessage } from "../../../../../server/access/broker/broker-port.js";
 import { connectBroker } from "../../../../../server/access/broker/external-broker.js";
-import { plainBroker } from "../../../../helpers/plain-broker.js";
+import { plainBroker, type PlainBroker } from "../../../../helpers/plain-broker.js";
 import { nextMessage, topicOf, fleet, root } from "../../../../helpers/test-broker.js";
 
-test("a plain broker behind the same interface: messages in both directions, also after the link broke", async () => {
-  const plain = await plainBroker();
-  const broker = await connectBroker({
-    url: plain.url,
+/** The server's side of a plain broker, which admits every device. */
+const connectTo = (
+  { url }: PlainBroker,
+  more: Partial<Parameters<typeof connectBroker>[0]> = {},
+): ReturnType<typeof connectBroker> =>
+  connectBroker({
+    url,
     root,
     clientId: "server",
     admit: () => Promise.resolve(undefined),
     log: silentLog(),
     limits: defaultBrokerLimits,
-    reconnectMs: 10,
+    ...more,
   });
+
+test("a plain broker behind the same interface: messages in both directions, also after the link broke", async () => {
+  const plain = await plainBroker();
+  const broker = await connectTo(plain, { reconnectMs: 10 });
   await broker.serve(fleet);
   const device = mqtt.connect(plain.url, { clientId: "v1", reconnectPeriod: 10 });
   try {
@@ -76,14 +83,7 @@ test("a plain broker behind the same interface: messages in both directions, als
 
 test("closes while the broker has not acknowledged what was published", { timeout: 30_000 }, async () => {
   const plain = await plainBroker();
-  const broker = await connectBroker({
-    url: plain.url,
-    root,
-    clientId: "server",
-    admit: () => Promise.resolve(undefined),
-    log: silentLog(),
-    limits: defaultBrokerLimits,
-  });
+  const broker = await connectTo(plain);
   try {
     await broker.serve(fleet);
     // As a handler that answers a device: closing waits for handlers, this one for its answer.
@@ -114,13 +114,8 @@ test("devices are online only while the broker is: the link's end ends their ses
   const note = (event: string): void => {
     if (event.startsWith("broker-link")) logged.push(event);
   };
-  const broker = await connectBroker({
-    url: plain.url,
-    root,
-    clientId: "server",
-    admit: () => Promise.resolve(undefined),
+  const broker = await connectTo(plain, {
     log: { ...silentLog(), warn: note, info: note },
-    limits: defaultBrokerLimits,
     reconnectMs: 10,
   });
   const [link] = plain.sockets;
@@ -165,14 +160,7 @@ test("devices are online only while the broker is: the link's end ends their ses
 test("a subscription that the broker refuses is named", async () => {
   const refused = [...fleetSubscriptions(root, fleet)][1] as string;
   const plain = await plainBroker(true, refused);
-  const broker = await connectBroker({
-    url: plain.url,
-    root,
-    clientId: "server",
-    admit: () => Promise.resolve(undefined),
-    log: silentLog(),
-    limits: defaultBrokerLimits,
-  });
+  const broker = await connectTo(plain);
   try {
     await assert.rejects(broker.serve(fleet), (error) => {
       assert.ok(isStemmaError(error, "NOT_ALLOWED"));
