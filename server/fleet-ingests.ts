@@ -1,5 +1,6 @@
 /** Runs one ingest per fleet, started when the fleet is first used; routes the broker's messages and events. */
 import { join } from "node:path";
+import { messageOf } from "../shared/error-text.js";
 import { StemmaError, type ErrorCode } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
@@ -116,6 +117,8 @@ export class FleetIngests {
     const { config, fleets, certificates } = this.#parts;
     if (isTimeClientId(attempt.clientId))
       return answerTime(attempt, { root: config.rootTopic, repository: await fleets.get(fleet) });
+    const held = this.#whyHeld();
+    if (held !== undefined) return held;
     if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
     const certify = this.#certify;
     if (certify === undefined)
@@ -132,7 +135,22 @@ export class FleetIngests {
   /** Judges a session that a device reports at an external broker. */
   async admit(report: SessionReport): Promise<Refused | undefined> {
     const ingest = this.#started.get(report.identity.fleet);
-    return ingest === undefined ? unknownFleet : ingest.admission.admit(report);
+    return this.#whyHeld() ?? (ingest === undefined ? unknownFleet : ingest.admission.admit(report));
+  }
+
+  /** The refusal of every device while the server signs nothing. */
+  #whyHeld(): Refused | undefined {
+    const why = this.#parts.home.signer.whyHeld;
+    return why && { refused: why.message, code: why.code, isForNow: true };
+  }
+
+  /** Ends the sessions of all devices; they come again. Never rejects. */
+  async endSessions(): Promise<void> {
+    for (const [fleet, ingest] of this.#started)
+      for (const device of ingest.online)
+        await this.#broker?.disconnect({ fleet, device }).catch((error: unknown) => {
+          this.#parts.log.warn("session-not-ended", { fleet, device, text: messageOf(error) });
+        });
   }
 
   async close(): Promise<void> {

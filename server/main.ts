@@ -185,12 +185,12 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const { config, home, log } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
+  const clockGuard = await openClockGuard(given, fleets);
+  closing.add(() => Promise.resolve(clockGuard.close()));
   const known = await fleets.names();
   for (const fleet of config.fleets) refuseMisspeltFleet(fleet, known);
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
   await refuseTokenDevices(config, fleets);
-  const clockGuard = await openClockGuard(given, fleets);
-  closing.add(() => Promise.resolve(clockGuard.close()));
   const tls = config.tls === "own" ? await openOwnTls(config, home, { log, clockGuard }) : undefined;
   if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
   const events = eventHub(home.ports.clock);
@@ -220,6 +220,9 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
     log,
     claimReplays,
     certificates: tls?.judge,
+  });
+  clockGuard.whenDoubted(() => {
+    void ingests.endSessions();
   });
   const stopping = new AbortController();
   return { ...given, fleets, events, ingests, replays, tls, clockGuard, closing, stopping };

@@ -131,6 +131,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     if (this.#stopped !== undefined || this.#closed) return Promise.reject(this.#refusal());
     if (facts.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
+      this.#signer?.requireFree?.();
       const payloads = facts.map((fact) => this.#encode(fact));
       this.#queue.push({
         payloads,

@@ -30,6 +30,8 @@ export interface SignedHead extends JournalHead {
 export interface HeadSigner {
   readonly publicKey: string;
   sign(message: Uint8Array): string;
+  /** Asked before facts are taken. @throws why nothing is signed now: nothing is appended then */
+  requireFree?(): void;
   /** Checks the head found on disk on opening, when given (HEAD_SIGNATURE_INVALID): is this key its server's? */
   verify?(message: Uint8Array, signature: string, publicKey: string): boolean;
 }
@@ -76,7 +78,7 @@ export interface Journal<F = Fact> {
    * Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced
    * (appends in flight share one fsync). After an fsync error every append rejects with JOURNAL_STOPPED until
    * the journal is reopened. A full disk rejects with DISK_FULL and leaves the journal usable.
-   * @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED
+   * @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED, and what the signer's `requireFree` throws
    */
   append(facts: readonly F[]): Promise<readonly number[]>;
   /**

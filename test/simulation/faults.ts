@@ -55,6 +55,7 @@ export const faultKinds: readonly FaultKind[] = [
     everyMs: 30 * hourMs,
     happen: (world, choice) => {
       setClock(world, world.server.machine, choice);
+      mendServerClock(world, choice);
     },
   },
   {
@@ -134,6 +135,23 @@ function setClock({ events }: World, machine: Machine, choice: Choice): void {
   events.note(machine.name, "clock-set", `${machine.wallErrorMs} ms ahead`);
 }
 
+/** After a while somebody looks after a server that does not trust its clock: sets it right, or takes it as it is. */
+function mendServerClock(world: World, choice: Choice): void {
+  const { server, time, events } = world;
+  time.after(choice.waitMs(hourMs), () => {
+    if (server.running === undefined) mendServerClock(world, choice);
+    if (!server.isClockInDoubt) return;
+    if (choice.chance(0.5)) {
+      server.machine.wallErrorMs = 0;
+      events.note("server", "clock-set", "right");
+      mendServerClock(world, choice);
+    } else {
+      events.note("people", "clock-accepted");
+      server.acceptClock();
+    }
+  });
+}
+
 export class Faults {
   #isOver = false;
   readonly #choice: Choice;
@@ -161,6 +179,7 @@ export class Faults {
       disk.syncsToFail = 0;
     }
     for (const vehicle of vehicles) vehicle.hasNetwork = true;
+    if (server.isClockInDoubt) server.acceptClock();
     server.start();
   }
 

@@ -137,6 +137,10 @@ export class Invariants {
     this.#violated("start", `${name} cannot start: ${messageWithCode(error)}`, this.world.vehicle(name));
   }
 
+  signedWrongly(text: string): void {
+    this.#violated("nothing is signed by a clock in doubt", text);
+  }
+
   unexpected(what: string, error: unknown): void {
     this.#violated("operations", `${what} failed unexpectedly: ${messageWithCode(error)}`);
   }

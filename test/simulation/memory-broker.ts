@@ -59,6 +59,17 @@ export class MemoryBroker implements BrokerPort {
     if (!this.process.isRunning || !connection.isOpenAt("broker")) return;
     if (!("device" in answer)) {
       const code = "refused" in answer && answer.isForNow === true ? 3 : 5;
+      if ("refused" in answer) {
+        const { clientId, address } = attempt;
+        const event = {
+          type: "refused" as const,
+          clientId,
+          address,
+          reason: answer.refused,
+          code: answer.code,
+        };
+        for (const handler of this.#eventHandlers) handler(event);
+      }
       connection.down.ordered(() => {
         if (connection.reaches("client")) client.refused(code);
       });

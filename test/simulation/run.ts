@@ -89,6 +89,9 @@ class Simulation {
       vehicleLogged: (vehicle, event, fields) => {
         this.#invariants.vehicleLogged(vehicle, event, fields);
       },
+      signedWrongly: (text) => {
+        this.#invariants.signedWrongly(text);
+      },
       notStarted: (name, error) => {
         this.#invariants.notStarted(name, error);
       },

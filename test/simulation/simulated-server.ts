@@ -8,6 +8,8 @@ import "../../server/operations/stores/retention-operations.js";
 import "../../server/operations/devices/select-devices.js";
 import "../../server/operations/devices/device-rollback.js";
 import "../../server/operations/devices/device-evaluation.js";
+import { ClockGuard } from "../../server/operations/configuration/clock-guard.js";
+import { maxApartMs } from "../../server/access/identity/clock-judgement.js";
 import { serverConfig } from "../../server/operations/configuration/config.js";
 import type { LiveServer } from "../../server/services/context/operations-context.js";
 import { openFleets, type OpenFleets } from "../../server/services/context/open-fleets.js";
@@ -39,12 +41,15 @@ export interface RunningServer {
   readonly operations: ServerOperations;
   readonly repository: FleetRepository;
   readonly ingest: FleetIngest;
+  readonly clockGuard: ClockGuard;
 }
 
 export interface ServerWatcher {
   /** The server has opened its home. */
   started(server: RunningServer): void;
   logged(event: string, fields: Readonly<Record<string, unknown>>): void;
+  /** Its key was used, as it should not be. */
+  signedWrongly(text: string): void;
   /** It could not start. */
   failed(error: unknown): void;
 }
@@ -54,6 +59,8 @@ export class SimulatedServer {
   running: RunningServer | undefined;
   /** The broker listens before the fleets are open. */
   #broker: MemoryBroker | undefined;
+  /** The next start takes the clock as it is. */
+  #accept = false;
 
   constructor(
     private readonly parts: MachineParts & { readonly releaseAfter: "stored" | "backed-up" },
@@ -87,6 +94,17 @@ export class SimulatedServer {
     );
   }
 
+  get isClockInDoubt(): boolean {
+    return this.running?.clockGuard.doubt !== undefined;
+  }
+
+  /** A person finds the clock right, and starts the server with --accept-clock. */
+  acceptClock(): void {
+    this.#accept = true;
+    this.end("killed");
+    this.start();
+  }
+
   startLater(delayMs = restartMs): void {
     this.parts.time.after(delayMs, () => {
       this.start();
@@ -110,12 +128,21 @@ export class SimulatedServer {
     const limits = { coding: false };
     const config = serverConfig({ home, fleets: [fleet], tls: "none", limits, releaseAfter });
     const opened = await openHome(home, { files, clock, random, log });
+    this.#watchKey(opened, process);
     const fleets = openFleets(opened);
+    const accept = this.#accept;
+    this.#accept = false;
+    const newestFactMs = async (): Promise<number> =>
+      (await fleets.get(fleet, { create: true })).newestFactMs();
+    const clockGuard = await ClockGuard.open({ home: opened, newestFactMs, accept, log });
     const repository = await fleets.get(fleet, { create: true });
     const events = eventHub(clock);
     const ingests = new FleetIngests({ config, home: opened, fleets, events, log });
     const broker = new MemoryBroker(process, (attempt) => ingests.authenticate(attempt));
     this.#broker = broker;
+    clockGuard.whenDoubted(() => {
+      void ingests.endSessions();
+    });
     await ingests.start(broker, [fleet]);
     void fleets.failed.then(() => {
       if (!process.isRunning) return;
@@ -141,7 +168,24 @@ export class SimulatedServer {
     });
     this.#schedule({ process, home: opened, fleets, operations, ingests });
     rollouts.start();
-    return { process, broker, operations, repository, ingest: await ingests.get(fleet) };
+    return { process, broker, operations, repository, clockGuard, ingest: await ingests.get(fleet) };
+  }
+
+  /**
+   * Nothing is signed while the clock is wrong and was another at the start; a clock that was behind may be set ahead.
+   */
+  #watchKey({ signer }: Home, process: Process): void {
+    const beganMs = this.machine.wallErrorMs;
+    const sign = signer.sign.bind(signer);
+    signer.sign = (message) => {
+      const signature = sign(message);
+      const { wallErrorMs } = this.machine;
+      const apartMs = wallErrorMs - beganMs;
+      const isAhead = beganMs < 0 && apartMs > 0;
+      if (process.isRunning && Math.min(Math.abs(apartMs), Math.abs(wallErrorMs)) > maxApartMs && !isAhead)
+        this.watcher.signedWrongly(`the server signed while its clock was ${apartMs} ms off since its start`);
+      return signature;
+    };
   }
 
   #schedule({

@@ -41,6 +41,9 @@ class Stage {
         this.logged.push(event);
         this.invariants.vehicleLogged(vehicle, event, fields);
       },
+      signedWrongly: (text) => {
+        this.invariants.signedWrongly(text);
+      },
       notStarted: (name, error) => {
         this.invariants.notStarted(name, error);
       },
@@ -280,7 +283,7 @@ it("a device that was away for 900 days reports what it had, and gets the presen
   // Most of the time the server is off, too: the clocks go on, and a test of this takes seconds.
   world.server.end("lost its power");
   await stage.pass(896 * dayMs);
-  world.server.start();
+  world.server.acceptClock();
   await stage.until("the server runs", () => world.server.running !== undefined);
   await stage.pass(2 * dayMs);
   // A coin cell is empty after that long.
@@ -292,4 +295,53 @@ it("a device that was away for 900 days reports what it had, and gets the presen
   equal(stage.server.repository.device(vehicle.name)?.state, "enrolled");
   await stage.checkPast();
   await stage.end();
+});
+
+describe("a server whose clock jumps", () => {
+  it("signs and records nothing, serves no device, and goes on when a person takes the clock as it is", async () => {
+    const stage = await Stage.begin();
+    const { server } = stage.world;
+    await stage.untilRuns(stage.model(0));
+    server.machine.wallErrorMs = 3 * dayMs;
+    const { length } = stage.server.repository.journal.head();
+    await stage.pass(2 * minuteMs);
+    equal(stage.server.ingest.isOnline(stage.vehicle.name), false, "the session was ended within a minute");
+    const refused = stage.server.operations.assign({
+      fleet,
+      device: stage.vehicle.name,
+      line,
+      model: stage.model(1),
+    });
+    const code = refused.then(
+      () => "none",
+      (error: { code: string }) => error.code,
+    );
+    await stage.pass(0);
+    equal(await code, "CLOCK_NOT_TRUSTED");
+    const saved = await stage.save();
+    // A restart alone ends no doubt.
+    server.end("killed");
+    server.start();
+    await stage.pass(12 * hourMs);
+    equal(stage.server.repository.journal.head().length, length, "no fact was recorded");
+    equal(stage.server.repository.get(saved), undefined);
+    const [seen] = stage.server.ingest.refusalsOf(stage.vehicle.name);
+    equal(seen?.code, "CLOCK_NOT_TRUSTED", "and the operator sees why");
+    ok((await stage.server.operations.devices({ fleet })).length > 0, "what it has can be read");
+    server.acceptClock();
+    await stage.until("the server runs", () => server.running !== undefined);
+    await stage.untilReleased(saved);
+    await stage.end();
+  });
+
+  it("goes on by itself when its clock is set right", async () => {
+    const stage = await Stage.begin();
+    await stage.untilRuns(stage.model(0));
+    stage.world.server.machine.wallErrorMs = -3 * dayMs;
+    await stage.pass(hourMs);
+    equal(stage.server.ingest.isOnline(stage.vehicle.name), false);
+    stage.world.server.machine.wallErrorMs = 0;
+    await stage.untilReleased(await stage.save());
+    await stage.end();
+  });
 });

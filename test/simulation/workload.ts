@@ -29,6 +29,7 @@ const allowedCodes: ReadonlySet<ErrorCode> = new Set([
   "SERVER_UNREACHABLE",
   "TIMED_OUT",
   "DISK_FULL",
+  "CLOCK_NOT_TRUSTED",
   "DISK_BUDGET_EXHAUSTED",
   "FILE_FAILED",
   "JOURNAL_STOPPED",

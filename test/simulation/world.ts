@@ -31,6 +31,8 @@ export interface WorldWatcher {
   serverStarted(server: RunningServer): void;
   serverLogged(event: string, fields: LogFields): void;
   vehicleLogged(vehicle: Vehicle, event: string, fields: LogFields): void;
+  /** The server used its key while its clock was in doubt. */
+  signedWrongly(text: string): void;
   /** A server or an agent could not start. */
   notStarted(name: string, error: unknown): void;
 }
@@ -62,6 +64,9 @@ export class World {
         },
         failed: (error) => {
           watcher.notStarted("server", error);
+        },
+        signedWrongly: (text) => {
+          watcher.signedWrongly(text);
         },
       },
     );

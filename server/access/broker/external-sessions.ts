@@ -84,7 +84,7 @@ export class ExternalSessions {
         reason: refused.refused,
         code: refused.code,
       });
-      await askToLeave(identity, { session, generation });
+      if (refused.isForNow !== true) await askToLeave(identity, { session, generation });
       return;
     }
     this.#open.set(keyOf(identity), { identity, session, generation });

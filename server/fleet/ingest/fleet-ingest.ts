@@ -93,6 +93,10 @@ export class FleetIngest {
   seenAtMs(device: string): number | undefined {
     return this.services.sessions.seenAtMs(device, this.parts.clock.now());
   }
+  /** The devices that have a session. */
+  get online(): readonly string[] {
+    return this.services.sessions.all().map(([device]) => device);
+  }
   get onlineCount(): number {
     return this.services.sessions.count;
   }

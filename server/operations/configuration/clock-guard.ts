@@ -1,6 +1,7 @@
 /**
- * Keeps a server from giving certificates by a clock that jumped. The last time that was trusted is kept in the home
- * (`clock.json`): facts may have been recorded by the wrong clock since, and a quiet fleet records none for long.
+ * Keeps a server from signing by a clock that jumped: while it is in doubt the server's key is held back, so that no
+ * device is served and no fact recorded. The last time that was trusted is kept in the home (`clock.json`), and so is a
+ * doubt, which a restart does not end: facts may have been recorded by the wrong clock, and a quiet fleet records none.
  */
 import { join } from "node:path";
 import * as z from "zod";
@@ -15,15 +16,27 @@ import {
   type ClockReading,
   type ClockStart,
 } from "../../access/identity/clock-judgement.js";
+import type { HoldableKey } from "../../access/identity/server-key-hold.js";
 import type { HomePorts } from "../../storage/repository/home.js";
 
-const fileSchema = z.strictObject({ format: z.literal(1), trustedMs: z.number().min(0) });
+const doubtSchema = z.strictObject({ shownMs: z.number().min(0), expectedMs: z.number().min(0) });
+const fileSchema = z.strictObject({
+  format: z.literal(1),
+  trustedMs: z.number().min(0),
+  doubt: doubtSchema.optional(),
+});
+type ClockFile = z.infer<typeof fileSchema>;
 const checkMs = 60_000;
 /** The trusted time is kept again after so long. */
 const keepMs = 86_400_000;
 
 export interface ClockGuardParts {
-  readonly home: { readonly path: string; readonly ports: HomePorts };
+  readonly home: {
+    readonly path: string;
+    readonly ports: HomePorts;
+    /** Held back while the clock is in doubt. */
+    readonly signer: Pick<HoldableKey, "holdWhile">;
+  };
   /** The newest time of a fact, where no trusted time was kept; 0: there is none. */
   newestFactMs(): Promise<number>;
   readonly accept: boolean;
@@ -31,42 +44,59 @@ export interface ClockGuardParts {
 }
 
 export class ClockGuard {
-  #doubt: ClockDoubt | undefined;
-  #keptMs = 0;
+  #start: ClockStart;
+  /** The doubt that the log has told. */
+  #told: ClockDoubt | undefined;
+  #kept: ClockFile | undefined;
   #cancel: () => void = () => undefined;
+  #whenDoubted: () => void = () => undefined;
 
   private constructor(
     private readonly parts: ClockGuardParts,
-    private readonly start: ClockStart,
-  ) {}
+    known: Pick<ClockStart, "knownMs" | "earlier">,
+  ) {
+    this.#start = { ...readingOf(parts.home.ports), ...known };
+  }
 
   static async open(parts: ClockGuardParts): Promise<ClockGuard> {
     const { home, accept } = parts;
-    const known = (await readKept(home.ports.files, home.path)) ?? (await parts.newestFactMs());
-    const knownMs = accept || known === 0 ? undefined : known;
-    const guard = new ClockGuard(parts, { ...readingOf(home.ports), knownMs });
+    const kept = await readKept(home.ports.files, home.path);
+    const known = kept?.trustedMs ?? (await parts.newestFactMs());
+    const guard = new ClockGuard(
+      parts,
+      accept ? { knownMs: undefined } : { knownMs: known === 0 ? undefined : known, earlier: kept?.doubt },
+    );
+    home.signer.holdWhile(() => guard.#whyHeld());
     await guard.#check();
     guard.#repeat();
     return guard;
   }
 
+  /** @param work called when the clock is found in doubt, within a minute of the jump */
+  whenDoubted(work: () => void): void {
+    this.#whenDoubted = work;
+  }
+
   /** @throws CLOCK_NOT_TRUSTED */
   requireTrusted(): void {
-    const doubt = this.doubt;
-    if (doubt !== undefined) throw doubtful(doubt, this.#clock.now());
+    const why = this.#whyHeld();
+    if (why !== undefined) throw why;
   }
 
   /** The reason why the clock is not trusted; undefined: it is. */
   get doubt(): ClockDoubt | undefined {
-    return judgeClock(this.start, readingOf(this.parts.home.ports));
+    const now = readingOf(this.parts.home.ports);
+    const doubt = judgeClock(this.#start, now);
+    // A clock that was wrong at the start and was set right since is judged by what it shows from now on.
+    if (doubt === undefined && judgeClock(this.#start, this.#start) !== undefined)
+      this.#start = { ...now, knownMs: this.#start.knownMs };
+    return doubt;
   }
 
   /** The problem that health checks state. */
   get problems(): readonly { readonly code: "CLOCK_NOT_TRUSTED"; readonly message: string }[] {
-    const { doubt } = this;
-    if (doubt === undefined) return [];
-    const { message } = doubtful(doubt, this.#clock.now());
-    return [{ code: "CLOCK_NOT_TRUSTED", message }];
+    const why = this.#whyHeld();
+    return why === undefined ? [] : [{ code: "CLOCK_NOT_TRUSTED", message: why.message }];
   }
 
   close(): void {
@@ -75,6 +105,11 @@ export class ClockGuard {
 
   get #clock(): Clock {
     return this.parts.home.ports.clock;
+  }
+
+  #whyHeld(): StemmaError | undefined {
+    const { doubt } = this;
+    return doubt && doubtful(doubt, this.#clock.now());
   }
 
   #repeat(): void {
@@ -90,20 +125,32 @@ export class ClockGuard {
   }
 
   async #check(): Promise<void> {
-    const { log, home } = this.parts;
-    const before = this.#doubt;
-    const doubt = (this.#doubt = this.doubt);
+    const { log } = this.parts;
+    const before = this.#told;
+    const doubt = (this.#told = this.doubt);
     const nowMs = this.#clock.now();
     if (doubt !== undefined) {
-      if (before === undefined) log.error("clock-not-trusted", { text: doubtful(doubt, nowMs).message });
+      if (before !== undefined) return;
+      log.error("clock-not-trusted", { text: doubtful(doubt, nowMs).message });
+      this.#whenDoubted();
+      // The others are found again at each start.
+      if (doubt.why !== "apart") return;
+      const trustedMs = this.#kept?.trustedMs ?? this.#start.knownMs ?? doubt.expectedMs;
+      const { expectedMs } = doubt;
+      await this.#keep({ format: 1, trustedMs, doubt: { shownMs: nowMs, expectedMs } });
       return;
     }
     if (before !== undefined)
-      log.info("clock-trusted", { text: "the clock is right again; certificates are given again" });
-    if (Math.abs(nowMs - this.#keptMs) < keepMs) return;
-    const file = { format: 1, trustedMs: nowMs };
-    await writeDurably(home.ports.files, pathIn(home.path), Buffer.from(`${JSON.stringify(file)}\n`));
-    this.#keptMs = nowMs;
+      log.info("clock-trusted", { text: "the clock is right again; devices are served again" });
+    const isFresh = this.#kept !== undefined && Math.abs(nowMs - this.#kept.trustedMs) < keepMs;
+    if (isFresh && this.#kept?.doubt === undefined) return;
+    await this.#keep({ format: 1, trustedMs: nowMs });
+  }
+
+  async #keep(file: ClockFile): Promise<void> {
+    const { path, ports } = this.parts.home;
+    await writeDurably(ports.files, pathIn(path), Buffer.from(`${JSON.stringify(file)}\n`));
+    this.#kept = file;
   }
 }
 
@@ -113,33 +160,34 @@ function readingOf({ clock, sinceBootMs }: HomePorts): ClockReading {
 
 const pathIn = (home: string): string => join(home, "clock.json");
 
-/** Returns why the clock is too far past the last time that a server of this home trusted; undefined: it is not. */
+/** Returns why a server of this home would not trust the clock if it started now; undefined: it would. */
 export async function whyNotClock(
   files: Files,
   home: string,
   nowMs: number,
 ): Promise<StemmaError | undefined> {
-  const knownMs = await readKept(files, home);
+  const kept = await readKept(files, home);
   const now = { wallMs: nowMs, monotonicMs: 0 };
-  const doubt = judgeClock({ ...now, knownMs }, now);
+  const doubt = judgeClock({ ...now, knownMs: kept?.trustedMs, earlier: kept?.doubt }, now);
   return doubt && doubtful(doubt, nowMs);
 }
 
-async function readKept(files: Files, path: string): Promise<number | undefined> {
+async function readKept(files: Files, path: string): Promise<ClockFile | undefined> {
   if ((await files.stat(pathIn(path))) === undefined) return undefined;
-  return fileSchema.safeParse(parseJson(await files.read(pathIn(path)))).data?.trustedMs;
+  return fileSchema.safeParse(parseJson(await files.read(pathIn(path)))).data;
 }
 
 /** The error, and what the log and `doctor` say. */
 function doubtful({ why, expectedMs }: ClockDoubt, nowMs: number): StemmaError {
-  const [shown, expected] = [nowMs, expectedMs].map((ms) => new Date(ms).toISOString());
-  const what =
-    why === "apart"
-      ? `shows ${shown}, and by the time that has passed since the server started it should be ${expected}`
-      : `shows ${shown}, more than 30 days past ${expected}, the latest time that this server knows`;
+  const [shown, expected] = [nowMs, expectedMs].map((ms) => new Date(ms).toISOString()) as [string, string];
+  const what: Record<ClockDoubt["why"], string> = {
+    apart: `shows ${shown}, and by the time that has passed since the server started it should be ${expected}`,
+    ahead: `shows ${shown}, more than 30 days past ${expected}, the latest time that this server knows`,
+    earlier: `shows ${shown}; an earlier start of this server found it wrong, and nobody has mended or accepted it since`,
+  };
   return new StemmaError(
     "CLOCK_NOT_TRUSTED",
-    `The clock of this machine ${what}. No certificate or invitation is made by it: they would be good for another time. Set the clock right (\`date -u\`, time synchronisation). If it is right, start the server again with --accept-clock.`,
+    `The clock of this machine ${what[why]}. The server signs nothing by it: it serves no device, records nothing and gives no certificate; what it has can be read. Set the clock right (\`date -u\`, time synchronisation). If it is right, start the server again with --accept-clock.`,
     { shown, expected },
   );
 }

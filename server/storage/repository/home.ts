@@ -18,9 +18,10 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
 import type { Environment } from "../../../shared/model/environment.js";
-import { parseJson, type PrivateKey, type Signer } from "../../../shared/trust/keys.js";
+import { parseJson, type Signer } from "../../../shared/trust/keys.js";
 import { isName } from "../../../shared/wire/topics.js";
 import type { KeptKeyChange } from "../../access/identity/key-changes.js";
+import { HoldableKey } from "../../access/identity/server-key-hold.js";
 import { checkName } from "./state/naming.js";
 import { keyPath, loadOrMakeServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
@@ -67,7 +68,7 @@ export interface Home {
   readonly path: string;
   readonly ports: HomePorts;
   /** The server's key: journal heads, receipts and offers are signed with it. */
-  readonly signer: PrivateKey;
+  readonly signer: HoldableKey;
   /** The changes of that key, oldest first. */
   readonly keyChanges: readonly KeptKeyChange[];
   /** Short folder for sockets, private to this user; recorded in run.json. */
@@ -120,12 +121,12 @@ export async function openHome(path: string, givenPorts: HomePorts): Promise<Hom
         formatPath(path),
         Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`),
       );
-    const { key: signer, changes } = await loadOrMakeServerKey(files, keyPath(path), ports.random);
+    const { key, changes } = await loadOrMakeServerKey(files, keyPath(path), ports.random);
     const runFolder = await findRunFolder(ports, path);
     return {
       path,
       ports,
-      signer,
+      signer: new HoldableKey(key),
       keyChanges: changes,
       runFolder,
       socketPath: join(runFolder, socketName),

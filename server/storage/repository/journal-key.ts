@@ -2,17 +2,25 @@
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import type { HeadSigner } from "../../../shared/journal/journal.js";
-import { isSignatureValid } from "../../../shared/trust/keys.js";
+import { isSignatureValid, type Signer } from "../../../shared/trust/keys.js";
 import { keysBefore, type KeptKeyChange } from "../../access/identity/key-changes.js";
+import type { HoldableKey } from "../../access/identity/server-key-hold.js";
 import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import type { FleetState } from "./state/state.js";
 
 /** Heads that were kept before the key changed are of this server, too. */
-export function headSigner({ signer, keyChanges }: Pick<Home, "signer" | "keyChanges">): HeadSigner {
+export function headSigner({
+  signer,
+  keyChanges,
+}: {
+  readonly signer: Signer & Partial<Pick<HoldableKey, "requireFree">>;
+  readonly keyChanges: readonly KeptKeyChange[];
+}): HeadSigner {
   const keys = new Set([signer.publicKey, ...keysBefore(keyChanges)]);
   return {
     publicKey: signer.publicKey,
+    requireFree: () => signer.requireFree?.(),
     sign: (message) => Buffer.from(signer.sign(message)).toString("hex"),
     verify: (message, signature, publicKey) =>
       keys.has(publicKey) && isSignatureValid(publicKey, message, signature),

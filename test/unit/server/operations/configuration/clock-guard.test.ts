@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClockGuard, whyNotClock } from "../../../../../server/operations/configuration/clock-guard.js";
+import { HoldableKey } from "../../../../../server/access/identity/server-key-hold.js";
+import { generateKey } from "../../../../../shared/trust/keys.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import { manualClock, seededRandom } from "../../../../helpers/manual-clock.js";
@@ -16,10 +18,12 @@ function open(wallMs: number, given: { newestFactMs?: number; accept?: boolean; 
   const ports = { files: given.files ?? files, clock, random: seededRandom(1) };
   const newestFactMs = (): Promise<number> => Promise.resolve(given.newestFactMs ?? 0);
   const { accept = false } = given;
-  const home = { path: "/home", ports };
+  const signer = new HoldableKey(generateKey(ports.random));
+  const home = { path: "/home", ports, signer };
   return ClockGuard.open({ home, newestFactMs, accept, log: silentLog() }).then((guard) => ({
     guard,
     clock,
+    signer,
   }));
 }
 
@@ -34,12 +38,14 @@ test("a jump while the server runs, its return, a start after it, and --accept-c
   assert.throws(() => {
     first.guard.requireTrusted();
   }, code);
+  assert.throws(() => first.signer.sign(Buffer.from("a head")), code);
   assert.deepEqual(
     first.guard.problems.map((problem) => problem.code),
     ["CLOCK_NOT_TRUSTED"],
   );
   first.clock.set(rightMs);
   first.guard.requireTrusted();
+  first.signer.sign(Buffer.from("a head"));
   first.guard.close();
   // Facts that were recorded meanwhile by the wrong clock vouch for nothing.
   const newestFactMs = startMs + 301 * dayMs;
@@ -61,3 +67,50 @@ test("a fresh home starts; one that knows only old facts does not", async () => 
   assert.ok(old.guard.doubt !== undefined);
   (await open(startMs, { files: fresh })).guard.requireTrusted();
 });
+
+test("a doubt outlives restarts, until the clock is set right or taken as it is", async () => {
+  for (const errorMs of [2 * dayMs, -2 * dayMs]) {
+    const home = memoryFiles();
+    await home.makeFolder("/home");
+    const first = await open(startMs, { files: home });
+    let told = 0;
+    first.guard.whenDoubted(() => told++);
+    first.clock.set(startMs + errorMs);
+    first.clock.advance(60_000);
+    await settled();
+    assert.equal(told, 1, "sessions are ended once");
+    first.guard.close();
+    const nextMs = first.clock.now() + 3_600_000;
+    const second = await open(nextMs, { files: home });
+    assert.equal(second.guard.doubt?.why, "earlier");
+    assert.equal((await whyNotClock(home, "/home", nextMs))?.code, "CLOCK_NOT_TRUSTED");
+    second.guard.close();
+    // A third start, and there it is set right: from then on that time counts.
+    const third = await open(nextMs + 60_000, { files: home });
+    assert.equal(third.guard.doubt?.why, "earlier");
+    third.clock.set(nextMs + 120_000 - errorMs);
+    third.guard.requireTrusted();
+    third.clock.advance(60_000);
+    await settled();
+    third.clock.set(third.clock.now() + dayMs);
+    assert.equal(third.guard.doubt?.why, "apart");
+    third.clock.set(third.clock.now() - dayMs);
+    third.clock.advance(60_000);
+    await settled();
+    third.guard.close();
+    (await open(third.clock.now() + 60_000, { files: home })).guard.requireTrusted();
+    // Or a person takes it as it is, and that holds after the next start.
+    const wrong = await open(startMs + errorMs, { files: home });
+    if (wrong.guard.doubt === undefined) wrong.clock.set(wrong.clock.now() + 40 * dayMs);
+    wrong.clock.advance(60_000);
+    await settled();
+    const acceptedMs = wrong.clock.now() + 60_000;
+    wrong.guard.close();
+    (await open(acceptedMs, { files: home, accept: true })).guard.requireTrusted();
+    (await open(acceptedMs + dayMs, { files: home })).guard.requireTrusted();
+  }
+});
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+}
