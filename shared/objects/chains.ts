@@ -28,25 +28,38 @@ export function linked(links: Links): readonly Hash[] {
   return all.length < 2 ? all : [...new Set(all)];
 }
 
+/** A place for depths that are known. What it does not keep is computed again. */
+export interface KnownDepths {
+  get(id: Hash): number | undefined;
+  set(id: Hash, depth: number): void;
+}
+
 /** Depths of chains, each computed once. When the links change, make a new instance. */
 export class Chains {
   readonly #linksOf: (id: Hash) => Links | undefined;
-  readonly #states = new Map<Hash, ChainState>();
-  #faults = 0;
+  readonly #depths: KnownDepths;
+  readonly #faultsOf = new Map<Hash, ChainFault>();
 
-  /** @param linksOf returns undefined for a tensor that is missing or known to be damaged */
-  constructor(linksOf: (id: Hash) => Links | undefined) {
+  /**
+   * @param linksOf returns undefined for a tensor that is missing or known to be damaged
+   * @param depths empty; default: a place of its own
+   */
+  constructor(linksOf: (id: Hash) => Links | undefined, depths: KnownDepths = new Map<Hash, number>()) {
     this.#linksOf = linksOf;
+    this.#depths = depths;
   }
 
   /** True if any state computed so far is a fault. */
   get hasFaults(): boolean {
-    return this.#faults > 0;
+    return this.#faultsOf.size > 0;
   }
 
+  #get(id: Hash): ChainState | undefined {
+    return this.#faultsOf.get(id) ?? this.#depths.get(id);
+  }
   #set(id: Hash, state: ChainState): void {
-    this.#states.set(id, state);
-    if (isFault(state)) this.#faults++;
+    if (isFault(state)) this.#faultsOf.set(id, state);
+    else this.#depths.set(id, state);
   }
 
   /** The depth of a tensor (0: needs no other), or its fault. Not recursive: a chain may be of any length. */
@@ -54,13 +67,13 @@ export class Chains {
     const waiting: Hash[] = [id];
     const started = new Set<Hash>();
     for (let at = waiting.at(-1); at !== undefined; at = waiting.at(-1)) {
-      if (this.#states.has(at)) {
+      if (this.#get(at) !== undefined) {
         waiting.pop();
         continue;
       }
       const links = this.#linksOf(at);
       const needed = links === undefined ? [] : linked(links);
-      const open = started.has(at) ? [] : needed.filter((next) => !this.#states.has(next));
+      const open = started.has(at) ? [] : needed.filter((next) => this.#get(next) === undefined);
       started.add(at);
       if (open.length === 0) {
         this.#set(at, links === undefined ? { why: "missing", id: at } : this.#depthAbove(at, needed));
@@ -76,14 +89,14 @@ export class Chains {
       }
       waiting.push(...open);
     }
-    return this.#states.get(id) as ChainState;
+    return this.#get(id) as ChainState;
   }
 
   /** One more than the deepest of the needed tensors. */
   #depthAbove(id: Hash, needed: readonly Hash[]): ChainState {
     let depth = 0;
     for (const next of needed) {
-      const state = this.#states.get(next) as ChainState;
+      const state = this.#get(next) as ChainState;
       if (isFault(state)) return state;
       depth = Math.max(depth, state + 1);
     }

@@ -7,7 +7,8 @@ import type { Hash } from "../tensor/tensor.js";
 import { withClosure } from "./chains.js";
 import type { Leases } from "./leases.js";
 import type { CollectionPlan } from "./object-store.js";
-import { groupForRepack, repackSteps, type Located, type ObjectIndex } from "./object-index.js";
+import type { Located } from "./compact-pack.js";
+import { groupForRepack, repackSteps, type ObjectIndex } from "./object-index.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 

@@ -1,41 +1,43 @@
 /**
- * The indexes of all packs in one file, so that opening a store of many packs reads one file instead of
- * all of them. Disposable: packs are immutable and named after their content, so a cached index is valid
- * as long as its pack exists; a damaged or missing cache only costs time.
+ * The indexes of packs in a few files, so that opening a store of many packs reads those instead of all of them.
+ * Disposable: packs are immutable and named after their content, so a cached index is valid as long as its pack
+ * exists; a damaged or missing file only costs time.
  *
  * Format 2: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
  * u32, entries u32, the pack's format u32, index; at the end the SHA-256 of everything before it.
  */
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { packFormatOf, packFormats } from "./pack-entry.js";
-import {
-  decodePackIndex,
-  encodePackIndex,
-  isPackName,
-  packTrailerBytes,
-  type PackIndex,
-} from "./pack-format.js";
+import { isStemmaError } from "../errors.js";
+import { cachedPack, type CompactPack } from "./compact-pack.js";
+import { packFormats } from "./pack-entry.js";
+import { isPackName } from "./pack-format.js";
 
 const utf8 = new TextEncoder();
 const magic = "STEMINDX";
 const cacheFormat = 2;
 const nameBytes = 81;
 const packFixedBytes = nameBytes + 20;
-export const maxCacheBytes = 1024 * 1024 * 1024;
+/** The most that one file has, unless a single pack has more. */
+export const maxCacheBytes = 128 * 1024 * 1024;
 
-export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
+/** Bytes that a pack takes in a cache file. */
+export function cachedBytes({ index }: Pick<CompactPack, "index">): number {
+  return packFixedBytes + index.length;
+}
+
+export function encodeIndexCache(packs: Iterable<CompactPack>): Uint8Array {
   const parts: Uint8Array[] = [];
   let count = 0;
   for (const pack of packs) {
-    const index = encodePackIndex(pack.entries);
+    const { index } = pack;
     const head = new Uint8Array(packFixedBytes);
     const view = new DataView(head.buffer);
     utf8.encodeInto(pack.name, head);
     view.setBigUint64(nameBytes, BigInt(pack.bytes), true);
     view.setUint32(nameBytes + 8, index.length, true);
-    view.setUint32(nameBytes + 12, pack.entries.length, true);
-    view.setUint32(nameBytes + 16, packFormatOf(pack.entries), true);
+    view.setUint32(nameBytes + 12, pack.count, true);
+    view.setUint32(nameBytes + 16, pack.format, true);
     parts.push(head, index);
     count++;
   }
@@ -48,8 +50,8 @@ export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
 }
 
 /** Returns the cached packs whose names are in `wanted`, by name; an empty map where the file is damaged. */
-export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, PackIndex> {
-  const packs = new Map<string, PackIndex>();
+export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, CompactPack> {
+  const packs = new Map<string, CompactPack>();
   const text = new TextDecoder();
   if (bytes.length < 48 || text.decode(bytes.subarray(0, 8)) !== magic) return packs;
   const end = bytes.length - 32;
@@ -65,17 +67,16 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
     const format = view.getUint32(at + nameBytes + 16, true);
     const known = packFormats.find((each) => each === format);
     if (!isPackName(name) || from + indexBytes > end || known === undefined) return new Map();
-    if (wanted.has(name))
-      packs.set(name, {
-        name,
-        bytes: packBytes,
-        entries: decodePackIndex(
-          bytes.subarray(from, from + indexBytes),
-          packBytes - packTrailerBytes - indexBytes,
-          name,
-          known,
-        ),
-      });
+    if (wanted.has(name)) {
+      const index = bytes.subarray(from, from + indexBytes);
+      const count = view.getUint32(at + nameBytes + 12, true);
+      try {
+        packs.set(name, cachedPack({ name, bytes: packBytes, index, format: known, count }));
+      } catch (error) {
+        if (!isStemmaError(error, "PACK_CORRUPT")) throw error;
+        return new Map();
+      }
+    }
     at = from + indexBytes;
   }
   return packs;

@@ -7,63 +7,136 @@ import { isStemmaError, StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Log } from "../ports.js";
 import { sha256 } from "../tensor/hash.js";
-import { decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
+import { CompactPack } from "./compact-pack.js";
+import { cachedBytes, decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
 import { ObjectIndex } from "./object-index.js";
 import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
-import { encodePackIndex, isPackName, type PackIndex } from "./pack-format.js";
+import { isPackName, type PackIndex } from "./pack-format.js";
 import type { StoreProblem } from "./pack-tensors.js";
 import { lowFileSuffix } from "./tiers/folder-tier-files.js";
 import type { RebuiltIndex } from "./rebuild-index.js";
 
 const cacheName = "index";
+const cachePattern = /^index(-[1-9][0-9]*)?$/;
 /** Opening a store writes a new index cache when at least this many packs are missing from it. */
 const staleCachePacks = 64;
 const maxConcurrentScans = 16;
+
+/** A file of the index cache, as it was read or written. */
+export interface CacheFile {
+  readonly name: string;
+  readonly bytes: number;
+  /** Names of the packs in it that existed then. */
+  readonly packs: readonly string[];
+}
 
 export interface OpenedPacks {
   readonly index: ObjectIndex;
   readonly problems: readonly StoreProblem[];
   readonly isCacheStale: boolean;
+  readonly cacheFiles: readonly CacheFile[];
   /** Names of the low files in the folder. */
   readonly lowFiles: ReadonlySet<string>;
 }
 
 /** True if an index is complete, as the hash in its pack's name states. */
-function isExactIndex({ name, entries }: PackIndex): boolean {
-  return sha256(encodePackIndex(entries)) === name.slice(0, 64);
+function isExactIndex(pack: PackIndex): boolean {
+  return sha256(CompactPack.of(pack).index) === pack.name.slice(0, 64);
+}
+
+/** A smaller cache file is written again with what is new; so is one of whose bytes less than half is of use. */
+const smallCacheBytes = 8 * 1024 * 1024;
+
+export interface CacheWriting {
+  /** Packs with problems: those whose index is incomplete are left out, so that the next opening reads them again. */
+  readonly damaged: readonly StoreProblem[];
+  /** The cache files that are there. */
+  readonly present: readonly CacheFile[];
+  /** The most that one file has. */
+  readonly fileBytes?: number;
+  /** A file of fewer bytes is written again. */
+  readonly smallBytes?: number;
 }
 
 /**
- * @param damaged packs with problems: those whose index is incomplete are left out, so that the next opening
- * reads and reports them again
+ * Writes the packs that no cache file has, and those of files that are small or mostly of packs that are gone.
+ * @returns the cache files as they are afterwards
  */
 export async function writeCache(
   files: Files,
   folder: string,
   index: ObjectIndex,
-  damaged: readonly StoreProblem[],
-): Promise<void> {
+  { damaged, present, fileBytes = maxCacheBytes, smallBytes = smallCacheBytes }: CacheWriting,
+): Promise<readonly CacheFile[]> {
   const mayBeIncomplete = new Set(damaged.filter(({ id }) => id === undefined).map(({ pack }) => pack));
-  const packs = [...index.packs.values()].filter(
-    (pack) => !mayBeIncomplete.has(pack.name) || isExactIndex(pack),
+  const wanted = new Map(
+    [...index.packs].filter(([name, pack]) => !mayBeIncomplete.has(name) || isExactIndex(pack)),
   );
-  await writeDurably(files, join(folder, cacheName), encodeIndexCache(packs));
+  const stays = present.filter(({ bytes, packs }) => {
+    const usedBytes = packs.reduce((sum, name) => {
+      const pack = wanted.get(name);
+      return pack === undefined ? sum : sum + cachedBytes(pack);
+    }, 0);
+    return bytes >= smallBytes && usedBytes >= bytes / 2;
+  });
+  for (const { packs } of stays) for (const name of packs) wanted.delete(name);
+  const written: CacheFile[] = [];
+  const taken = new Set(stays.map(({ name }) => name));
+  for (const packs of inCacheFiles([...wanted.values()], fileBytes)) {
+    const name = freeCacheName(taken);
+    taken.add(name);
+    const bytes = encodeIndexCache(packs);
+    await writeDurably(files, join(folder, name), bytes);
+    written.push({ name, bytes: bytes.length, packs: packs.map((pack) => pack.name) });
+  }
+  for (const { name } of present) if (!taken.has(name)) await files.remove(join(folder, name));
+  return [...stays, ...written];
+}
+
+function freeCacheName(taken: ReadonlySet<string>): string {
+  let name = cacheName;
+  for (let number = 1; taken.has(name); number++) name = `${cacheName}-${number}`;
+  return name;
+}
+
+function inCacheFiles(packs: readonly CompactPack[], fileBytes: number): readonly (readonly CompactPack[])[] {
+  const groups: CompactPack[][] = [];
+  let room = 0;
+  for (const pack of packs) {
+    const bytes = cachedBytes(pack);
+    if (groups.length === 0 || bytes > room) {
+      groups.push([]);
+      room = fileBytes;
+    }
+    groups.at(-1)?.push(pack);
+    room -= bytes;
+  }
+  return groups;
 }
 
 async function readCache(
   files: Files,
   folder: string,
-  names: ReadonlySet<string>,
-): Promise<Map<string, PackIndex>> {
-  const path = join(folder, cacheName);
-  const found = await files.stat(path);
-  if (found === undefined || found.size > maxCacheBytes) return new Map();
-  try {
-    return decodeIndexCache(await files.read(path), names);
-  } catch {
-    return new Map();
+  { wanted, cacheNames }: { readonly wanted: ReadonlySet<string>; readonly cacheNames: readonly string[] },
+): Promise<Cached> {
+  const cached: Cached = { packs: new Map(), files: [] };
+  for (const name of cacheNames) {
+    try {
+      const bytes = await files.read(join(folder, name));
+      const packs = decodeIndexCache(bytes, wanted);
+      for (const [pack, found] of packs) cached.packs.set(pack, found);
+      cached.files.push({ name, bytes: bytes.length, packs: [...packs.keys()] });
+    } catch {
+      cached.files.push({ name, bytes: 0, packs: [] });
+    }
   }
+  return cached;
+}
+
+interface Cached {
+  readonly packs: Map<string, CompactPack>;
+  readonly files: CacheFile[];
 }
 
 export interface ReadPack {
@@ -117,7 +190,8 @@ export async function loadPacks(
   for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
   return await openPacks(packFiles, present, {
     log,
-    cached: (names) => readCache(files, folder, names),
+    cached: (wanted) =>
+      readCache(files, folder, { wanted, cacheNames: present.filter((name) => cachePattern.test(name)) }),
   });
 }
 
@@ -129,15 +203,15 @@ export async function readPacks(
 ): Promise<OpenedPacks> {
   const opened = await openPacks(packFiles, await files.list(packFiles.folder), {
     log,
-    cached: () => Promise.resolve(new Map()),
+    cached: () => Promise.resolve({ packs: new Map(), files: [] }),
   });
   return { ...opened, isCacheStale: false };
 }
 
 interface OpenPacksParts {
   readonly log: Log | undefined;
-  /** The packs of these names that are in the index cache. */
-  readonly cached: (names: ReadonlySet<string>) => Promise<ReadonlyMap<string, PackIndex>>;
+  /** The packs of these names that are in the index cache, and its files. */
+  readonly cached: (names: ReadonlySet<string>) => Promise<Cached>;
 }
 
 async function openPacks(
@@ -149,8 +223,8 @@ async function openPacks(
   const names = present
     .filter((name) => name.endsWith(packSuffix))
     .map((name) => name.slice(0, -packSuffix.length));
-  const cached = await readCached(new Set(names));
-  const packs = new Map(cached);
+  const { packs: cached, files: cacheFiles } = await readCached(new Set(names));
+  const packs = new Map<string, PackIndex>(cached);
   const problems: StoreProblem[] = [];
   const note = (pack: string, error: StemmaError): void => {
     problems.push({ pack, error });
@@ -174,6 +248,7 @@ async function openPacks(
     }
   });
   const index = new ObjectIndex();
+  index.reserve([...cached.values()].reduce((sum, { count }) => sum + count, 0));
   for (const name of names) {
     const pack = packs.get(name);
     if (pack !== undefined) index.add(pack);
@@ -184,5 +259,5 @@ async function openPacks(
       .filter((name) => name.endsWith(lowFileSuffix))
       .map((name) => name.slice(0, -lowFileSuffix.length)),
   );
-  return { index, problems, isCacheStale: uncached.length >= staleCachePacks, lowFiles };
+  return { index, problems, cacheFiles, isCacheStale: uncached.length >= staleCachePacks, lowFiles };
 }

@@ -8,15 +8,12 @@
 import { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { CompactPack, type Located } from "./compact-pack.js";
+import { ObjectTable, type Place } from "./object-table.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { CollectionPlan, StoredObject } from "./object-store.js";
 import { bytesInPack, type PackEntry } from "./pack-entry.js";
 import { packBytes, type PackIndex } from "./pack-format.js";
-
-export interface Located {
-  readonly pack: PackIndex;
-  readonly entry: PackEntry;
-}
 
 /** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
 export const repackBytes = 1024 * 1024 * 1024;
@@ -68,17 +65,19 @@ export function repackSteps(
   return steps;
 }
 
-/** True if `entry` is read instead of the known copy. Between equal copies the known one stays. */
-function wins(entry: PackEntry, known: PackEntry): boolean {
-  if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
+/** True if a copy is read instead of the known one. Between equal copies the known one stays. */
+function wins({ pack, at }: Place, known: Place): boolean {
+  const [epoch, knownEpoch] = [pack.epochAt(at), known.pack.epochAt(known.at)];
+  if (epoch !== knownEpoch) return epoch > knownEpoch;
   // A copy that is complete in its pack: a move of low-order bytes that was cut short leaves both.
-  if ((entry.low === undefined) !== (known.low === undefined)) return entry.low === undefined;
-  return entry.base === undefined && known.base !== undefined;
+  const [hasLow, knownHasLow] = [pack.hasLowAt(at), known.pack.hasLowAt(known.at)];
+  if (hasLow !== knownHasLow) return !hasLow;
+  return !pack.isCodedAt(at) && known.pack.isCodedAt(known.at);
 }
 
 export class ObjectIndex {
-  readonly #packs = new Map<string, PackIndex>();
-  readonly #locations = new Map<Hash, Located>();
+  readonly #packs = new Map<string, CompactPack>();
+  readonly #table = new ObjectTable();
   /** Objects found damaged, until another copy replaces the damaged one. */
   readonly #damaged = new Map<Hash, StemmaError>();
   /** Names of the packs when packs were last removed, or at opening. */
@@ -88,12 +87,10 @@ export class ObjectIndex {
   #epoch = 0;
   /** Objects whose low-order bytes are in a low file. */
   #lowCount = 0;
-  /** The number of copies in use that are coded against each object. */
-  readonly #referenceCounts = new Map<Hash, number>();
   /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
 
-  get packs(): ReadonlyMap<string, PackIndex> {
+  get packs(): ReadonlyMap<string, CompactPack> {
     return this.#packs;
   }
   /**
@@ -111,18 +108,31 @@ export class ObjectIndex {
     for (const { bytes } of this.#packs.values()) sum += bytes;
     return sum;
   }
+  /** The number of objects, and the memory that this index takes. */
+  get size(): { readonly objects: number; readonly memoryBytes: number } {
+    let memoryBytes = this.#table.bytes;
+    for (const { index } of this.#packs.values()) memoryBytes += index.length;
+    return { objects: this.#table.size, memoryBytes };
+  }
 
   locate(id: Hash): Located | undefined {
-    return this.#locations.get(id);
+    const place = this.#table.find(id);
+    return place && locatedAt(place);
   }
 
   *list(): Iterable<StoredObject> {
-    for (const { entry } of this.#locations.values()) yield storedObject(entry);
+    for (const { pack, at } of this.#places()) yield storedObject(pack.entryAt(at));
   }
 
   /** The tensors that are coded against others. */
   *coded(): Iterable<Hash> {
-    for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id;
+    for (const { pack, at } of this.#places()) if (pack.isCodedAt(at)) yield pack.idAt(at);
+  }
+
+  /** The copies that reads use, pack by pack. */
+  *#places(): Iterable<Place> {
+    for (const pack of this.#packs.values())
+      for (const at of pack.positions()) if (this.#table.isPlace(pack, at)) yield { pack, at };
   }
 
   /**
@@ -130,11 +140,27 @@ export class ObjectIndex {
    * or damaged.
    */
   linksOf(id: Hash): Links | undefined {
-    return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry;
+    if (this.#damaged.has(id)) return undefined;
+    const place = this.#table.find(id);
+    if (place === undefined) return undefined;
+    return place.pack.isCodedAt(place.at) ? place.pack.entryAt(place.at) : noLinks;
   }
 
   get chains(): Chains {
-    return (this.#chains ??= new Chains((id) => this.linksOf(id)));
+    const table = this.#table;
+    return (this.#chains ??= new Chains((id) => this.linksOf(id), {
+      get: (id) => table.depth(id),
+      set: (id, depth) => {
+        table.setDepth(id, depth);
+      },
+    }));
+  }
+
+  /** Links have changed: what is known of chains is computed again. */
+  #forgetChains(): void {
+    if (this.#chains === undefined) return;
+    this.#chains = undefined;
+    this.#table.forgetDepths();
   }
 
   /** The depth of an object's chain, or the fault that keeps it from being read. */
@@ -151,7 +177,7 @@ export class ObjectIndex {
 
   /** True if a copy that is read is coded against this tensor. */
   isReferenced(id: Hash): boolean {
-    return this.#referenceCounts.has(id);
+    return this.#table.isCounted(id);
   }
 
   /** An epoch above all that this index has seen. */
@@ -164,63 +190,84 @@ export class ObjectIndex {
   }
   noteDamage(id: Hash, error: StemmaError): void {
     this.#damaged.set(id, error);
-    this.#chains = undefined;
+    this.#forgetChains();
   }
 
   /** The copy that was found damaged can be read again. */
   dropDamage(id: Hash): void {
-    if (this.#damaged.delete(id)) this.#chains = undefined;
+    if (this.#damaged.delete(id)) this.#forgetChains();
   }
 
   /** True if decoding an object needs low-order bytes that are not in a pack: its own, or those of its chain. */
   needsLowFile(id: Hash): boolean {
     if (this.#lowCount === 0) return false;
     for (const each of withClosure([id], (next) => this.linksOf(next)))
-      if (this.#locations.get(each)?.entry.low !== undefined) return true;
+      if (this.locate(each)?.entry.low !== undefined) return true;
     return false;
   }
 
   /** Names of the low files that some pack has a part in, whether reads use that copy or not. */
   lowFiles(): ReadonlySet<string> {
     const names = new Set<string>();
-    for (const { entries } of this.#packs.values())
-      for (const { low } of entries) if (low !== undefined) names.add(low.file);
+    for (const pack of this.#packs.values())
+      for (const { low } of pack.lowEntries()) if (low !== undefined) names.add(low.file);
     return names;
   }
 
-  /** Sets the copy that reads use; undefined removes the object. */
-  #setLocation(id: Hash, located: Located | undefined): void {
-    if (this.#locations.get(id)?.entry.low !== undefined) this.#lowCount--;
-    if (located?.entry.low !== undefined) this.#lowCount++;
-    for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
-      const count = (this.#referenceCounts.get(next) ?? 0) - 1;
-      if (count > 0) this.#referenceCounts.set(next, count);
-      else this.#referenceCounts.delete(next);
-    }
-    if (located === undefined) {
-      this.#locations.delete(id);
-      return;
-    }
-    this.#locations.set(id, located);
-    for (const next of linked(located.entry))
-      this.#referenceCounts.set(next, (this.#referenceCounts.get(next) ?? 0) + 1);
+  /** Counts what a copy that reads use, or no longer use, is coded against. */
+  #countLinks(place: Place, by: 1 | -1): void {
+    const { pack, at } = place;
+    const isCoded = pack.isCodedAt(at);
+    if (!isCoded && pack.format !== 3) return;
+    const entry = pack.entryAt(at);
+    if (entry.low !== undefined) this.#lowCount += by;
+    for (const next of linked(entry)) this.#table.count(next, by);
+  }
+
+  /** Reads use the copy at this position of a pack from now on. */
+  #setPlace(place: Place): void {
+    const before = this.#table.findLike(place.pack, place.at);
+    if (before !== undefined) this.#countLinks(before, -1);
+    this.#table.set(place.pack, place.at);
+    this.#countLinks(place, 1);
+  }
+
+  #removePlace(id: Hash): void {
+    const before = this.#table.find(id);
+    if (before === undefined) return;
+    this.#countLinks(before, -1);
+    this.#table.delete(id);
   }
 
   /** Adds a pack. A damaged object becomes readable again where reads now use this pack's copy of it. */
-  add(pack: PackIndex): void {
-    if (this.#packs.has(pack.name)) return;
+  add(given: PackIndex): void {
+    if (this.#packs.has(given.name)) return;
+    const pack = CompactPack.of(given);
     this.#packs.set(pack.name, pack);
+    this.#table.addPack(pack);
     let replaces = false;
-    for (const entry of pack.entries) {
-      this.#epoch = Math.max(this.#epoch, entry.epoch);
-      const known = this.#locations.get(entry.id);
-      if (known !== undefined && !wins(entry, known.entry) && !this.#damaged.has(entry.id)) continue;
-      this.#setLocation(entry.id, { pack, entry });
-      this.#damaged.delete(entry.id);
-      replaces ||= known !== undefined;
+    for (const at of pack.positions()) {
+      this.#epoch = Math.max(this.#epoch, pack.epochAt(at));
+      if (this.#table.setNew(pack, at)) this.#countLinks({ pack, at }, 1);
+      else {
+        const known = this.#table.findLike(pack, at);
+        if (known !== undefined && !wins({ pack, at }, known) && !this.#isDamaged(pack, at)) continue;
+        this.#setPlace({ pack, at });
+        replaces = true;
+      }
+      if (this.#damaged.size > 0) this.#damaged.delete(pack.idAt(at));
     }
     // New objects only change chains that lacked them.
-    if (replaces || this.#chains?.hasFaults === true) this.#chains = undefined;
+    if (replaces || this.#chains?.hasFaults === true) this.#forgetChains();
+  }
+
+  #isDamaged(pack: CompactPack, at: number): boolean {
+    return this.#damaged.size > 0 && this.#damaged.has(pack.idAt(at));
+  }
+
+  /** Makes space before packs with this many objects are added. */
+  reserve(objects: number): void {
+    this.#table.reserve(objects);
   }
 
   /** Call once all packs of an opened store are added. */
@@ -233,11 +280,13 @@ export class ObjectIndex {
    * The objects of a pack that stay when `dead` is removed: the copies that reads use, without the dead
    * objects.
    */
-  liveObjects(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
-    return pack.entries.flatMap((entry) => {
-      const located = this.#locations.get(entry.id);
-      return located?.entry === entry && !dead.has(entry.id) ? [located] : [];
-    });
+  liveObjects({ name }: Pick<PackIndex, "name">, dead: ReadonlySet<Hash>): Located[] {
+    const live: Located[] = [];
+    const pack = this.#packs.get(name);
+    for (const at of pack?.positions() ?? [])
+      if (pack !== undefined && this.#table.isPlace(pack, at) && !(dead.size > 0 && dead.has(pack.idAt(at))))
+        live.push(locatedAt({ pack, at }));
+    return live;
   }
 
   /**
@@ -248,7 +297,8 @@ export class ObjectIndex {
     this.refuseMissing(live);
     const stays = withClosure([...live, ...pinned], (id) => this.linksOf(id));
     const dead = new Map<Hash, number>();
-    for (const [id, { entry }] of this.#locations) if (!stays.has(id)) dead.set(id, entry.storedBytes);
+    for (const { pack, at } of this.#places())
+      if (!stays.has(pack.idAt(at))) dead.set(pack.idAt(at), pack.entryAt(at).storedBytes);
     const deadIds = new Set(dead.keys());
     const deletePacks: string[] = [];
     const repacked: PackIndex[] = [];
@@ -256,7 +306,7 @@ export class ObjectIndex {
     for (const pack of this.#packs.values()) {
       const kept = this.liveObjects(pack, deadIds);
       // All objects of the pack stay, and there are no gaps between them.
-      if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
+      if (kept.length === pack.count && packBytes(kept.map(({ entry }) => entry)) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);
       else repacked.push(pack);
@@ -268,7 +318,7 @@ export class ObjectIndex {
     return {
       format: 1,
       generation: this.generation,
-      live: this.#locations.size - dead.size,
+      live: this.#table.size - dead.size,
       dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
       deletePacks,
       repackPacks: repacked.map(({ name }) => name),
@@ -298,13 +348,9 @@ export class ObjectIndex {
    * are in `added`.
    */
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
-    for (const pack of removed) {
-      this.#packs.delete(pack.name);
-      for (const entry of pack.entries)
-        if (this.#locations.get(entry.id)?.entry === entry) this.#setLocation(entry.id, undefined);
-    }
-    for (const id of dead) this.#setLocation(id, undefined);
-    this.#chains = undefined;
+    this.#takeOut(removed);
+    for (const id of dead) this.#removePlace(id);
+    this.#forgetChains();
     for (const pack of added) this.add(pack);
     this.settle();
   }
@@ -314,26 +360,43 @@ export class ObjectIndex {
    * that have a copy; the others are no longer in the store.
    */
   replace(removed: readonly PackIndex[], added: readonly PackIndex[]): void {
-    const orphans = new Set<Hash>();
-    for (const pack of removed) {
-      this.#packs.delete(pack.name);
-      for (const { id } of pack.entries)
-        if (this.#locations.get(id)?.pack === pack) {
-          this.#setLocation(id, undefined);
-          this.#damaged.delete(id);
-          orphans.add(id);
+    const orphans = this.#takeOut(removed);
+    for (const id of orphans) this.#damaged.delete(id);
+    if (orphans.size > 0)
+      for (const pack of this.#packs.values())
+        for (const at of pack.positions()) {
+          if (!orphans.has(pack.idAt(at))) continue;
+          const known = this.#table.findLike(pack, at);
+          if (known === undefined || wins({ pack, at }, known)) this.#setPlace({ pack, at });
         }
-    }
-    for (const pack of this.#packs.values())
-      for (const entry of pack.entries) {
-        const known = this.#locations.get(entry.id);
-        if (orphans.has(entry.id) && (known === undefined || wins(entry, known.entry)))
-          this.#setLocation(entry.id, { pack, entry });
-      }
-    this.#chains = undefined;
+    this.#forgetChains();
     for (const pack of added) this.add(pack);
     this.settle();
   }
+
+  /** Removes packs. @returns the objects whose copy that reads used was in one of them */
+  #takeOut(removed: readonly PackIndex[]): ReadonlySet<Hash> {
+    const orphans = new Set<Hash>();
+    for (const { name } of removed) {
+      const pack = this.#packs.get(name);
+      if (pack === undefined) continue;
+      this.#packs.delete(name);
+      for (const at of pack.positions())
+        if (this.#table.isPlace(pack, at)) {
+          const id = pack.idAt(at);
+          this.#removePlace(id);
+          orphans.add(id);
+        }
+      this.#table.removePack(pack);
+    }
+    return orphans;
+  }
+}
+
+const noLinks: Links = {};
+
+function locatedAt({ pack, at }: Place): Located {
+  return { pack, entry: pack.entryAt(at) };
 }
 
 export function storedObject(entry: PackEntry): StoredObject {

@@ -127,6 +127,29 @@ export function indexEntryBytes(
   );
 }
 
+/** Size of the encoded entry at `at`, which was decoded before. */
+export function entryBytesAt(index: Uint8Array, at: number, format: PackFormat): number {
+  const dimensions = 8 * (index[at + 3] as number);
+  if (format === 1) return entryFixedBytes + dimensions;
+  const [flags = 0, checks = 0, hasLow = 0] = index.subarray(at + entryFixedBytes, at + entryFixedBytes + 3);
+  return (
+    entryFixedBytes +
+    extensionBytes +
+    dimensions +
+    32 * Math.log2(flags + 1) +
+    planeCheckBytes * checks +
+    (format !== 3 || hasLow === 0 ? 0 : lowPartBytes)
+  );
+}
+/** True if the encoded entry at `at`, of format 2 or later, names tensors that it is coded against. */
+export function hasReferencesAt(index: Uint8Array, at: number): boolean {
+  return index[at + entryFixedBytes] !== 0;
+}
+/** True if the encoded entry at `at`, of format 3, has a low part. */
+export function hasLowPartAt(index: Uint8Array, at: number): boolean {
+  return index[at + entryFixedBytes + 2] !== 0;
+}
+
 /** @param why what is wrong with the pack, as a predicate */
 export function packCorrupt(pack: string, why: string): StemmaError {
   return new StemmaError(

@@ -6,6 +6,7 @@
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile, Random } from "../ports.js";
+import { CompactPack } from "./compact-pack.js";
 import { packFormatOf, type PackEntry } from "./pack-entry.js";
 import {
   encodePackHeader,
@@ -210,7 +211,7 @@ export class PackFileWriter {
     // The file is durable even if closing fails, so nothing waits for it.
     file.close().catch(() => undefined);
     const name = packName(index, this.#random.bytes(8));
-    return { name, bytes, entries };
+    return new CompactPack({ name, bytes, index, format, count: entries.length });
   }
 
   /** Renames the finished pack to its name; durable once the folder is fsynced. */

@@ -15,6 +15,7 @@ import {
   type PackIndex,
 } from "./pack-format.js";
 import { packSuffix } from "./pack-file-writer.js";
+import { CompactPack } from "./compact-pack.js";
 import { rebuildIndex, type RebuiltIndex } from "./rebuild-index.js";
 
 const maxIdleFiles = 32;
@@ -211,7 +212,8 @@ export class PackFiles {
           { pack: name },
         );
       const index = await readFully(pack, trailer.indexOffset, uninitializedBytes(trailer.indexBytes));
-      return { name, bytes, entries: readPackIndex(index, trailer, name) };
+      const { length: count } = readPackIndex(index, trailer, name);
+      return new CompactPack({ name, bytes, index, format, count });
     } finally {
       await file.close();
     }

@@ -3,7 +3,7 @@ import type { Files } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { PackRewriter } from "./collector.js";
-import type { Located } from "./object-index.js";
+import type { Located } from "./compact-pack.js";
 import type { PackFileWriter } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";

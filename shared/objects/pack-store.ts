@@ -14,7 +14,7 @@ import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
-import type { Located } from "./object-index.js";
+import { isSameCopy, type Located } from "./compact-pack.js";
 import type {
   CollectionPlan,
   ObjectPruner,
@@ -102,6 +102,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #reportFailed: (failure: StemmaError) => void = () => undefined;
   #closed = false;
   #isCacheStale: boolean;
+  readonly #cacheFiles: OpenedPacks["cacheFiles"];
 
   constructor(files: Files, packFiles: PackFiles, options: PackStoreOptions, opened: OpenedPacks) {
     const { folder } = packFiles;
@@ -118,6 +119,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#random = random;
     this.#packFiles = packFiles;
     this.#isCacheStale = opened.isCacheStale;
+    this.#cacheFiles = opened.cacheFiles;
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
     });
@@ -132,7 +134,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
         kind === "tensor" ? this.#opening.chunks(id) : this.objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await maintenanceReading.verifiedCopy(id)).stored,
       verifiedInPack: (located: Located) => tensors.verifiedInPack(located),
-      isRead: ({ entry }: Located) => this.index.locate(entry.id)?.entry === entry,
+      isRead: (copy: Located) => isSameCopy(copy, this.index.locate(copy.entry.id)),
       syncNames: () => this.#syncNames(),
       onSyncError: (error: unknown) => this.#stop(error),
     };
@@ -167,11 +169,11 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     readonly bytes: number;
     readonly objects: number;
   }[] {
-    return [...this.index.packs.values()].map(({ name, bytes, entries }) => ({
+    return [...this.index.packs.values()].map(({ name, bytes, count }) => ({
       name,
       path: this.#packFiles.path(name),
       bytes,
-      objects: entries.length,
+      objects: count,
     }));
   }
 
@@ -255,7 +257,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     await this.collections.idle();
     await this.#packFiles.close();
     if (this.#isCacheStale)
-      await writeCache(this.#files, this.#folder, this.index, this.problems()).catch(() => undefined);
+      await writeCache(this.#files, this.#folder, this.index, {
+        damaged: this.problems(),
+        present: this.#cacheFiles,
+      }).catch(() => undefined);
   }
 }
 
@@ -276,9 +281,13 @@ export async function openPackStore(
   // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.
   await files.syncFolder(folder);
-  if (opened.isCacheStale)
-    await writeCache(files, folder, opened.index, opened.problems).catch(() => undefined);
-  return new FilePackStore(files, packFiles, options, { ...opened, isCacheStale: false });
+  const { index, problems: damaged, isCacheStale } = opened;
+  let { cacheFiles } = opened;
+  if (isCacheStale)
+    cacheFiles = await writeCache(files, folder, index, { damaged, present: cacheFiles }).catch(
+      () => opened.cacheFiles,
+    );
+  return new FilePackStore(files, packFiles, options, { ...opened, cacheFiles, isCacheStale: false });
 }
 
 /**

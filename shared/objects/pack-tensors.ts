@@ -6,7 +6,8 @@ import { StemmaError } from "../errors.js";
 import type { Log } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { ChainFault, ChainState } from "./chains.js";
-import type { Located, ObjectIndex } from "./object-index.js";
+import { isSameCopy, type Located } from "./compact-pack.js";
+import type { ObjectIndex } from "./object-index.js";
 import { planesCheck } from "./high-planes.js";
 import type { PackFiles } from "./pack-files.js";
 import { bytesInPack, type PackEntry } from "./pack-entry.js";
@@ -36,7 +37,8 @@ export class PackTensors implements StoredTensors {
   readonly #log: Log | undefined;
   /** Packs whose header, trailer or index is damaged or missing, as far as they were read. */
   readonly #damagedPacks: Map<string, StoreProblem>;
-  readonly #damaged = new Map<PackEntry, StoreProblem>();
+  /** The copy of each object that was found damaged. */
+  readonly #damaged = new Map<Hash, { readonly copy: Located; readonly problem: StoreProblem }>();
   constructor(
     index: ObjectIndex,
     { packFiles, lowFiles }: { readonly packFiles: PackFiles; readonly lowFiles: LowFiles },
@@ -56,10 +58,10 @@ export class PackTensors implements StoredTensors {
       ...this.#damagedPacks.values(),
       ...[...this.#damaged]
         .filter(
-          ([entry]) =>
-            this.#index.damage(entry.id) !== undefined && this.#index.locate(entry.id)?.entry === entry,
+          ([id, { copy }]) =>
+            this.#index.damage(id) !== undefined && isSameCopy(copy, this.#index.locate(id)),
         )
-        .map(([, problem]) => problem),
+        .map(([, { problem }]) => problem),
     ];
   }
 
@@ -189,7 +191,7 @@ export class PackTensors implements StoredTensors {
     )
       return error;
     this.#index.noteDamage(id, error);
-    this.#damaged.set(located.entry, { pack, id, error });
+    this.#damaged.set(id, { copy: located, problem: { pack, id, error } });
     this.#log?.error("object-damaged", { id, pack });
     return error;
   }

@@ -7,7 +7,7 @@ import { streamedKinds, type ObjectKind } from "../model/model.js";
 import { objectHasher, objectId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { kindMismatch } from "./object-errors.js";
-import type { Located } from "./object-index.js";
+import type { Located } from "./compact-pack.js";
 import type { StoredStream } from "./object-store.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { StoredTensors } from "./stored-tensors.js";
@@ -25,12 +25,13 @@ export interface StoredBytes extends Pick<StoredTensors, "stored" | "damaged"> {
 export const streamPieceBytes = 4 * 1024 * 1024;
 /** Larger objects of the kinds that stream are not read whole. */
 export const maxWholeStreamBytes = 64 * 1024 * 1024;
+const maxVerified = 4096;
 const streamed: ReadonlySet<string> = new Set(streamedKinds);
 
 export class StoredObjects {
   readonly #from: StoredBytes;
-  /** Copies whose bytes were compared with their id, so that ranges of them can be read. */
-  readonly #verified = new WeakSet<PackEntry>();
+  /** The packs of the newest copies whose bytes were compared with their id, so that ranges of them can be read. */
+  readonly #verified = new Map<Hash, string>();
 
   constructor(from: StoredBytes) {
     this.#from = from;
@@ -64,7 +65,7 @@ export class StoredObjects {
 
   /** The bytes in pieces, compared with the id at the end. Looks the copy up when the read begins. */
   async *chunks(kind: ObjectKind, id: Hash): AsyncIterable<Uint8Array> {
-    const entry = this.#entry(kind, id);
+    const { pack, entry } = this.#copy(kind, id);
     const hasher = objectHasher(kind);
     for await (const piece of this.#from.pieces(id, streamPieceBytes)) {
       hasher.update(piece);
@@ -72,7 +73,14 @@ export class StoredObjects {
     }
     const actual = hasher.digest();
     if (actual !== id) throw this.#from.damaged(id, entry, { actual });
-    this.#verified.add(entry);
+    this.#noteVerified(id, pack.name);
+  }
+
+  #noteVerified(id: Hash, pack: string): void {
+    this.#verified.delete(id);
+    this.#verified.set(id, pack);
+    const [oldest] = this.#verified.keys();
+    if (this.#verified.size > maxVerified && oldest !== undefined) this.#verified.delete(oldest);
   }
 
   async #range(
@@ -86,15 +94,16 @@ export class StoredObjects {
     if (from + length > byteLength) throw rangeError(id, byteLength, `it ends before byte ${from + length}`);
     if (length > streamPieceBytes)
       throw rangeError(id, byteLength, `a range has at most ${streamPieceBytes} bytes, not ${length}`);
-    // A copy that was moved meanwhile is another entry, and is compared again.
-    while (!this.#verified.has(this.#entry(kind, id)))
+    // A copy that was moved meanwhile is in another pack, and is compared again.
+    while (this.#verified.get(id) !== this.#copy(kind, id).pack.name)
       for await (const piece of this.chunks(kind, id)) void piece;
     return (await this.#from.range(id, from, length)).slice();
   }
 
-  /** @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, PACK_FORMAT_UNKNOWN */
-  #entry(kind: ObjectKind, id: Hash): PackEntry {
-    const { entry } = this.#from.locate(id);
+  /** The copy that reads use. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, PACK_FORMAT_UNKNOWN */
+  #copy(kind: ObjectKind, id: Hash): Located {
+    const located = this.#from.locate(id);
+    const { entry } = located;
     if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
     if (entry.encodingCode !== rawEncodingCode)
       throw new StemmaError(
@@ -103,7 +112,11 @@ export class StoredObjects {
           "for objects of its kind. Use a newer Stemma.",
         { id },
       );
-    return entry;
+    return located;
+  }
+
+  #entry(kind: ObjectKind, id: Hash): PackEntry {
+    return this.#copy(kind, id).entry;
   }
 }
 

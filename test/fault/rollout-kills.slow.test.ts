@@ -164,7 +164,10 @@ class FleetUnderTest {
     for (const { device, switched } of status.members)
       if (phase === "done" && switched && (await this.runs(device)) !== expected.versionId)
         this.wrong.push(`${rollout} says that ${device} has switched, which runs ${await this.runs(device)}`);
-    if (status.phase !== phase) return `${rollout} is ${status.phase} (${status.because})`;
+    if (status.phase !== phase) {
+      const online = (await operations.devices({ fleet })).map((each) => `${each.device} ${each.online}`);
+      return `${rollout} is ${status.phase}: ${JSON.stringify(status.members)}; online: ${online.join(", ")}`;
+    }
     const late = status.members.find(({ verdict, switched }) => verdict !== "passed" || !switched);
     if (status.members.length < devices.length) return `${rollout} has ${status.members.length} devices`;
     if (late !== undefined && phase === "done")

@@ -12,7 +12,8 @@ import type { Hash } from "../../tensor/tensor.js";
 import { replacePacks } from "../collector.js";
 import { tensorDecoder } from "../decoding/tensor-decoder.js";
 import { isInPlanes } from "../high-planes.js";
-import { stepBytes, type Located, type ObjectIndex } from "../object-index.js";
+import { isSameCopy, type CompactPack, type Located } from "../compact-pack.js";
+import { stepBytes, type ObjectIndex } from "../object-index.js";
 import type { PackEntry } from "../pack-entry.js";
 import type { PackIndex } from "../pack-format.js";
 import type { FilePackRewriter } from "../pack-rewriter.js";
@@ -25,7 +26,7 @@ import {
   type LowFileRemoval,
 } from "./low-file-compaction.js";
 import { isLowFileIntact } from "./low-file.js";
-import { LowFileWriter, writeVerified } from "./low-file-writer.js";
+import { ChangedEntries, LowFileWriter, writeVerified } from "./low-file-writer.js";
 import type { LowFiles } from "./low-files.js";
 import type { LowPart } from "./low-part.js";
 import type { Tier, TierFiles } from "./tier-files.js";
@@ -204,22 +205,20 @@ export class LowBytesMoves {
     chosen: readonly Located[],
     { to, delta }: { readonly to: TierFiles; readonly delta: DeltaCodec },
   ): Promise<MovedLowBytes> {
-    const lows = new Map<PackEntry, PackEntry>();
+    const lows = new ChangedEntries();
     const writer = new LowFileWriter(to, this.#parts.random, lows);
-    for (const { entry } of chosen) {
+    for (const copy of chosen) {
+      const { entry } = copy;
       const stored = await this.#parts.verifiedStored(entry.id);
       // Superseded meanwhile: these bytes are of another copy.
-      if (this.#parts.index.locate(entry.id)?.entry !== entry) continue;
+      if (!isSameCopy(copy, this.#parts.index.locate(entry.id))) continue;
       const low = stored.subarray(prefixBytes(delta, entry, stored));
       if (low.length >= minLowBytes) await writer.add(entry, low);
     }
     await writer.flush();
     if (lows.size === 0) return { tensors: 0, bytes: 0 };
-    await this.#replace(packs, (entry) => lows.get(entry) ?? entry);
-    return {
-      tensors: lows.size,
-      bytes: [...lows.values()].reduce((sum, { low }) => sum + (low?.bytes ?? 0), 0),
-    };
+    await this.#replace(packs, (entry) => lows.of(entry));
+    return { tensors: lows.size, bytes: lows.lowBytes };
   }
 
   async #replace(packs: readonly PackIndex[], change: (entry: PackEntry) => PackEntry): Promise<void> {
@@ -310,14 +309,14 @@ export class LowBytesMoves {
   /** The packs with a part in this tier's files, and their entries that reads use. */
   async #inTier({ files }: Tier): Promise<{
     readonly names: ReadonlySet<string>;
-    readonly packs: readonly PackIndex[];
+    readonly packs: readonly CompactPack[];
     readonly entries: readonly PackEntry[];
   }> {
     const { index, lowFiles } = this.#parts;
     const names = new Set((await files.list()).map(({ name }) => name));
     for (const name of lowFiles.places.nearNames) names.delete(name);
     const isIn = ({ low }: PackEntry): boolean => low !== undefined && names.has(low.file);
-    const packs = [...index.packs.values()].filter(({ entries }) => entries.some(isIn));
+    const packs = [...index.packs.values()].filter((pack) => pack.lowEntries().some(isIn));
     const entries = packs
       .flatMap((pack) => index.liveObjects(pack, new Set()).map(({ entry }) => entry))
       .filter(isIn);
@@ -389,11 +388,10 @@ function prefixBytes(delta: DeltaCodec, { header, encodingCode }: PackEntry, sto
   return delta.planesPrefixBytes(header, stored, planesKept(planeBytes(header.dtype)), encodingCode);
 }
 
-function lowBytesOf({ entries }: PackIndex, files: ReadonlySet<string>): number {
-  return entries.reduce(
-    (sum, { low }) => sum + (low !== undefined && files.has(low.file) ? low.bytes : 0),
-    0,
-  );
+function lowBytesOf(pack: CompactPack, files: ReadonlySet<string>): number {
+  return pack
+    .lowEntries()
+    .reduce((sum, { low }) => sum + (low !== undefined && files.has(low.file) ? low.bytes : 0), 0);
 }
 
 async function removeUnusedIn(
@@ -412,8 +410,11 @@ async function removeUnusedIn(
 }
 
 /** Packs that are replaced together: the old and the new ones take space at the same time. */
-function inSteps(packs: readonly PackIndex[], bytesOf: (pack: PackIndex) => number): readonly PackIndex[][] {
-  const steps: PackIndex[][] = [];
+function inSteps<Pack extends PackIndex>(
+  packs: readonly Pack[],
+  bytesOf: (pack: Pack) => number,
+): readonly Pack[][] {
+  const steps: Pack[][] = [];
   let spare = 0;
   for (const pack of packs) {
     const bytes = bytesOf(pack);

@@ -6,10 +6,11 @@
 import { isStemmaError } from "../../errors.js";
 import type { Random } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
-import { stepBytes, type Located, type ObjectIndex } from "../object-index.js";
+import type { Located } from "../compact-pack.js";
+import { stepBytes, type ObjectIndex } from "../object-index.js";
 import type { PackEntry } from "../pack-entry.js";
 import type { PackIndex } from "../pack-format.js";
-import { LowFileWriter } from "./low-file-writer.js";
+import { ChangedEntries, LowFileWriter } from "./low-file-writer.js";
 import type { LowFiles } from "./low-files.js";
 import type { Tier, TierFile } from "./tier-files.js";
 
@@ -96,7 +97,7 @@ function usesOf(
     ]),
   );
   for (const pack of index.packs.values()) {
-    for (const { low } of pack.entries) if (low !== undefined) found.get(low.file)?.packs.add(pack);
+    for (const { low } of pack.lowEntries()) if (low !== undefined) found.get(low.file)?.packs.add(pack);
     for (const located of index.liveObjects(pack, dead)) {
       const { low } = located.entry;
       const own = low === undefined ? undefined : found.get(low.file);
@@ -127,7 +128,7 @@ async function rewrite(
   tier: Tier,
   files: readonly UsedFile[],
 ): Promise<number> {
-  const changed = new Map<PackEntry, PackEntry>();
+  const changed = new ChangedEntries();
   const writer = new LowFileWriter(tier.files, random, changed);
   const packs = new Set<PackIndex>();
   for (const file of files) {
@@ -139,8 +140,8 @@ async function rewrite(
   await writer.flush();
   const current = [...packs].filter(({ name }) => index.packs.has(name));
   if (current.length === 0) return 0;
-  await replace(current, (entry) => changed.get(entry) ?? entry);
-  return [...changed.values()].reduce((sum, { low }) => sum + (low?.bytes ?? 0), 0);
+  await replace(current, (entry) => changed.of(entry));
+  return changed.lowBytes;
 }
 
 /** Reads low parts; undefined where a part is damaged. @throws TIER_UNREACHABLE */

@@ -1,6 +1,8 @@
 /** Writes low files to a tier, each read back before anything relies on it. */
 import { StemmaError } from "../../errors.js";
 import type { Random } from "../../ports.js";
+import type { Hash } from "../../tensor/tensor.js";
+import { isSameEntry } from "../compact-pack.js";
 import type { PackEntry } from "../pack-entry.js";
 import { isLowFileIntact, makeLowFile, type LowFile } from "./low-file.js";
 import type { TierFiles } from "./tier-files.js";
@@ -22,15 +24,35 @@ export async function writeVerified(
   );
 }
 
+/** Entries that are to be changed, each with what it becomes. */
+export class ChangedEntries {
+  readonly #changed = new Map<Hash, { readonly before: PackEntry; readonly after: PackEntry }>();
+  get size(): number {
+    return this.#changed.size;
+  }
+  /** Bytes of all low parts. */
+  get lowBytes(): number {
+    return [...this.#changed.values()].reduce((sum, { after }) => sum + (after.low?.bytes ?? 0), 0);
+  }
+  set(before: PackEntry, after: PackEntry): void {
+    this.#changed.set(before.id, { before, after });
+  }
+  /** The entry as it becomes; one of another copy stays. */
+  of(entry: PackEntry): PackEntry {
+    const change = this.#changed.get(entry.id);
+    return change !== undefined && isSameEntry(change.before, entry) ? change.after : entry;
+  }
+}
+
 /** Gathers low-order bytes into low files, and notes the entries that name them. */
 export class LowFileWriter {
   readonly #to: TierFiles;
   readonly #random: Random;
-  readonly #changed: Map<PackEntry, PackEntry>;
+  readonly #changed: ChangedEntries;
   #waiting: { readonly entry: PackEntry; readonly low: Uint8Array }[] = [];
   #bytes = 0;
 
-  constructor(to: TierFiles, random: Random, changed: Map<PackEntry, PackEntry>) {
+  constructor(to: TierFiles, random: Random, changed: ChangedEntries) {
     this.#to = to;
     this.#random = random;
     this.#changed = changed;

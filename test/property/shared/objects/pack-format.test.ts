@@ -9,6 +9,7 @@ import "../../../helpers/property-seed.js";
 import { linksTo } from "../../../../shared/delta/links.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { objectKinds } from "../../../../shared/model/model.js";
+import { CompactPack } from "../../../../shared/objects/compact-pack.js";
 import { decodeIndexCache, encodeIndexCache } from "../../../../shared/objects/index-cache.js";
 import { packFormatOf, type PackEntry } from "../../../../shared/objects/pack-entry.js";
 import {
@@ -119,8 +120,13 @@ it("decodes every index, written in the oldest format that can express it", () =
       );
       assert.equal(trailer.format, format);
       assert.deepEqual(readPackIndex(index, trailer, name), entries);
-      const pack = { name, bytes, entries };
-      assert.deepEqual([...decodeIndexCache(encodeIndexCache([pack]), new Set([name])).values()], [pack]);
+      const pack = CompactPack.of({ name, bytes, entries });
+      const cached = decodeIndexCache(encodeIndexCache([pack]), new Set([name])).get(name);
+      for (const each of [pack, cached]) {
+        assert.deepEqual(each?.entries, entries);
+        assert.equal(each?.count, entries.length);
+        assert.equal(each?.bytes, bytes);
+      }
     }),
   );
 });

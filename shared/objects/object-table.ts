@@ -1,0 +1,228 @@
+/**
+ * Finds the copy of each object in the indexes of packs: an open-addressing hash table in typed arrays, outside of the
+ * heap, 17 bytes a slot. It keeps positions and no ids: an id is compared with the bytes in its pack's index. Beside
+ * each copy it counts the tensors that are coded against it, and keeps the depth of its chain. Pure.
+ */
+import { randomInt } from "node:crypto";
+import { hashBytes } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { CompactPack } from "./compact-pack.js";
+
+const firstSlots = 64;
+/** Share of the slots that may be in use, or have been, before the table is made anew. */
+const maxLoad = 0.7;
+const empty = 0;
+const removed = 0xffffffff;
+/** Drawn for each process, so that nobody can make ids that all fall into the same slots. */
+const spread = (randomInt(2 ** 31) * 2 + 1) >>> 0;
+
+export interface Place {
+  readonly pack: CompactPack;
+  readonly at: number;
+}
+
+export class ObjectTable {
+  /** Packs by their number; a number is used again once its pack is gone. */
+  readonly #packs: (CompactPack | undefined)[] = [];
+  readonly #numbers = new Map<CompactPack, number>();
+  readonly #freeNumbers: number[] = [];
+  /** The pack's number and one; 0: never used. */
+  #pack = new Uint32Array(firstSlots);
+  #at = new Uint32Array(firstSlots);
+  #tag = new Uint32Array(firstSlots);
+  #count = new Uint32Array(firstSlots);
+  /** The depth of the chain and one; 0: not known. */
+  #depth = new Uint8Array(firstSlots);
+  #used = 0;
+  #size = 0;
+  /** Counts of tensors coded against objects that the table does not have. */
+  readonly #absentCounts = new Map<Hash, number>();
+
+  /** The number of objects. */
+  get size(): number {
+    return this.#size;
+  }
+  /** Bytes of the table, without the indexes of packs. */
+  get bytes(): number {
+    return 17 * this.#pack.length;
+  }
+
+  addPack(pack: CompactPack): void {
+    if (this.#numbers.has(pack)) return;
+    const number = this.#freeNumbers.pop() ?? this.#packs.length;
+    this.#packs[number] = pack;
+    this.#numbers.set(pack, number);
+  }
+  /** Removes a pack to which no object refers any more. */
+  removePack(pack: CompactPack): void {
+    const number = this.#numbers.get(pack);
+    if (number === undefined) return;
+    this.#numbers.delete(pack);
+    this.#packs[number] = undefined;
+    this.#freeNumbers.push(number);
+  }
+
+  find(id: Hash): Place | undefined {
+    const slot = this.#find(id);
+    return slot === -1 ? undefined : this.#placeIn(slot);
+  }
+  has(id: Hash): boolean {
+    return this.#find(id) !== -1;
+  }
+
+  /** The copy of the object of which an entry is. */
+  findLike(pack: CompactPack, at: number): Place | undefined {
+    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    return slot === -1 ? undefined : this.#placeIn(slot);
+  }
+  /** True if the copy of its object is this entry. */
+  isPlace(pack: CompactPack, at: number): boolean {
+    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    return slot !== -1 && this.#at[slot] === at && this.#packs[(this.#pack[slot] as number) - 1] === pack;
+  }
+
+  /** Makes space for this many more objects. */
+  reserve(objects: number): void {
+    if (this.#used + objects > maxLoad * this.#pack.length) this.#grow(objects);
+  }
+
+  /** Sets the copy of an object to this entry of a pack that was added. */
+  set(pack: CompactPack, at: number): void {
+    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    if (slot === -1) this.#insert(pack, at);
+    else this.#setSlot(slot, pack, at);
+  }
+  /** Sets the copy of an object that the table does not have. @returns false where it has one, which stays */
+  setNew(pack: CompactPack, at: number): boolean {
+    if (this.#findBytes(pack.index, at + 8, pack.tagAt(at)) !== -1) return false;
+    this.#insert(pack, at);
+    return true;
+  }
+
+  #insert(pack: CompactPack, at: number): void {
+    if (this.#used + 1 > maxLoad * this.#pack.length) this.#grow(1);
+    const tag = pack.tagAt(at);
+    const slot = this.#freeSlot(tag);
+    if (this.#pack[slot] === empty) this.#used++;
+    this.#size++;
+    this.#tag[slot] = tag;
+    this.#count[slot] = 0;
+    if (this.#absentCounts.size > 0) {
+      const id = pack.idAt(at);
+      this.#count[slot] = this.#absentCounts.get(id) ?? 0;
+      this.#absentCounts.delete(id);
+    }
+    this.#setSlot(slot, pack, at);
+  }
+  #setSlot(slot: number, pack: CompactPack, at: number): void {
+    this.#pack[slot] = (this.#numbers.get(pack) as number) + 1;
+    this.#at[slot] = at;
+    this.#depth[slot] = 0;
+  }
+
+  delete(id: Hash): void {
+    const slot = this.#find(id);
+    if (slot === -1) return;
+    const count = this.#count[slot] as number;
+    if (count > 0) this.#absentCounts.set(id, count);
+    this.#pack[slot] = removed;
+    this.#count[slot] = 0;
+    this.#depth[slot] = 0;
+    this.#size--;
+  }
+
+  /** One more tensor (1), or one less (-1), is coded against an object. */
+  count(id: Hash, by: 1 | -1): void {
+    const slot = this.#find(id);
+    if (slot !== -1) {
+      this.#count[slot] = (this.#count[slot] as number) + by;
+      return;
+    }
+    const count = (this.#absentCounts.get(id) ?? 0) + by;
+    if (count > 0) this.#absentCounts.set(id, count);
+    else this.#absentCounts.delete(id);
+  }
+  isCounted(id: Hash): boolean {
+    const slot = this.#find(id);
+    return slot === -1 ? this.#absentCounts.has(id) : (this.#count[slot] as number) > 0;
+  }
+
+  /** The depth that was set, or undefined. */
+  depth(id: Hash): number | undefined {
+    const slot = this.#find(id);
+    const depth = slot === -1 ? 0 : (this.#depth[slot] as number);
+    return depth === 0 ? undefined : depth - 1;
+  }
+  setDepth(id: Hash, depth: number): void {
+    const slot = this.#find(id);
+    if (slot !== -1) this.#depth[slot] = depth + 1;
+  }
+  forgetDepths(): void {
+    this.#depth.fill(0);
+  }
+
+  #placeIn(slot: number): Place {
+    return {
+      pack: this.#packs[(this.#pack[slot] as number) - 1] as CompactPack,
+      at: this.#at[slot] as number,
+    };
+  }
+
+  #find(id: Hash): number {
+    const bytes = hashBytes(id);
+    return this.#findBytes(bytes, 0, tagOf(bytes));
+  }
+
+  /** The slot of the object whose id is the 32 bytes at `from`; -1: there is none. */
+  #findBytes(bytes: Uint8Array, from: number, tag: number): number {
+    const mask = this.#pack.length - 1;
+    for (let slot = startOf(tag) & mask; ; slot = (slot + 1) & mask) {
+      const number = this.#pack[slot] as number;
+      if (number === empty) return -1;
+      if (number === removed || this.#tag[slot] !== tag) continue;
+      if ((this.#packs[number - 1] as CompactPack).isOf(this.#at[slot] as number, bytes, from)) return slot;
+    }
+  }
+
+  #freeSlot(tag: number): number {
+    const mask = this.#pack.length - 1;
+    let slot = startOf(tag) & mask;
+    while (this.#pack[slot] !== empty && this.#pack[slot] !== removed) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  /** Makes the table anew with space for more objects, without slots of those that are gone. */
+  #grow(objects: number): void {
+    const [packs, ats, tags, counts, depths] = [this.#pack, this.#at, this.#tag, this.#count, this.#depth];
+    let slots = packs.length;
+    while (this.#size + objects > 0.6 * maxLoad * slots) slots *= 2;
+    this.#pack = new Uint32Array(slots);
+    this.#at = new Uint32Array(slots);
+    this.#tag = new Uint32Array(slots);
+    this.#count = new Uint32Array(slots);
+    this.#depth = new Uint8Array(slots);
+    this.#used = this.#size;
+    for (let old = 0; old < packs.length; old++) {
+      const number = packs[old] as number;
+      if (number === empty || number === removed) continue;
+      const slot = this.#freeSlot(tags[old] as number);
+      this.#pack[slot] = number;
+      this.#at[slot] = ats[old] as number;
+      this.#tag[slot] = tags[old] as number;
+      this.#count[slot] = counts[old] as number;
+      this.#depth[slot] = depths[old] as number;
+    }
+  }
+}
+
+function tagOf(id: Uint8Array): number {
+  return (
+    (((id[0] as number) << 24) | ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number)) >>>
+    0
+  );
+}
+
+function startOf(tag: number): number {
+  const mixed = Math.imul(tag, spread);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
+}
