@@ -166,6 +166,11 @@ export class Announcements {
     this.#known.set(line, Math.max(this.#known.get(line) ?? 0, number));
   }
 
+  /** True if the server does not know yet that the line has run this version. */
+  isUnrecorded(line: string, versionId: Hash): boolean {
+    return this.#activationsOf(line).some((one) => one.versionId === versionId);
+  }
+
   /** Activations that the server does not know of, as far as it may know them. */
   #activationsOf(line: string): ReturnType<typeof activationsToReport> {
     return activationsToReport(this.options.outbox.state, line, this.#known.get(line) ?? 0);

@@ -292,7 +292,10 @@ export class Conversation {
     const { outbox, clock } = this.options;
     return (
       activeVersion(outbox.state, line) === versionId ||
-      (this.#unreported.get(line)?.has(versionId) === true && clock.monotonic() - this.#welcomedAtMs < echoMs)
+      (this.#unreported.get(line)?.has(versionId) === true &&
+        // Once the server has recorded that, an offer of this version is a new one: of an undo, for example.
+        this.#announcements.isUnrecorded(line, versionId) &&
+        clock.monotonic() - this.#welcomedAtMs < echoMs)
     );
   }
 

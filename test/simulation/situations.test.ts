@@ -345,3 +345,23 @@ describe("a server whose clock jumps", () => {
     await stage.end();
   });
 });
+
+it("a version that the server did not know to have run is taken again when it is assigned again", async () => {
+  const stage = await Stage.begin();
+  const { world, vehicle } = stage;
+  const [first, second, third] = world.serverModels() as [Hash, Hash, Hash];
+  await stage.untilRuns(first);
+  await stage.assign(second);
+  while (vehicle.runs !== second) await world.time.step(world.time.nowMs + 1);
+  equal(world.stated(vehicle), first, "the switch is not reported yet");
+  world.server.end("killed");
+  world.server.start();
+  await stage.until("the server runs", () => world.server.running !== undefined);
+  await stage.untilRuns(second);
+  await stage.assign(third);
+  await stage.untilRuns(third);
+  // An undo soon after: the device must not take it for an echo of what it has reported.
+  await stage.assign(second);
+  await stage.untilRuns(second);
+  await stage.end();
+});
