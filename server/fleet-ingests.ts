@@ -16,7 +16,7 @@ import type {
 } from "./access/broker/broker-port.js";
 import type { SessionReport } from "./access/broker/external-sessions.js";
 import type { ServerConfig } from "./operations/configuration/config.js";
-import { sharedDiskCheck } from "./services/context/disk-space.js";
+import { sharedRoomCheck } from "./services/context/room-for-models.js";
 import type { OpenFleets } from "./services/context/open-fleets.js";
 import type { EventHub } from "./interface/events/event-hub.js";
 import type { CertificateJudge } from "./access/identity/judge-certificate.js";
@@ -180,7 +180,7 @@ export class FleetIngests {
       serverVersion: programVersion(),
       claimReplays: this.#parts.claimReplays,
       certificates: this.#parts.certificates,
-      hasDiskSpace: sharedDiskCheck(home),
+      whatIsFull: sharedRoomCheck(home),
     });
     this.#started.set(fleet, ingest);
     await broker.serve(fleet);

@@ -21,7 +21,7 @@ import { serverConfig, type ServerConfig, type ServerOptions } from "./operation
 import type { LiveServer } from "./services/context/operations-context.js";
 import { refuseMisspeltFleet } from "./services/context/expected-names.js";
 import { openFleets, type OpenFleets } from "./services/context/open-fleets.js";
-import { hasDiskSpace } from "./services/context/disk-space.js";
+import { hasDiskSpace } from "./services/context/room-for-models.js";
 import { publicUrlHint, unreachableAddresses } from "./services/context/public-addresses.js";
 import { clearWorkFolder } from "./services/context/work-folder.js";
 import { eventHub, type EventHub } from "./interface/events/event-hub.js";
@@ -45,6 +45,8 @@ import {
   warnOfWeakPorts,
 } from "./operations/configuration/own-tls.js";
 import { openNamesAtBroker } from "./operations/configuration/broker-names.js";
+import { MemoryWatch } from "./operations/configuration/memory-watch.js";
+import { readMemory } from "./storage/repository/node-memory.js";
 import { ClockGuard } from "./operations/configuration/clock-guard.js";
 import { brokerTls, openBroker, readEnrolmentCa } from "./operations/configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
@@ -100,6 +102,7 @@ interface Parts extends GivenParts {
   /** The TLS with the server's own authority; undefined: without TLS, or with files. */
   readonly tls: ServerTls | undefined;
   readonly clockGuard: ClockGuard;
+  readonly memory: MemoryWatch;
   readonly closing: ClosingSteps;
   /** Aborted first when the server closes: ends event streams and counting. */
   readonly stopping: AbortController;
@@ -186,7 +189,15 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   const clockGuard = await openClockGuard(given, fleets);
-  closing.add(() => Promise.resolve(clockGuard.close()));
+  const memory = new MemoryWatch({
+    clock: home.ports.clock,
+    log: log.child({ part: "memory" }),
+    read: home.ports.memory ?? readMemory,
+  });
+  closing.add(
+    () => Promise.resolve(clockGuard.close()),
+    () => Promise.resolve(memory.close()),
+  );
   const known = await fleets.names();
   for (const fleet of config.fleets) refuseMisspeltFleet(fleet, known);
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
@@ -225,7 +236,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
     void ingests.endSessions();
   });
   const stopping = new AbortController();
-  return { ...given, fleets, events, ingests, replays, tls, clockGuard, closing, stopping };
+  return { ...given, fleets, events, ingests, replays, tls, clockGuard, memory, closing, stopping };
 }
 
 function openClockGuard({ config, home, log }: GivenParts, fleets: OpenFleets): Promise<ClockGuard> {
@@ -411,7 +422,7 @@ function startCertificateChecks(parts: Parts, live: LiveServer, operationsAs: Op
 
 /** Returns the parts that both HTTP servers serve. */
 function httpPartsOf(
-  { home, log, events, ingests, clockGuard, closing, stopping }: Parts,
+  { home, log, events, ingests, clockGuard, memory, closing, stopping }: Parts,
   broker: RunningBroker,
   operationsAs: OperationsAs,
 ): HttpParts {
@@ -432,7 +443,8 @@ function httpPartsOf(
       freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
       secondsWithoutDescriptors: () => descriptors.seconds,
-      problems: () => problemsOf(home, clockGuard),
+      memory: () => ({ ...memory.use, fullAtMs: memory.fullAtMs }),
+      problems: () => problemsOf(home, { clockGuard, memory }),
       log: log.child({ part: "metrics" }),
     },
     stopping.signal,
@@ -442,7 +454,7 @@ function httpPartsOf(
     jobs,
     archiveJobs,
     metrics,
-    problems: () => problemsOf(home, clockGuard),
+    problems: () => problemsOf(home, { clockGuard, memory }),
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
@@ -486,8 +498,22 @@ function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
 const maxTierAnswerMs = 2000;
 
 /** Finds the problems that keep the server from doing all of its work. */
-async function problemsOf(home: Home, clockGuard: ClockGuard): Promise<readonly ServerProblem[]> {
-  return [...clockGuard.problems, ...(await problemsOfStorage(home))];
+async function problemsOf(
+  home: Home,
+  { clockGuard, memory }: Pick<Parts, "clockGuard" | "memory">,
+): Promise<readonly ServerProblem[]> {
+  return [...clockGuard.problems, ...problemsOfMemory(memory), ...(await problemsOfStorage(home))];
+}
+
+/** The problem without figures: it is answered without a token. */
+function problemsOfMemory({ problem }: MemoryWatch): readonly ServerProblem[] {
+  if (problem === undefined) return [];
+  const { code } = problem;
+  const message =
+    code === "MEMORY_FULL"
+      ? "The server's memory is full: models are refused, and devices try again. Its log says what to do."
+      : "The server's memory will be full soon, and models are refused then. Its log says when, and what to do.";
+  return [{ code, message }];
 }
 
 async function problemsOfStorage(home: Home): Promise<readonly ServerProblem[]> {

@@ -36,6 +36,12 @@ export interface MetricSources {
   droppedLogLines(): number;
   /** Seconds since the start without a free file descriptor. Called when the metrics are requested. */
   secondsWithoutDescriptors(): number;
+  /** The memory that is full first, and when. Called when the metrics are requested. */
+  memory(): {
+    readonly usedBytes: number;
+    readonly limitBytes: number;
+    readonly fullAtMs: number | undefined;
+  };
   readonly log: Log;
 }
 
@@ -155,9 +161,35 @@ function addMachineGauges(
     droppedLogLines,
     secondsWithoutDescriptors,
     freeDiskBytes,
+    memory,
     problems,
   }: Omit<MetricSources, "events" | "broker" | "fleets" | "refusedConnections" | "log">,
 ): void {
+  const addMemoryGauge = (name: string, help: string, value: () => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value());
+      },
+    });
+  };
+  addMemoryGauge(
+    "stemma_memory_used_bytes",
+    "Bytes in use of the memory that is full first",
+    () => memory().usedBytes,
+  );
+  addMemoryGauge(
+    "stemma_memory_limit_bytes",
+    "Bytes of that memory; models are refused from 85 % on",
+    () => memory().limitBytes,
+  );
+  addMemoryGauge(
+    "stemma_memory_full_timestamp_seconds",
+    "When models will be refused at the present rate, in seconds since 1970; 0: not known, or never",
+    () => (memory().fullAtMs ?? 0) / 1000,
+  );
   new Gauge({
     name: "stemma_problems",
     help: "What keeps the server from doing all of its work, by code",

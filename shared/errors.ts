@@ -113,6 +113,7 @@ const trainCodes = {
   BACKEND_UNAVAILABLE: failed,
   OPERATION_MISSING: failed,
   MEMORY_EXHAUSTED: failed,
+  MEMORY_FULL: failed,
   NOT_A_NUMBER: failed,
   OPTIMIZER_REFUSED: usage,
   RECIPE_UNKNOWN: notFound,

@@ -129,7 +129,7 @@ export class Simulation implements SimulatedNetwork {
       spoolFolder: "/home/fleets/sim/spool",
       releasePolicy: "stored",
       serverVersion: "0",
-      hasDiskSpace: () => Promise.resolve(true),
+      whatIsFull: () => Promise.resolve(undefined),
       broker: {
         publish: (topic, payload) => {
           if (!process.isRunning) return Promise.resolve("offline" as const);

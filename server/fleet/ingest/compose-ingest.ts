@@ -1,6 +1,7 @@
 /**
  * Creates the parts of one fleet's ingest and connects them: which part is notified of what happens in which.
  */
+import type { FullPart } from "../../services/context/room-for-models.js";
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
@@ -57,8 +58,8 @@ export interface FleetIngestParts {
   readonly claimReplays?: ClaimReplays | undefined;
   /** Judges devices' certificates; undefined: no device has one. */
   readonly certificates?: AdmissionParts["certificates"];
-  /** True if the disk has space for new models. */
-  hasDiskSpace(): Promise<boolean>;
+  /** Returns what has no space for new models; undefined: there is space. */
+  whatIsFull(): Promise<FullPart | undefined>;
 }
 
 export interface IngestServices {

@@ -204,4 +204,5 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   TRANSFER_STALLED: 504,
   // The disk is full.
   DISK_FULL: 507,
+  MEMORY_FULL: 507,
 };

@@ -21,7 +21,7 @@ import { jobFormat } from "../../../shared/train/training.js";
 import type { EvaluationReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import { explainRefusedData } from "../../services/data/raw-files.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { createRunLimit } from "../../services/context/run-limit.js";
@@ -66,7 +66,7 @@ async function evaluateVersion(
   const { fleet, store = true } = request;
   const repository = await fleets.get(fleet);
   const version = repository.resolve(request.model);
-  if (store) await requireDiskSpace(home);
+  if (store) await requireRoom(home);
   const data = await findDataset(context, fleet, request.data);
   let workFolder: string | undefined;
   const registered = repository

@@ -26,7 +26,7 @@ import {
 } from "../../../shared/tensor/tensor.js";
 import { checkExactness } from "../../storage/repository/state/exactness.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { ReduceReport } from "../../interface/api/models/reduce-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
@@ -67,7 +67,7 @@ export async function reduceOnServer(
     request.scheme,
     repository.versions({ name: request.name, includeRetired: true }).at(-1),
   );
-  await requireDiskSpace(context.home);
+  await requireRoom(context.home);
   const model = await repository.recover(version.versionId);
   const codec = await sharedDeltaCodec();
   const reducer: Reducer = {

@@ -11,7 +11,7 @@ import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { createRunLimit } from "../../services/context/run-limit.js";
@@ -91,7 +91,7 @@ export async function inWorkFolder<T>(
   { keptFolder, signal }: ReplayOptions,
   work: (folder: string) => Promise<T>,
 ): Promise<T> {
-  await requireDiskSpace(home);
+  await requireRoom(home);
   if (keptFolder === undefined) await mkdir(workFolderOf(home), { recursive: true });
   else await mkdir(keptFolder, { recursive: true });
   const folder = keptFolder ?? (await mkdtemp(join(workFolderOf(home), "replay-")));

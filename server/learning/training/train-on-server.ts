@@ -23,7 +23,7 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { requireDataset, referenceOf } from "../../services/context/named-data.js";
 import type { TrainProgress, TrainReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import { storeNamedEngine } from "../../services/context/own-engine.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
@@ -53,7 +53,7 @@ export async function trainOnServer(
   request: OperationInput<"train">,
   { onProgress, signal, job = randomUUID() }: JobOptions<TrainProgress> = {},
 ): Promise<TrainReport> {
-  await requireDiskSpace(context.home);
+  await requireRoom(context.home);
   const { clock, log } = context.home.ports;
   let last: TrainingProgress | undefined;
   let predicted: Partial<TrainProgress> = {};

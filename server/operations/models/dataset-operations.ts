@@ -14,7 +14,7 @@ import { canonicalSamples } from "../../../shared/train/datasets/canonical-sampl
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
 import { notReadOf } from "../../services/context/check-dataset.js";
 import { referenceOf, requireDataset } from "../../services/context/named-data.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 import { addressedData } from "../../services/data/addressed-data.js";
 import { withPlacedData } from "../../services/data/place-data.js";
@@ -69,7 +69,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
     pushDataset: async ({ fleet, name }, options) => {
       const repository = await fleets.get(fleet);
       const dataset = await requireDataset(context, fleet, name);
-      await requireDiskSpace(home);
+      await requireRoom(home);
       const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
         loadDataset(referenceOf(placed), regularFiles()),
       ).catch((error: unknown) => explainRefusedData(error, dataset, workFolderOf(home)));

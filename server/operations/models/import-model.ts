@@ -28,7 +28,7 @@ import {
   refuseOtherNetwork,
   shapeOfModel,
 } from "../../services/context/expected-shape.js";
-import { requireDiskSpace } from "../../services/context/disk-space.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
 import {
   checkParts,
   openParts,
@@ -61,7 +61,7 @@ export async function importModel(
   // With further files, everything is received.
   if (localFile !== undefined && parts.length === 0) {
     await requireShared(files, localFile);
-    await requireDiskSpace(home, options.dryRun === true ? 0 : localFile.size);
+    await requireRoom(home, options.dryRun === true ? 0 : localFile.size);
     return await importFile(context, { path: localFile.path, parts: [] }, options, async () => {
       if (!(await isSameFile(files, localFile)))
         throw new StemmaError(
@@ -77,7 +77,7 @@ export async function importModel(
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
-  await requireDiskSpace(home, Math.max(0, stream.byteLength));
+  await requireRoom(home, Math.max(0, stream.byteLength));
   const cutter = new StreamCutter(stream.chunks);
   const { received, remove } = await receiveParts(home.ports, folder, { parts, stream: cutter });
   try {

@@ -16,7 +16,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import { checkDatasetAt, type CheckedDataset } from "../context/check-dataset.js";
-import { requireDiskSpace } from "../context/disk-space.js";
+import { requireRoom } from "../context/room-for-models.js";
 import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
@@ -164,7 +164,7 @@ async function writeStored(
   { objects }: FleetRepository,
   manifest: DataManifest,
 ): Promise<LocatedData> {
-  await requireDiskSpace(home, manifest.byteLength);
+  await requireRoom(home, manifest.byteLength);
   await mkdir(workFolderOf(home), { recursive: true });
   const folder = await mkdtemp(join(workFolderOf(home), "data-"));
   const release = (): Promise<void> => rm(folder, { recursive: true, force: true });

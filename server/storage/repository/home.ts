@@ -23,6 +23,7 @@ import { isName } from "../../../shared/wire/topics.js";
 import type { KeptKeyChange } from "../../access/identity/key-changes.js";
 import { HoldableKey } from "../../access/identity/server-key-hold.js";
 import { checkName } from "./state/naming.js";
+import type { MemoryReading } from "./node-memory.js";
 import { keyPath, loadOrMakeServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
@@ -32,6 +33,8 @@ export interface HomePorts {
   /** Milliseconds since this machine started, its sleep included; absent: the monotonic clock. */
   readonly sinceBootMs?: () => number;
   readonly random: Random;
+  /** The memory of this process; absent: it is not looked at. */
+  readonly memory?: () => MemoryReading;
   readonly log?: Log;
   /** The environment of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;

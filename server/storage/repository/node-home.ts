@@ -11,6 +11,7 @@ import { captureNodeEnvironment } from "../../../shared/model/node-environment.j
 import type { Log } from "../../../shared/ports.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import { openHome, type Home, type HomePorts } from "./home.js";
+import { readMemory } from "./node-memory.js";
 
 export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
@@ -18,6 +19,7 @@ export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
     clock: nodeClock(),
     sinceBootMs: () => uptime() * 1000,
     random: nodeRandom(),
+    memory: readMemory,
     lock: async (path) => {
       const lock = await lockHome(path, options);
       for (const claim of lock.takenOver)

@@ -64,6 +64,7 @@ describe("the server's metrics", () => {
         refusedConnections: () => [{ fleet: "f", code: "CERTIFICATE_ENDED", count: 7 }],
         droppedLogLines: () => 3,
         secondsWithoutDescriptors: () => 5,
+        memory: () => ({ usedBytes: 3e9, limitBytes: 4e9, fullAtMs: 1.9e12 }),
         freeDiskBytes: () => Promise.resolve(5),
         log,
       },
@@ -106,6 +107,9 @@ describe("the server's metrics", () => {
     assert.equal(await valueOf("stemma_log_lines_dropped"), 3);
     assert.match(await text(), /^stemma_connections_refused_total\{fleet="f",code="CERTIFICATE_ENDED"\} 7$/m);
     assert.equal(await valueOf("stemma_seconds_without_descriptors"), 5);
+    assert.equal(await valueOf("stemma_memory_used_bytes"), 3e9);
+    assert.equal(await valueOf("stemma_memory_limit_bytes"), 4e9);
+    assert.equal(await valueOf("stemma_memory_full_timestamp_seconds"), 1.9e9);
     assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
   });
 

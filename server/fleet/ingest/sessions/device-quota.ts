@@ -3,6 +3,7 @@
  * which make the journal grow, and fetches, for which models are read and coded. Each takes from an allowance of the
  * device, which refills with time. A device over its allowance is asked to wait; what it wants stays with it.
  */
+import type { FullPart } from "../../../services/context/room-for-models.js";
 import type { Clock } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { RefusalDetails } from "./device-sender.js";
@@ -82,11 +83,11 @@ export function overFetchQuota(retryAfterMs: number): RefusalDetails {
   };
 }
 
-/** Milliseconds after which a device announces again what a full disk kept the server from receiving. */
-const diskFullRetryMs = 60_000;
+/** Milliseconds after which a device announces again what a full server did not receive. */
+const serverFullRetryMs = 60_000;
 
-export function diskFull(versionId: Hash): RefusalDetails {
-  const message =
-    "The server's disk is full, so it receives no new models now. The device keeps this one and tries again.";
-  return { code: "DISK_FULL", message, versionId, retryAfterMs: diskFullRetryMs };
+export function serverFull(what: FullPart, versionId: Hash): RefusalDetails {
+  const message = `The server's ${what} is full, so it receives no new models now. The device keeps this one and tries again.`;
+  const code = what === "disk" ? "DISK_FULL" : "MEMORY_FULL";
+  return { code, message, versionId, retryAfterMs: serverFullRetryMs };
 }

@@ -3,13 +3,13 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Announce } from "../../../../shared/wire/messages.js";
 import { judgeAnnouncement, type Accepted } from "./announcement.js";
 import { answerRecorded, type FleetIngestParts, type IngestServices } from "../compose-ingest.js";
-import { diskFull, overFactQuota } from "../sessions/device-quota.js";
+import { overFactQuota, serverFull } from "../sessions/device-quota.js";
 import type { RefusalDetails } from "../sessions/device-sender.js";
 import { refusalOfRecipe } from "../sessions/recipe-sync.js";
 
 export class AnnouncementAnswers {
   constructor(
-    private readonly parts: Pick<FleetIngestParts, "repository" | "limits" | "events" | "hasDiskSpace">,
+    private readonly parts: Pick<FleetIngestParts, "repository" | "limits" | "events" | "whatIsFull">,
     private readonly services: IngestServices,
   ) {}
 
@@ -46,10 +46,8 @@ export class AnnouncementAnswers {
     const refusal = refusalOfRecipe(repository, device, judged.record);
     if (refusal !== undefined)
       return this.refuse(device, { ...refusal, versionId: judged.versionId }, correlation);
-    if (!(await this.parts.hasDiskSpace())) {
-      await this.refuse(device, diskFull(judged.versionId), correlation);
-      return;
-    }
+    const full = await this.parts.whatIsFull();
+    if (full !== undefined) return this.refuse(device, serverFull(full, judged.versionId), correlation);
     const retryAfterMs = this.services.quota.waitMs(device);
     if (retryAfterMs > 0)
       return this.services.sender.refuse(

@@ -297,7 +297,7 @@ export const serverCondition = z
     problems: z.array(
       z.object({
         code: text.describe(
-          "DISK_FULL: models are refused until space is free; TIER_UNREACHABLE: recoveries that need a storage tier fail",
+          "DISK_FULL, MEMORY_FULL: models are refused until space is free; MEMORY_NEARLY_FULL: soon; TIER_UNREACHABLE: recoveries that need a storage tier fail",
         ),
         message: text,
       }),
