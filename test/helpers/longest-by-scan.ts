@@ -9,7 +9,7 @@ export interface AddedModel {
 }
 
 /** Negative where `a` is preferred: the better one, then the newer one, then the one with the smaller id. */
-export function compareCandidates(a: PrefixCandidate, b: PrefixCandidate): number {
+function compareCandidates(a: PrefixCandidate, b: PrefixCandidate): number {
   const qualityOfA = a.quality ?? -Infinity;
   const qualityOfB = b.quality ?? -Infinity;
   if (qualityOfA !== qualityOfB) return qualityOfA > qualityOfB ? -1 : 1;

@@ -248,11 +248,13 @@ export class PostingIndex implements PrefixIndex {
       this.#marks[identity] = 1;
       present.push(identity);
     }
-    const keys = Float64Array.from(
-      present,
-      (identity, at) => this.#postings.length(identity) * maxIdentities + (maxIdentities - 1 - at),
-    ).sort();
-    return Array.from(keys, (key) => present[maxIdentities - 1 - (key % maxIdentities)] as number);
+    const keys = new Float64Array(present.length);
+    for (let at = 0; at < present.length; at++)
+      keys[at] = this.#postings.length(present[at] as number) * maxIdentities + (maxIdentities - 1 - at);
+    keys.sort();
+    const ordered: number[] = [];
+    for (const key of keys) ordered.push(present[maxIdentities - 1 - (key % maxIdentities)] as number);
+    return ordered;
   }
 
   #countMarked(identities: Uint32Array): number {

@@ -167,7 +167,7 @@ function chainOf(name: string, layers: number, choose: () => number): Hash[] {
   return Array.from({ length: layers }, () => sha256((prefix += `.${choose()}`)));
 }
 
-export interface History {
+interface History {
   readonly random: RandomNumbers;
   readonly make: (random: RandomNumbers) => readonly Hash[];
   readonly steps: number;
