@@ -14,6 +14,7 @@ import { openPackStore, type PackStore } from "../../../shared/objects/pack-stor
 import type { Files } from "../../../shared/ports.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { numberKey } from "../../access/identity/trusted-authority.js";
+import { PostingIndex } from "../lineage/posting-index.js";
 import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry.js";
 import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
@@ -181,6 +182,7 @@ async function openContext(
       table: history,
       objects,
       cache: new IdentityCache(files, folder),
+      createIndex: () => new PostingIndex(),
       log,
     });
     return {

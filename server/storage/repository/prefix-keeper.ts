@@ -3,6 +3,7 @@
  * query; before every later one it is updated with the versions that changed since. In memory: versions that are not
  * retired, have an architecture that can be read, and do not say themselves that nothing is to be inherited from them.
  */
+import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
@@ -17,8 +18,7 @@ import type { Architecture } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { PrefixCandidate } from "../lineage/prefix-candidates.js";
-import { PrefixIndex, type PrefixMatch } from "../lineage/prefix-index.js";
+import type { PrefixIndex, PrefixMatch } from "../lineage/prefix-index.js";
 import type { IdentityCache } from "./identity-cache.js";
 import type { VersionTable } from "./state/version-table.js";
 
@@ -26,6 +26,8 @@ export interface PrefixSource {
   readonly table: VersionTable;
   readonly objects: Pick<ObjectReader, "read">;
   readonly cache: IdentityCache;
+  /** Makes an empty index. */
+  readonly createIndex: () => PrefixIndex;
   readonly log: Log | undefined;
 }
 
@@ -37,14 +39,10 @@ export interface NearestVersion {
   readonly layers: number;
 }
 
-/** Architectures whose identities are kept: fleets have few, and each takes about a millisecond. */
-const maxKept = 256;
-
 export class PrefixKeeper {
   readonly #source: PrefixSource;
   readonly #updates = new SerialQueue();
-  readonly #identities = new Map<Hash, readonly Hash[]>();
-  #index: PrefixIndex<PrefixCandidate> | undefined;
+  #index: PrefixIndex | undefined;
   #changed = new Set<Hash>();
 
   constructor(source: PrefixSource) {
@@ -77,7 +75,7 @@ export class PrefixKeeper {
     return { nearest: match === undefined ? undefined : await this.#found(match), indexed };
   }
 
-  async #found({ model, layers }: PrefixMatch<PrefixCandidate>): Promise<NearestVersion> {
+  async #found({ model, layers }: PrefixMatch): Promise<NearestVersion> {
     const id = this.#architectureOf(model.id);
     return {
       versionId: model.id,
@@ -86,18 +84,18 @@ export class PrefixKeeper {
     };
   }
 
-  async #upToDate(): Promise<PrefixIndex<PrefixCandidate>> {
+  async #upToDate(): Promise<PrefixIndex> {
     const changed = this.#changed;
     this.#changed = new Set();
     try {
       if (this.#index === undefined) {
-        const index = new PrefixIndex<PrefixCandidate>();
+        const index = this.#source.createIndex();
         // From here on, changes are noted for the next query.
         this.#index = index;
         await this.#source.cache.load();
-        for (const versionId of [...this.#source.table.state.versions.keys()])
+        for await (const versionId of inSteps(this.#source.table.state.versions.keys()))
           await this.#put(index, versionId);
-      } else for (const versionId of changed) await this.#put(this.#index, versionId);
+      } else for await (const versionId of inSteps(changed)) await this.#put(this.#index, versionId);
       await this.#source.cache.forget();
       return this.#index;
     } catch (error) {
@@ -107,26 +105,31 @@ export class PrefixKeeper {
     }
   }
 
-  async #put(index: PrefixIndex<PrefixCandidate>, versionId: Hash): Promise<void> {
+  async #put(index: PrefixIndex, versionId: Hash): Promise<void> {
     const { state, records } = this.#source.table;
-    const version = state.versions.get(versionId);
-    const architecture = this.#architectureOf(versionId);
-    const identities =
-      architecture === undefined || version?.retired !== undefined
-        ? undefined
-        : await this.#identitiesOf(architecture);
     const record = records.get(versionId);
-    const { [qualityKey]: quality, [inheritableKey]: isInheritable } =
-      identities === undefined ? {} : await this.#metadataOf(record?.objects.metadata);
-    if (identities === undefined || isInheritable === false) {
+    const architecture = record?.objects.architecture;
+    if (architecture === undefined || state.versions.get(versionId)?.retired !== undefined) {
       index.remove(versionId);
       return;
     }
-    index.add(identities, {
+    // A fleet has few architectures, so their layers are read only when the first version of one comes.
+    const isKnown = index.knows(architecture);
+    const identities = isKnown ? undefined : await this.#identitiesOf(architecture);
+    const isReadable = isKnown || identities !== undefined;
+    const { [qualityKey]: quality, [inheritableKey]: isInheritable } = isReadable
+      ? await this.#metadataOf(record?.objects.metadata)
+      : {};
+    if (!isReadable || isInheritable === false) {
+      index.remove(versionId);
+      return;
+    }
+    const candidate = {
       id: versionId,
       quality: typeof quality === "number" ? quality : undefined,
       savedAtMs: record?.savedAtMs ?? 0,
-    });
+    };
+    index.add(candidate, architecture, identities);
   }
 
   /** Empty where a version has none, and where they cannot be read. */
@@ -150,17 +153,12 @@ export class PrefixKeeper {
    * cannot find this version.
    */
   async #identitiesOf(architecture: Hash): Promise<readonly Hash[] | undefined> {
-    const known = this.#identities.get(architecture);
-    if (known !== undefined) return known;
     const cached = this.#source.cache.get(architecture);
     if (cached !== undefined) return cached;
     try {
       const decoded = decodeArchitecture(await this.#source.objects.read("architecture", architecture));
       const identities = layerIdentities(decoded).filter((identity) => identity !== undefined);
       this.#source.cache.add(architecture, identities);
-      this.#identities.set(architecture, identities);
-      const [oldest] = this.#identities.keys();
-      if (this.#identities.size > maxKept && oldest !== undefined) this.#identities.delete(oldest);
       return identities;
     } catch (error) {
       if (!isStemmaError(error)) throw error;

@@ -6,6 +6,7 @@ import { defined } from "../../../../shared/defined.js";
 import { messageOf } from "../../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
+import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { UnreadableVersion, VersionSummary } from "../answers/version-answers.js";
 import { currentGeneration } from "./device-state.js";
@@ -154,9 +155,7 @@ function claimedOf({ state }: VersionTable, reference: string): StemmaError | un
  */
 export function resolveReference(table: VersionTable, reference: string): VersionSummary {
   const byName = resolveByName(table, reference);
-  const byId = isIdPrefix(reference)
-    ? [...table.state.versions.keys()].filter((id) => id.startsWith(reference))
-    : [];
+  const byId = isIdPrefix(reference) ? idsWith(table.state.versions, reference) : [];
   const found = new Set(byName === undefined ? byId : [byName, ...byId]);
   if (found.size > 1) {
     throw new StemmaError(
@@ -171,6 +170,12 @@ export function resolveReference(table: VersionTable, reference: string): Versio
   const [only] = found;
   if (only === undefined) throw claimedOf(table, reference) ?? notFound(reference);
   return requireVersion(table, only);
+}
+
+/** The ids that begin so. A whole id is looked up, so that it costs the same in every fleet. */
+function idsWith(versions: ReadonlyMap<Hash, VersionState>, prefix: string): readonly Hash[] {
+  if (isHash(prefix)) return versions.has(prefix) ? [prefix] : [];
+  return [...versions.keys()].filter((id) => id.startsWith(prefix));
 }
 
 function resolveByName(table: VersionTable, reference: string): Hash | undefined {

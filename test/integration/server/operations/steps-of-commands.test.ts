@@ -152,6 +152,10 @@ const works: Readonly<Record<string, Work>> = {
   "model log": ({ operations }) => operations.log({ fleet, model: "long" }),
   "model log --graph": ({ operations }) => operations.lineage({ fleet, model: "long", limit: 100 }),
   "model show": ({ operations }) => operations.model({ fleet, model: "long" }),
+  "model show by the whole id, ten times": async ({ operations }) => {
+    const { versionId } = await operations.model({ fleet, model: "long" });
+    for (let times = 0; times < 10; times++) await operations.model({ fleet, model: versionId });
+  },
   "model diff": ({ operations }) => operations.diff({ fleet, a: "long:1", b: "long" }),
   "model descendants": ({ operations }) => operations.descendants({ fleet, model: "long:1" }),
   "model verify": ({ operations }) => operations.verify({ fleet, model: "long" }),
@@ -161,7 +165,7 @@ const works: Readonly<Record<string, Work>> = {
   "storage check": ({ operations }) => operations.check({ fleet }),
 };
 /** Do not depend on how many versions there are. */
-const constant = new Set(["model show", "model verify"]);
+const constant = new Set(["model show", "model show by the whole id, ten times", "model verify"]);
 
 describe(`steps at ${2 * few} versions beside ${few}`, () => {
   for (const [name, work] of Object.entries(works))
