@@ -10,7 +10,7 @@ import {
 } from "../../services/context/memory-room.js";
 import type { MemoryReading } from "../../storage/repository/node-memory.js";
 
-const lookMs = 60_000;
+const lookMs = 15_000;
 /** The rate is measured over the time since the newest mark that is at least so old. */
 const markMs = 86_400_000;
 
