@@ -1,0 +1,3 @@
+export async function makeDebianPackage() {
+  throw new Error("not yet");
+}
