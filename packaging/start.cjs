@@ -144,4 +144,12 @@ function runPart([script, ...args]) {
   return importFile(pathToFileURL(script).href);
 }
 
-void (words[0] === partArgument ? runPart(words.slice(1)) : runProgram());
+/** Prints the licences of the program, of the libraries in it, and of Node. */
+function printLicences() {
+  const all = Buffer.from(sea.getRawAsset("files"));
+  for (const { path, offset, bytes } of index.files)
+    if (/^LICENSE/.test(path)) process.stdout.write(`${all.subarray(offset, offset + bytes)}\n`);
+}
+
+if (words.length === 1 && ["--licences", "--licenses"].includes(words[0])) printLicences();
+else void (words[0] === partArgument ? runPart(words.slice(1)) : runProgram());
