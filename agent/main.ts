@@ -6,7 +6,9 @@ import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
 import { watchDescriptors } from "../shared/adapters/descriptor-watch.js";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
+import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { programVersion } from "../shared/adapters/program-version.js";
+import { tellServiceManager } from "../shared/adapters/service-manager.js";
 import { openLog } from "../shared/adapters/log.js";
 import type { LogForm, LogLevel } from "../shared/adapters/log-forms.js";
 import { messageOf } from "../shared/error-text.js";
@@ -395,8 +397,10 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
       resolveSignal("SIGHUP");
     });
   });
+  limitHeapGrowth();
   const handle = await startAgent(options);
   const { log } = handle;
+  const manager = tellServiceManager();
   const end = await Promise.race([stopped, handle.failed]);
   if (typeof end === "string")
     log.info("stopping", {
@@ -408,6 +412,7 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
       code: end.code,
       text: `${end.message} The agent ends; the service that runs it has to start it again.`,
     });
+  manager.stopping();
   // A second signal ends the process immediately.
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => {

@@ -1,7 +1,7 @@
 // npm run package [-- FOLDER]: makes what is installed on a device and on a server, each by itself: out/agent and out/server, and a
 // .tgz of each (or in FOLDER). A package has the program in bundles, the training engine and the assets that the program reads, in the
 // layout of dist/, and the libraries that stay outside bundles in its node_modules, as the lock file pins them: unpacked,
-// it runs with Node alone.
+// it runs with Node alone. `npm run package -- --target …` makes single executables of the same parts (packaging/main.mjs).
 import { build } from "esbuild";
 import { execFile } from "node:child_process";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -10,12 +10,11 @@ import { isBuiltin } from "node:module";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { buildBundle, englishOnly, external, ownUrls } from "./bundle.mjs";
-import { engineFiles } from "./engine.mjs";
+import { engineFiles, engineIdOf } from "./engine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const out = resolve(process.argv[2] ?? join(root, "out"));
 /** Libraries that a program loads by name when it first needs them, so that a bundle cannot have them. */
-const loadedByName = ["string-width", "yaml"];
+export const loadedByName = ["string-width", "yaml"];
 const agentPrograms = [
   "agent/cli/main.ts",
   "shared/objects/decoding/decoding-thread.ts",
@@ -23,7 +22,7 @@ const agentPrograms = [
   "shared/wire/coding/coder-thread.ts",
 ];
 /** For each package: programs and threads (their files keep their place in dist/), assets, and command. */
-const packages = {
+export const packages = {
   agent: {
     programs: agentPrograms,
     assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm"],
@@ -52,7 +51,7 @@ const packages = {
  * Programs as ES modules in dist/programs, of which each is loaded when it is first needed, and at the place that a
  * program has in dist/ of a checkout, a line that loads it from there.
  */
-async function bundlePrograms(programs, folder) {
+async function bundlePrograms(programs, folder, outside) {
   const bundleFolder = join(folder, "dist/programs");
   const { metafile } = await build({
     absWorkingDir: root,
@@ -70,7 +69,7 @@ async function bundlePrograms(programs, folder) {
     legalComments: "none",
     metafile: true,
     logLevel: "silent",
-    external: [...external, ...loadedByName],
+    external: [...outside, ...loadedByName],
     mainFields: ["module", "main"],
     // Packages in CommonJS ask for Node's modules by `require`.
     banner: {
@@ -92,9 +91,13 @@ const nameInBundle = (program) => program.replace(/\.ts$/, "").replaceAll("/", "
 /** The package that a file below node_modules belongs to: its folder. */
 const packageFolder = (path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
 
+/** Folders of the libraries that these source files of a bundle belong to. */
+export const libraryFolders = (inputs) =>
+  [...new Set(inputs.map(packageFolder).filter((folder) => folder !== undefined))].sort();
+
 /** Licences of what the bundles contain, of which nothing else in the package says so. */
-async function licencesOf(inputs) {
-  const folders = [...new Set(inputs.map(packageFolder).filter((folder) => folder !== undefined))].sort();
+export async function licencesOf(inputs) {
+  const folders = libraryFolders(inputs);
   const texts = await Promise.all(
     folders.map(async (folder) => {
       const { name, version, license } = JSON.parse(
@@ -154,15 +157,27 @@ async function copyLibraries(names, locked, folder) {
 
 /** Of the checkout, by which `doctor` finds a clock that is behind. The same commit gives the same package. */
 async function dateOfCommit() {
+  const { SOURCE_DATE_EPOCH: epoch } = process.env;
+  if (epoch !== undefined) return new Date(Number(epoch) * 1000).toISOString();
   const seconds = await run("git", ["log", "-1", "--format=%ct"], { cwd: root }).catch(() => undefined);
   return new Date(seconds === undefined ? Date.now() : Number(seconds.stdout) * 1000).toISOString();
 }
 
-async function stage(name, { programs, assets, bundles, command, description }) {
-  const folder = join(out, name);
+/** The commit of the checkout, with a "+" where files differ from it; undefined outside of git. */
+async function commitOf() {
+  const git = async (...args) => (await run("git", args, { cwd: root })).stdout.trim();
+  try {
+    const changed = await git("status", "--porcelain", "--untracked-files=no");
+    return `${await git("rev-parse", "HEAD")}${changed === "" ? "" : "+"}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Programs, engine and assets in the layout of dist/. @param outside libraries that bundles do not contain */
+export async function stagePrograms(folder, { programs, assets }, outside = external) {
   await rm(folder, { recursive: true, force: true });
-  const metafile = await bundlePrograms(programs, folder);
-  await buildBundle({ root, folder: join(folder, "dist/bundle"), names: bundles });
+  const metafile = await bundlePrograms(programs, folder, outside);
   for (const asset of assets)
     await cp(join(root, "dist", asset), join(folder, "dist", asset), {
       recursive: true,
@@ -171,19 +186,36 @@ async function stage(name, { programs, assets, bundles, command, description }) 
   await mkdir(join(folder, "dist/engine"), { recursive: true });
   for (const file of [...engineFiles, "libraries.json"])
     await cp(join(root, "dist/engine", file), join(folder, "dist/engine", file));
+  return metafile;
+}
+
+/** The members of a package's package.json that say what it is. */
+export async function manifestOf(name, { description, command }) {
   const checkout = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-  const { packages: locked } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
-  const libraries = librariesOf(metafile);
-  await copyLibraries(libraries, locked, folder);
-  await writeJson(join(folder, "package.json"), {
+  return {
     name: `@stemma/${name}`,
     version: checkout.version,
     date: await dateOfCommit(),
+    commit: await commitOf(),
+    engine: await engineIdOf(join(root, "dist/engine")),
     description,
     license: checkout.license,
     type: "module",
     engines: checkout.engines,
     bin: { [command]: `bin/${command}` },
+  };
+}
+
+async function stage(name, contents, out) {
+  const { bundles, command } = contents;
+  const folder = join(out, name);
+  const metafile = await stagePrograms(folder, contents);
+  await buildBundle({ root, folder: join(folder, "dist/bundle"), names: bundles });
+  const { packages: locked } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
+  const libraries = librariesOf(metafile);
+  await copyLibraries(libraries, locked, folder);
+  await writeJson(join(folder, "package.json"), {
+    ...(await manifestOf(name, contents)),
     dependencies: Object.fromEntries(libraries.map((each) => [each, locked[`node_modules/${each}`].version])),
     bundleDependencies: true,
   });
@@ -214,10 +246,15 @@ if (program === "agent") process.argv.splice(2, 1);`
 await runProgram(dirname(dirname(fileURLToPath(import.meta.url))), program);
 `;
 
-for (const [name, contents] of Object.entries(packages)) {
-  const { file, libraries } = await stage(name, contents);
-  const { size } = await stat(file);
-  console.log(
-    `${relative(process.cwd(), file)}  ${(size / 1e6).toFixed(1)} MB, ${libraries} libraries outside its bundles`,
-  );
+export async function makePackages(out = join(root, "out")) {
+  for (const [name, contents] of Object.entries(packages)) {
+    const { file, libraries } = await stage(name, contents, out);
+    const { size } = await stat(file);
+    console.log(
+      `${relative(process.cwd(), file)}  ${(size / 1e6).toFixed(1)} MB, ${libraries} libraries outside its bundles`,
+    );
+  }
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  await makePackages(process.argv[2] && resolve(process.argv[2]));

@@ -9,7 +9,7 @@ const prettier = "node_modules/prettier/bin/prettier.cjs";
 const cache = ["--cache", "--cache-strategy=content", "--cache-location=.build/prettier.cache"];
 const tools = {
   build: [["launcher/build.mjs"]],
-  package: [["launcher/build.mjs"], ["launcher/package.mjs"]],
+  package: [["launcher/build.mjs"], ["packaging/main.mjs"]],
   typecheck: [["node_modules/typescript/bin/tsc", "--noEmit", "-p", "tsconfig.json"]],
   lint: [
     [prettier, "--check", "--log-level=warn", ...cache, "."],

@@ -3,6 +3,7 @@ import { defined } from "../shared/defined.js";
 import { messageOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
+import { tellServiceManager } from "../shared/adapters/service-manager.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
 import type { ServerOptions } from "./operations/configuration/config.js";
 import { startServer } from "./main.js";
@@ -42,7 +43,9 @@ export async function runServer(
     pid: process.pid,
     ...defined({ authorityFile }),
   });
+  const manager = tellServiceManager();
   const failure = await Promise.race([aborted(signal), server.failed]);
+  manager.stopping();
   if (failure === undefined) log.info("stopping", { text: messageOf(signal.reason) });
   await server.close();
   if (failure !== undefined && isOfAnotherWriter(failure))

@@ -2,7 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
 import { fittedHelp } from "../../shared/cli/fit-help.js";
-import { programVersion } from "../../shared/adapters/program-version.js";
+import { versionText } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
 import { addEnrol } from "./commands/enrol.js";
@@ -20,7 +20,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
     "the agent on a device: fine-tunes its models on what it observes, reports them, takes models from its server",
   );
   program
-    .version(programVersion())
+    .version(versionText())
     .exitOverride()
     .configureOutput(fittedHelp)
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })

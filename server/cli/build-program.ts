@@ -3,7 +3,7 @@
  * exit status.
  */
 import { Command, CommanderError, Help } from "commander";
-import { programVersion } from "../../shared/adapters/program-version.js";
+import { versionText } from "../../shared/adapters/program-version.js";
 import { reportError } from "../../shared/cli/command-line.js";
 import { fittedHelp } from "../../shared/cli/fit-help.js";
 import { exitStatus } from "../../shared/errors.js";
@@ -67,7 +67,7 @@ export async function buildProgram(argv: readonly string[], showsAll = false): P
   const program = new Command("stemma");
   program
     .description("Lineage, exact recovery and rollout of the models of a fleet.")
-    .version(programVersion())
+    .version(versionText())
     .exitOverride()
     .addHelpText("after", showsAll ? overview : moreCommands + overview);
   program

@@ -7,6 +7,7 @@ import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { ownPart } from "../adapters/own-program.js";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
 import type { EngineNotice, PlannedTraining, TrainingProgress } from "./training.js";
@@ -39,8 +40,9 @@ const knownAnswerTimeoutMs = 60_000;
 export async function computeKnownAnswer(): Promise<string> {
   const script = join(builtInEngineFolder(), "engine.mjs");
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [script, "--known-answer"], {
-      env: {},
+    const { program, args, environment } = ownPart({ script, args: ["--known-answer"] });
+    const { stdout } = await promisify(execFile)(program, [...args], {
+      env: { ...environment },
       timeout: knownAnswerTimeoutMs,
     });
     return stdout.trim();
@@ -76,9 +78,10 @@ export async function runEngineProcess(
   if (isAborted()) throw stopped("was stopped before it began");
   const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
   // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
-  const child = spawn(process.execPath, [script, jobFolder, resultFolder], {
+  const { program, args, environment } = ownPart({ script, args: [jobFolder, resultFolder] });
+  const child = spawn(program, [...args], {
     cwd: jobFolder,
-    env: {},
+    env: { ...environment },
     stdio: ["pipe", "pipe", "pipe"],
   });
   const onAbort = (): void => {

@@ -236,7 +236,11 @@ test("a library has one version in all of package.json's", () => {
     ) as Record<string, Record<string, string> | undefined>;
     for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
       assert.equal(version, versions.get(name) ?? version, `${name} in ${folder}/package.json`);
-      assert.match(version, /^(\d+\.\d+\.\d+|file:\.\.\/\w+)$/, `${name} in ${folder}/package.json`);
+      assert.match(
+        version,
+        /^(\d+\.\d+\.\d+(-alpha\.\d+)?|file:\.\.\/\w+)$/,
+        `${name} in ${folder}/package.json`,
+      );
       versions.set(name, version);
     }
   }

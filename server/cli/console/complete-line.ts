@@ -1,6 +1,7 @@
 /** Completes a line of the console with Tab: commands, options, values, names of the fleet, files. */
 import { execFile } from "node:child_process";
 import { readdir } from "node:fs/promises";
+import { ownPart } from "../../../shared/adapters/own-program.js";
 import { awaitedValue, suggestions } from "../../../shared/cli/completion.js";
 import { agentProgram } from "../commands/machine/agent.js";
 import type { BuildProgram } from "../context.js";
@@ -59,7 +60,8 @@ async function candidatesOf(
 /** `agent` is a program of its own, which completes its commands itself. */
 function agentCandidates(words: readonly string[]): Promise<readonly string[]> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [agentProgram, "suggest", "--", ...words], (error, stdout) => {
+    const { program, args } = ownPart({ script: agentProgram, args: ["suggest", "--", ...words] });
+    execFile(program, [...args], (error, stdout) => {
       resolve(error === null ? stdout.split("\n").map((each) => each.split("\t")[0] ?? "") : []);
     });
   });

@@ -1,12 +1,13 @@
 /** Runs one line of the console: a word of its own, or a command in a process of its own. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { ownPart } from "../../../shared/adapters/own-program.js";
 import { reportError } from "../../../shared/cli/command-line.js";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import type { ConsoleOptions } from "./console-options.js";
 import { splitWords } from "./split-words.js";
 
-const program = fileURLToPath(new URL("../main.js", import.meta.url));
+const script = fileURLToPath(new URL("../main.js", import.meta.url));
 
 export interface LineResult {
   readonly status: number;
@@ -55,7 +56,8 @@ export async function runLine(
  * moments, which it takes for one.
  */
 async function runProgram(words: readonly string[], input: "inherit" | "ignore"): Promise<number> {
-  const child = spawn(process.execPath, [program, ...words], { stdio: [input, "inherit", "inherit"] });
+  const { program, args } = ownPart({ script, args: words });
+  const child = spawn(program, [...args], { stdio: [input, "inherit", "inherit"] });
   const pass = (signal: NodeJS.Signals): void => {
     child.kill(signal);
   };

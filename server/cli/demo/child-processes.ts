@@ -6,6 +6,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { ownPart } from "../../../shared/adapters/own-program.js";
 import { StemmaError } from "../../../shared/errors.js";
 
 export interface StartedProcess {
@@ -56,12 +57,14 @@ export class ChildProcesses {
   }
 
   /** @throws INTERRUPTED once all are being stopped, CHECK_FAILED where the system starts no process */
-  #spawn(name: string, args: readonly string[], environment: Environment): SpawnedProcess {
+  #spawn(name: string, words: readonly string[], environment: Environment): SpawnedProcess {
     if (this.#isStopping)
       throw new StemmaError("INTERRUPTED", `The process ${name} was not started: all are being stopped.`);
     // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
     // the child ends itself.
-    const child = spawn(process.execPath, [...args], {
+    const [script = "", ...rest] = words;
+    const { program, args } = ownPart({ script, args: rest });
+    const child = spawn(program, [...args], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...withoutOwnSettings(process.env), ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
       detached: true,
@@ -70,7 +73,7 @@ export class ChildProcesses {
     if (pid === undefined || stdout === null || stderr === null)
       throw new StemmaError(
         "CHECK_FAILED",
-        `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Check free memory and the limit on processes (ulimit -u).`,
+        `The process ${name} could not be started: ${program} ${args.join(" ")}. Check free memory and the limit on processes (ulimit -u).`,
       );
     this.#running.set(pid, child);
     const ended = new Promise<number | NodeJS.Signals>((resolve) => {

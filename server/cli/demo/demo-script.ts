@@ -3,6 +3,7 @@
  * first lines of what it prints, in 78 columns.
  */
 import { join, relative } from "node:path";
+import { isExecutable } from "../../../shared/adapters/own-program.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { wrapLine } from "../../../shared/cli/text-width.js";
 import type { Output } from "../../../shared/cli/output.js";
@@ -145,7 +146,11 @@ export class DemoScript {
   #end(words: readonly string[]): Promise<EndedProcess> {
     const { processes, programs, environment } = this.options;
     const [program, args] = words[0] === "agent" ? ["agent", words.slice(1)] : ["stemma", words];
-    return processes.run([join(programs, `bundle/${program}.cjs`), ...args], environment);
+    // An executable has no second form for short commands.
+    const file = isExecutable()
+      ? `${program === "agent" ? "agent" : "server"}/cli/main.js`
+      : `bundle/${program}.cjs`;
+    return processes.run([join(programs, file), ...args], environment);
   }
 }
 

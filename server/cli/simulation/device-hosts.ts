@@ -4,6 +4,7 @@
  */
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { forkArguments } from "../../../shared/adapters/own-program.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import { memoryOfServices } from "./memory-of-services.js";
 import type { DeviceOrder, HostOrder, HostReport } from "../../../shared/simulation/simulation-messages.js";
@@ -30,6 +31,7 @@ class DeviceHost {
   constructor() {
     // The program gets a group of its own: Ctrl-C in the terminal is for the command, which ends it.
     this.#child = fork(hostProgram, [], {
+      execArgv: [...forkArguments()],
       stdio: ["ignore", "ignore", "inherit", "ipc"],
       env: { ...process.env, ...memoryOfServices },
       detached: true,

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { ownPart } from "../../../shared/adapters/own-program.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import { connectOperations } from "../../interface/http/client.js";
@@ -45,22 +46,22 @@ export async function startServerProcess(
   fleet: string,
   { options = [], environment = {}, startMs }: ServerProcessOptions = {},
 ): Promise<ServerProcess> {
-  const child = spawn(
-    process.execPath,
-    [
-      ...[serverProgram, "server", "--home", home, "--fleet", fleet],
+  const { program, args } = ownPart({
+    script: serverProgram,
+    args: [
+      ...["server", "--home", home, "--fleet", fleet],
       ...["--mqtt-port", "0", "--http-port", "0", "-o", "json"],
       ...(options.includes("--tls") ? [] : ["--tls", "none"]),
       ...options,
     ],
-    {
-      // The server's standard input is a pipe from this process: where this one is killed, it ends too.
-      stdio: ["pipe", "pipe", "pipe"],
-      env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
-      // The server gets its own group: Ctrl-C in the terminal is for this process, which ends it.
-      detached: true,
-    },
-  );
+  });
+  const child = spawn(program, [...args], {
+    // The server's standard input is a pipe from this process: where this one is killed, it ends too.
+    stdio: ["pipe", "pipe", "pipe"],
+    env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
+    // The server gets its own group: Ctrl-C in the terminal is for this process, which ends it.
+    detached: true,
+  });
   let lastWords = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     lastWords = (lastWords + text).slice(-lastWordsLength);

@@ -9,6 +9,7 @@ import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { isExecutable, ownPart, type ProcessStart } from "../../adapters/own-program.js";
 import { StemmaError } from "../../errors.js";
 import { builtInEngineFolder } from "../engine-folder.js";
 import type { RecipeCommand } from "./recipe-process.js";
@@ -34,7 +35,7 @@ const tryTimeoutMs = 20_000;
  * Linux has and the process does not need. A script is copied, so that the original cannot be reached; everything else
  * is mounted read-only. The second user namespace takes the capabilities of the first away.
  */
-const scriptFor = (seconds: number): string => `set -e
+const scriptFor = (seconds: number, assignments: string): string => `set -e
 root=/sys
 ulimit -c 0
 ulimit -t ${seconds}
@@ -48,7 +49,7 @@ shift 2
 while [ "$1" != -- ]; do place "$1" "$1"; shift; done
 shift
 mount -o remount,ro $root
-exec env -i unshare --user --map-user=65534 --map-group=65534 --root=$root --wd=/ -- ${confinedFolder}/node "$@"`;
+exec env -i ${assignments} unshare --user --map-user=65534 --map-group=65534 --root=$root --wd=/ -- ${confinedFolder}/node "$@"`;
 
 const unshareOptions = [
   "--user",
@@ -84,13 +85,23 @@ function librariesOfNode(): readonly string[] {
   return sharedObjects.filter((path) => path.startsWith("/") && !path.endsWith(".node"));
 }
 
+/**
+ * The command that runs a part of this program confined.
+ * @param part its script as it is called in the confined file system, and Node's options
+ */
 async function confined(
   engineFolder: string,
-  parameters: readonly string[],
+  part: {
+    readonly script: string;
+    readonly args: readonly string[];
+    readonly nodeOptions: readonly string[];
+  },
   seconds = cpuSeconds,
 ): Promise<RecipeCommand> {
   const unshare = await findProgram("unshare");
   const path = `PATH=${searchedFolders.join(":")}`;
+  const { args, environment } = ownPart(part);
+  const assignments = Object.entries(environment).map(([name, value]) => `'${name}=${value}'`);
   return [
     "/usr/bin/env",
     "-i",
@@ -100,14 +111,13 @@ async function confined(
     "--",
     "/bin/sh",
     "-c",
-    scriptFor(seconds),
+    scriptFor(seconds, assignments.join(" ")),
     "sh",
     await realpath(process.execPath),
     join(engineFolder, "engine.mjs"),
     ...librariesOfNode(),
     "--",
-    ...nodeOptions(confinedFolder),
-    ...parameters,
+    ...args,
   ];
 }
 
@@ -129,11 +139,12 @@ const writes = (path) => { try { fs.writeFileSync(path, "x"); return true; } cat
 const found = [];
 for (const path of ["/etc", "/proc", "/home", "/root", "/tmp", "/var", "/usr/bin", "/dev", "/sys"]) if (reads(path)) found.push("reads " + path);
 for (const path of ["/x", "${confinedFolder}/x", "${confinedFolder}/node", "${confinedFolder}/engine.mjs"]) if (writes(path)) found.push("writes " + path);
-if (Object.keys(process.env).some((name) => name !== "PWD")) found.push("environment");
+if (Object.keys(process.env).some((name) => name !== "PWD" && name !== "NODE_OPTIONS")) found.push("environment");
 if (Object.values(os.networkInterfaces()).flat().length > 0) found.push("network interfaces");
 if (process.getuid() === 0) found.push("root");
 const limits = process.report.getReport().userLimits;
-if (!(limits.data_seg_size_kbytes.hard <= ${dataKiB} * 1024)) found.push("memory without a limit");
+const data = limits.data_seg_size_bytes ?? limits.data_seg_size_kbytes;
+if (!(data.hard <= ${dataKiB} * 1024)) found.push("memory without a limit");
 if (!(limits.cpu_time_seconds.hard <= ${cpuSeconds})) found.push("processor time without a limit");
 try { process.kill(process.ppid || 2, 0); if (process.ppid > 0) found.push("other processes"); } catch {}
 net.connect(9, "127.0.0.1").on("error", (error) => {
@@ -146,9 +157,8 @@ net.connect(9, "127.0.0.1").on("error", (error) => {
  * @param seconds of processor time that it may take
  */
 export async function confinedScript(text: string, seconds = cpuSeconds): Promise<RecipeCommand> {
-  const [program, ...parameters] = await confined(builtInEngineFolder(), [], seconds);
-  const free = parameters.filter((each) => !/permission$|^--allow-fs-read/.test(each));
-  return [program, ...free, "-e", text];
+  const free = nodeOptions(confinedFolder).filter((each) => !/permission$|^--allow-fs-read/.test(each));
+  return await confined(builtInEngineFolder(), { script: "-e", args: [text], nodeOptions: free }, seconds);
 }
 
 /** The result of the first try; undefined: namespaces confine. Else why they do not. */
@@ -188,9 +198,17 @@ export async function recipeCommand(
   engineFolder: string = builtInEngineFolder(),
 ): Promise<RecipeCommand> {
   const why = await whyUnconfined();
-  if (why === undefined) return await confined(engineFolder, [`${confinedFolder}/engine.mjs`, "--recipe"]);
+  const args = ["--recipe"];
+  if (why === undefined)
+    return await confined(engineFolder, {
+      script: `${confinedFolder}/engine.mjs`,
+      args,
+      nodeOptions: nodeOptions(confinedFolder),
+    });
   if (required === "interpreter")
-    return [process.execPath, ...nodeOptions(engineFolder), join(engineFolder, "engine.mjs"), "--recipe"];
+    return interpreterAlone(
+      ownPart({ script: join(engineFolder, "engine.mjs"), args, nodeOptions: nodeOptions(engineFolder) }),
+    );
   throw new StemmaError(
     "CONFINEMENT_FAILED",
     `This machine cannot confine the code of a fleet's own recipe, so none is run: ${why}. Let it use unprivileged ` +
@@ -199,3 +217,15 @@ export async function recipeCommand(
     { why },
   );
 }
+
+/** The command of a part that the interpreter and Node's permission model alone confine. */
+const interpreterAlone = ({ program, args, environment }: ProcessStart): RecipeCommand =>
+  isExecutable()
+    ? [
+        "/usr/bin/env",
+        "-i",
+        ...Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+        program,
+        ...args,
+      ]
+    : [program, ...args];

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
+import { ownPart } from "../../../../shared/adapters/own-program.js";
 
 export const agentProgram = fileURLToPath(new URL("../../../../agent/cli/main.js", import.meta.url));
 
@@ -15,11 +16,11 @@ export function define(command: Command): void {
     .allowUnknownOption()
     .argument("[arguments...]")
     .action(async (args: string[], _: unknown, command: Command) => {
-      const child = spawn(
-        process.execPath,
-        [agentProgram, ...(command.args.length > args.length ? command.args : args)],
-        { stdio: "inherit" },
-      );
+      const start = ownPart({
+        script: agentProgram,
+        args: command.args.length > args.length ? command.args : args,
+      });
+      const child = spawn(start.program, [...start.args], { stdio: "inherit" });
       for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
         process.on(signal, () => {
           child.kill(signal);
