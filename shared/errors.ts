@@ -276,6 +276,12 @@ export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
+/** The maker of a room's errors of one code: `const corrupt = errorOf("PACK_CORRUPT")`. */
+export const errorOf =
+  (code: ErrorCode) =>
+  (text: string, details?: StemmaErrorDetails): StemmaError =>
+    new StemmaError(code, text, details);
+
 /** True if a caught value is a StemmaError, of the given code where one is named. */
 export function isStemmaError<Code extends ErrorCode>(
   error: unknown,

@@ -24,6 +24,16 @@ import {
 } from "./frame.js";
 import { encodeHeadSlot, headSlotBytes } from "./head.js";
 import { headMessage } from "./head-message.js";
+import {
+  factNotDecoded,
+  factNotEncoded,
+  factTooLong,
+  fewerEntries,
+  journalStopped,
+  noSuchEntry,
+  openedWithoutKey,
+  writingFailed,
+} from "./journal-errors.js";
 import type {
   FactCodec,
   HeadSigner,
@@ -148,28 +158,15 @@ export class OpenedJournal<F> implements FileJournal<F> {
     try {
       payload = this.#codec.encode(fact);
     } catch (error) {
-      throw new StemmaError(
-        "FACT_INVALID",
-        `A fact could not be encoded, so nothing was appended to the journal in ${this.#folder}. Report this with its cause.`,
-        { cause: error },
-      );
+      throw factNotEncoded(this.#folder, error);
     }
     if (payload.length === 0 || payload.length > maxEntryBytes)
-      throw new StemmaError(
-        "FACT_INVALID",
-        `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Nothing was appended to the journal in ${this.#folder}. Put large data into the object store and record its hash.`,
-        { bytes: payload.length },
-      );
+      throw factTooLong(this.#folder, payload.length, maxEntryBytes);
     return payload;
   }
 
   #refusal(): StemmaError {
-    const reason = this.#stopped?.message ?? "It was closed.";
-    return new StemmaError(
-      "JOURNAL_STOPPED",
-      `The journal in ${this.#folder} accepts no more facts. ${reason} Restart, so that it is opened and verified again.`,
-      { cause: this.#stopped },
-    );
+    return journalStopped(this.#folder, this.#stopped);
   }
 
   async #flush(): Promise<void> {
@@ -261,12 +258,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   }
 
   #stop(error: unknown): void {
-    this.#stopped ??=
-      error instanceof StemmaError
-        ? error
-        : new StemmaError("JOURNAL_STOPPED", "Writing to it failed with an unexpected error.", {
-            cause: error,
-          });
+    this.#stopped ??= error instanceof StemmaError ? error : writingFailed(error);
     this.#reportStopped(this.#refusal());
   }
 
@@ -318,11 +310,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
       try {
         fact = this.#codec.decode(payload);
       } catch (error) {
-        throw new StemmaError(
-          "FACT_INVALID",
-          `Entry ${position} of the journal in ${this.#folder} is intact, but this Stemma cannot read it as a fact. A newer Stemma may have written it; use that one.`,
-          { cause: error, position },
-        );
+        throw factNotDecoded(this.#folder, position, error);
       }
       yield { position, fact, chain: hexOf(chain) };
     }
@@ -335,11 +323,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   }
 
   signedHead(): SignedHead {
-    if (this.#signer === undefined)
-      throw new StemmaError(
-        "KEY_INVALID",
-        `The journal in ${this.#folder} was opened without a key, so its head cannot be signed. Open it with the server's key.`,
-      );
+    if (this.#signer === undefined) throw openedWithoutKey(this.#folder);
     const { publicKey } = this.#signer;
     const head = this.head();
     // Every receipt carries a head: those that are sent between two commits share one.
@@ -375,21 +359,12 @@ export class OpenedJournal<F> implements FileJournal<F> {
 
   #requireEntry(position: number, length = this.#length): void {
     if (!Number.isInteger(position) || position < 0 || position >= length)
-      throw new StemmaError(
-        "FACT_INVALID",
-        `The journal in ${this.#folder} has no entry ${position} among its first ${length}, counted ` +
-          "from 0. Name one of them.",
-        { position, length },
-      );
+      throw noSuchEntry(this.#folder, position, length);
   }
 
   #requireEntries(length: number): void {
     if (!Number.isInteger(length) || length < 0 || length > this.#length)
-      throw new StemmaError(
-        "FACT_INVALID",
-        `The journal in ${this.#folder} has ${this.#length} entries, not ${length}. Name at most as many as it has.`,
-        { length },
-      );
+      throw fewerEntries(this.#folder, this.#length, length);
   }
 
   async copyTo(folder: string, length: number): Promise<{ readonly bytes: number }> {

@@ -8,9 +8,9 @@
  * the first entry of the group that was fsynced together u64, payload.
  */
 import { crc32 } from "node:zlib";
-import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { segmentCorrupt, segmentFormatUnknown } from "./journal-errors.js";
 
 export const segmentHeaderBytes = 64;
 export const frameHeaderBytes = 24;
@@ -48,29 +48,19 @@ export function encodeSegmentHeader({ first, chain }: SegmentHeader): Uint8Array
  * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN
  */
 export function decodeSegmentHeader(bytes: Uint8Array, path: string): SegmentHeader {
-  const corrupt = (why: string): StemmaError =>
-    new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal segment ${path} ${why}. Restore it from a backup; nothing was changed.`,
-      { path },
-    );
-  if (bytes.length < segmentHeaderBytes) throw corrupt("is shorter than its header");
+  if (bytes.length < segmentHeaderBytes) throw segmentCorrupt(path, "is shorter than its header");
   if (!segmentMagic.every((byte, i) => bytes[i] === byte))
-    throw corrupt("does not start like a journal segment");
+    throw segmentCorrupt(path, "does not start like a journal segment");
   const view = new DataView(bytes.buffer, bytes.byteOffset, segmentHeaderBytes);
   const format = view.getUint32(8, true);
   const isIntact = view.getUint32(12, true) === crc32(bytes.subarray(16, segmentHeaderBytes));
   if (format !== segmentFormat && isIntact)
-    throw corrupt(
+    throw segmentCorrupt(
+      path,
       `states the format ${format} in a header of format ${segmentFormat}: that field is damaged`,
     );
-  if (format !== segmentFormat)
-    throw new StemmaError(
-      "JOURNAL_FORMAT_UNKNOWN",
-      `The journal segment ${path} has format ${format}; this Stemma reads format ${segmentFormat}. Use the Stemma that wrote it, or a newer one. If no newer one was ever used here, the segment's start is damaged: use another backup.`,
-      { path, format },
-    );
-  if (!isIntact) throw corrupt("has a damaged header");
+  if (format !== segmentFormat) throw segmentFormatUnknown(path, format, segmentFormat);
+  if (!isIntact) throw segmentCorrupt(path, "has a damaged header");
   return { first: Number(view.getBigUint64(16, true)), chain: hexOf(bytes.subarray(24, 56)) };
 }
 

@@ -3,7 +3,6 @@
  * acknowledged) or corrupt.
  */
 import { join } from "node:path";
-import { StemmaError } from "../errors.js";
 import type { Files } from "../ports.js";
 import { Sha256, hashBytes, hexOf, zeroHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -16,6 +15,7 @@ import {
   type Frame,
 } from "./frame.js";
 import type { KeptHead } from "./head.js";
+import { endMissing, entryCorrupt, historyChanged, segmentCorrupt } from "./journal-errors.js";
 import { JournalIndex } from "./journal-index.js";
 
 /** The chain hash before the first entry. */
@@ -59,11 +59,7 @@ export interface LoadedJournal {
 export async function readSegment(files: Files, path: string): Promise<Uint8Array> {
   const size = (await files.stat(path))?.size ?? 0;
   if (size > maxSegmentFileBytes)
-    throw new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal segment ${path} has ${size} bytes, more than is ever written. Restore it from a backup; nothing was changed.`,
-      { path, size },
-    );
+    throw segmentCorrupt(path, `has ${size} bytes, more than is ever written`, { size });
   return files.read(path);
 }
 
@@ -93,22 +89,10 @@ class Loader {
     return this.#hasReachedHead;
   }
 
-  #corrupt(path: string, position: number, why: string): StemmaError {
-    return new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal segment ${path} is damaged at entry ${position}: ${why}. Restore the journal from a backup; nothing was changed.`,
-      { path, position },
-    );
-  }
-
   #checkHead(length: number, chain: Uint8Array): void {
     if (this.#head === undefined || this.#head.length !== length) return;
     if (hexOf(chain) !== this.#head.chain || this.index.root() !== this.#head.root)
-      throw new StemmaError(
-        "JOURNAL_CORRUPT",
-        `The first ${length} entries of the journal in ${this.#folder} are not those that its head states: its history was changed. Restore the journal from a backup; nothing was changed.`,
-        { folder: this.#folder, length },
-      );
+      throw historyChanged(this.#folder, length);
     this.#hasReachedHead = true;
   }
 
@@ -141,9 +125,9 @@ class Loader {
   }
 
   #checkFrame(frame: Frame, position: number, following: number, path: string): void {
-    if (frame.groupFirst > position) throw this.#corrupt(path, position, "an entry is missing before it");
+    if (frame.groupFirst > position) throw entryCorrupt(path, position, "an entry is missing before it");
     if (following > 0 && frame.following !== following - 1)
-      throw this.#corrupt(path, position, "the entries appended together are not all there");
+      throw entryCorrupt(path, position, "the entries appended together are not all there");
   }
 
   /**
@@ -159,15 +143,15 @@ class Loader {
       isLast,
     }: { readonly path: string; readonly position: number; readonly isLast: boolean },
   ): void {
-    if (!isLast) throw this.#corrupt(path, position, "another segment follows, so it had been complete");
+    if (!isLast) throw entryCorrupt(path, position, "another segment follows, so it had been complete");
     if (this.#head !== undefined && this.#head.length > this.#length)
-      throw this.#corrupt(
+      throw entryCorrupt(
         path,
         position,
         `${this.#head.length} entries were durable according to the journal's head`,
       );
     if (laterGroupExists(bytes, at, position))
-      throw this.#corrupt(path, position, "later entries are intact, so it had been durable");
+      throw entryCorrupt(path, position, "later entries are intact, so it had been durable");
   }
 }
 
@@ -187,20 +171,15 @@ export async function loadSegments(
     const bytes = await readSegment(files, path);
     const header = decodeSegmentHeader(bytes, path);
     if (first !== header.first || first !== loader.length || header.chain !== loader.chain)
-      throw new StemmaError(
-        "JOURNAL_CORRUPT",
-        `The journal segment ${path} does not continue the one before (entry ${loader.length}): a segment is missing or was replaced. Restore the journal from a backup; nothing was changed.`,
-        { path, expected: loader.length, actual: header.first },
+      throw segmentCorrupt(
+        path,
+        `does not continue the one before (entry ${loader.length}): a segment is missing or was replaced`,
+        { expected: loader.length, actual: header.first },
       );
     lastSegmentBytes = loader.segment(bytes, path, i === segments.length - 1);
     torn = new Uint8Array(bytes.subarray(lastSegmentBytes));
   }
-  if (head !== undefined && !loader.hasReachedHead)
-    throw new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal in ${folder} has ${loader.length} entries, but its head counts ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,
-      { expected: head.length, actual: loader.length },
-    );
+  if (head !== undefined && !loader.hasReachedHead) throw endMissing(folder, loader.length, head.length);
   const { length, chain, index } = loader;
   return { segments, length, chain, index, lastSegmentBytes, torn };
 }

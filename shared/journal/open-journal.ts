@@ -3,7 +3,6 @@
  * tail. file-journal.ts is the opened journal.
  */
 import { join } from "node:path";
-import { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import type { Files, OpenFile } from "../ports.js";
@@ -12,6 +11,7 @@ import { OpenedJournal, type FileJournal } from "./file-journal.js";
 import { encodeSegmentHeader, segmentHeaderBytes } from "./frame.js";
 import { headSlotBytes, newestHead, type KeptHead } from "./head.js";
 import { headMessage } from "./head-message.js";
+import { headOfAnotherKey } from "./journal-errors.js";
 import type { FactCodec, HeadSigner } from "./journal.js";
 import { SegmentGuard } from "./segment-guard.js";
 import { loadSegments, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
@@ -38,11 +38,7 @@ async function readHead(
       : newestHead((await files.read(path)).subarray(0, 2 * headSlotBytes));
   if (kept === undefined || signer?.verify === undefined) return kept;
   if (signer.verify(headMessage(kept), kept.signature, kept.publicKey)) return kept;
-  throw new StemmaError(
-    "HEAD_SIGNATURE_INVALID",
-    `The journal head in ${path} is not signed with this server's key. If the key was replaced by hand, remove that file (it is written again); else restore the journal from a backup.`,
-    { path },
-  );
+  throw headOfAnotherKey(path);
 }
 
 function lastOf({ segments }: LoadedJournal): Segment {

@@ -3,11 +3,11 @@
  * (load-segments.ts), so an entry that cannot be read now was damaged since.
  */
 import { join } from "node:path";
-import { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import type { Files } from "../ports.js";
 import { frameAt, frameHeaderBytes, maxEntryBytes, segmentHeaderBytes, type Frame } from "./frame.js";
+import { entryDamagedNow } from "./journal-errors.js";
 import { nextChain, readSegment, segmentName, type Segment } from "./load-segments.js";
 
 /** One entry as it is stored. */
@@ -93,11 +93,6 @@ function requireFrame(
   { segment: { path }, position }: { readonly segment: Segment; readonly position: number },
 ): Frame {
   const frame = frameAt(bytes, offset);
-  if (frame === undefined)
-    throw new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal segment ${path} was intact when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`,
-      { path, position },
-    );
+  if (frame === undefined) throw entryDamagedNow(path, position);
   return frame;
 }

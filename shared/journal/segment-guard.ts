@@ -3,8 +3,8 @@
  * segment is the file that was opened, as long as this process left it. Else both would acknowledge facts, and
  * those of one would be overwritten.
  */
-import { StemmaError } from "../errors.js";
 import type { Files, OpenFile } from "../ports.js";
+import { writtenByAnother } from "./journal-errors.js";
 
 export class SegmentGuard {
   readonly #files: Files;
@@ -45,12 +45,4 @@ export class SegmentGuard {
     if ((await this.#files.stat(path)) !== undefined)
       throw writtenByAnother(path, "it is there before this process made it");
   }
-}
-
-function writtenByAnother(path: string, how: string): StemmaError {
-  return new StemmaError(
-    "HOME_TAKEN",
-    `Another process wrote to this home: ${path} is not as this process left it (${how}). Nothing was written. Find the other process and stop it.`,
-    { path },
-  );
 }
