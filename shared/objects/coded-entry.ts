@@ -4,7 +4,7 @@
  */
 import type { References } from "../delta/encoded.js";
 import { listReferences, mapLinks, maxReferences, neededCount, neededLinks } from "../delta/links.js";
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { isHash, tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
@@ -12,7 +12,7 @@ import { Chains, isFault, linked, type ChainFault, type ChainState, type Links }
 import type { DecodedCache } from "./decoded-cache.js";
 import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
-import { codedMismatch } from "./object-errors.js";
+import { codedMismatch, codedTooLarge, codedTooLong, encodingUnknown, tooFewNamed } from "./object-errors.js";
 import type { PackEntry } from "./pack-entry.js";
 import { chainRefusal } from "./publication.js";
 import type { DecodingJob } from "./decoding/decode-steps.js";
@@ -107,19 +107,9 @@ export class OwnTensors implements StoredTensors {
  */
 function checkCoded({ id, header, bytes, code, ...links }: CodedTensor): number {
   const byteLength = tensorByteLength(header.dtype, header.shape);
-  if (byteLength > maxCodedTensorBytes)
-    throw new StemmaError(
-      "TENSOR_TOO_LARGE",
-      `The tensor ${id} of ${byteLength} bytes is coded, which is allowed up to ${maxCodedTensorBytes} bytes. Send it raw.`,
-      { id, byteLength },
-    );
+  if (byteLength > maxCodedTensorBytes) throw codedTooLarge(id, byteLength, maxCodedTensorBytes);
   // No codec's output is longer than this.
-  if (bytes.length > byteLength + (byteLength >> 6) + 1024)
-    throw new StemmaError(
-      "TENSOR_SIZE_MISMATCH",
-      `The tensor ${id} of ${byteLength} bytes arrived as ${bytes.length} coded bytes, more than any codec writes. Send it raw.`,
-      { id, byteLength, actual: bytes.length },
-    );
+  if (bytes.length > byteLength + (byteLength >> 6) + 1024) throw codedTooLong(id, byteLength, bytes.length);
   if (
     !isHash(id) ||
     !listReferences(links).every(isHash) ||
@@ -128,11 +118,7 @@ function checkCoded({ id, header, bytes, code, ...links }: CodedTensor): number 
     code < 0 ||
     code > 255
   )
-    throw new StemmaError(
-      "PACK_FORMAT_UNKNOWN",
-      `A coded tensor has ids or an encoding code (${code}) that this Stemma does not know. Use a newer Stemma.`,
-      { code },
-    );
+    throw encodingUnknown(code);
   return byteLength;
 }
 
@@ -196,13 +182,7 @@ export async function decodeEarly(
 function linksNeeded({ id, header, code, bytes, ...declared }: CodedTensor, decoder: TensorDecoder): Links {
   const needs = decoder.needs(header, { code, bytes });
   const links = neededLinks(declared, needs);
-  if (links === undefined)
-    throw new StemmaError(
-      "REFERENCE_MISSING",
-      `The tensor ${id} is coded against ${neededCount(needs)} other tensors, of which ` +
-        `only ${listReferences(declared).length} are named. Name all of them, or send the tensor raw.`,
-      { id, missing: [] },
-    );
+  if (links === undefined) throw tooFewNamed(id, neededCount(needs), listReferences(declared).length);
   return links;
 }
 

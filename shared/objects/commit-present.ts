@@ -1,7 +1,7 @@
 /** Commits references to objects, in every kind of store. */
-import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Leases } from "./leases.js";
+import { referencedMissing } from "./object-errors.js";
 import type { ObjectIndex } from "./object-index.js";
 
 const maxReportedIds = 1000;
@@ -17,12 +17,7 @@ export async function commitPresent<T>(
 ): Promise<T> {
   const ids = [...needed];
   const missing = ids.filter((id) => !index.isUsable(id));
-  if (missing.length > 0)
-    throw new StemmaError(
-      "REFERENCE_MISSING",
-      `${missing.length} of ${ids.length} objects to be referenced are not in this store; the first is ${missing[0]}. Send them and try again.`,
-      { missing: missing.slice(0, maxReportedIds), count: missing.length },
-    );
+  if (missing.length > 0) throw referencedMissing(missing, ids.length, maxReportedIds);
   const result = await action();
   leases.referenced(ids);
   return result;

@@ -5,12 +5,12 @@
  */
 import { hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { packCorrupt } from "./object-errors.js";
 import {
   decodeEntry,
   entryBytesAt,
   hasLowPartAt,
   hasReferencesAt,
-  packCorrupt,
   packFormatOf,
   rawEncodingCode,
   type IndexOrigin,

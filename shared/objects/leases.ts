@@ -2,9 +2,9 @@
  * Pins on objects that a collection must not delete: leases with an expiry time, and the pins of running
  * saves. They are in memory only.
  */
-import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
+import { leaseExpired, leaseUnknown } from "./object-errors.js";
 import type { Lease } from "./object-store.js";
 
 /** The time that an expired lease is remembered. */
@@ -50,19 +50,10 @@ export class Leases {
   /** @throws LEASE_UNKNOWN, LEASE_EXPIRED */
   renew(leaseId: string, durationMs: number): Lease {
     const held = this.#leases.get(leaseId);
-    if (held === undefined)
-      throw new StemmaError(
-        "LEASE_UNKNOWN",
-        `No lease ${leaseId} is held here: it was released, or it ended with an earlier run of this process. Ask for what is needed again.`,
-        { leaseId },
-      );
+    if (held === undefined) throw leaseUnknown(leaseId);
     if (held.deadlineMs <= this.#clock.monotonic()) {
       this.#leases.delete(leaseId);
-      throw new StemmaError(
-        "LEASE_EXPIRED",
-        `The lease ${leaseId} has expired, so its objects may be gone. Ask for what is needed again.`,
-        { leaseId, expiredAtMs: held.expiresAtMs },
-      );
+      throw leaseExpired(leaseId, held.expiresAtMs);
     }
     held.deadlineMs = this.#clock.monotonic() + durationMs;
     held.expiresAtMs = this.#clock.now() + durationMs;

@@ -3,12 +3,13 @@
  */
 import { join } from "node:path";
 import { mapConcurrent } from "../concurrency/map-concurrent.js";
-import { isStemmaError, StemmaError } from "../errors.js";
+import { isStemmaError, type StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Log } from "../ports.js";
 import { sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
 import { cachedBytes, decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
+import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
 import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
@@ -170,13 +171,7 @@ function rebuiltError(
   { isExact, pack: { entries } }: RebuiltIndex,
   cause: StemmaError,
 ): StemmaError {
-  return new StemmaError(
-    "PACK_CORRUPT",
-    isExact
-      ? `The header, trailer or index of the pack ${pack} is damaged. All its ${entries.length} objects were found and can be read. \`stemma storage check --repair\` writes them into a new pack.`
-      : `The index of the pack ${pack} is damaged. ${entries.length} of its objects were found and can be read; others may be lost. Restore the pack from a backup, or keep what was found with \`stemma storage check --repair\`; devices then send again what they still have.`,
-    { pack, objects: entries.length, isExact, cause },
-  );
+  return packIndexDamaged(pack, entries.length, isExact, cause);
 }
 
 /** Removes what interrupted saves left, and loads all packs; those in the index cache are not read. */
@@ -233,12 +228,7 @@ async function openPacks(
   const uncached = names.filter((name) => !cached.has(name));
   await mapConcurrent(uncached, maxConcurrentScans, async (name) => {
     try {
-      if (!isPackName(name))
-        throw new StemmaError(
-          "PACK_CORRUPT",
-          `The file ${join(folder, name + packSuffix)} is not named like a pack, so Stemma did not write it. Move it elsewhere.`,
-          { pack: name },
-        );
+      if (!isPackName(name)) throw strangeFile(join(folder, name + packSuffix), name);
       const { pack, damage } = await readPack(packFiles, name);
       if (pack !== undefined) packs.set(name, pack);
       if (damage !== undefined) note(name, damage);

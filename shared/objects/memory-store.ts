@@ -7,7 +7,13 @@ import type { Clock, Random } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
 import { IndexedStore } from "./indexed-store.js";
-import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
+import {
+  chainDamaged,
+  neverStoredHint,
+  objectDamaged,
+  objectMismatch,
+  objectMissing,
+} from "./object-errors.js";
 import type { Located } from "./compact-pack.js";
 import { ObjectIndex } from "./object-index.js";
 import type { ObjectPruner, ReadOptions, StoredTensorSource } from "./object-store.js";
@@ -141,11 +147,7 @@ class MemoryTensors implements StoredTensors, StoredBytes {
   }
   damaged(id: Hash, { kind }: PackEntry, { actual, cause }: FoundDamage): StemmaError {
     return actual === undefined
-      ? new StemmaError(
-          "PACK_CORRUPT",
-          `The object ${id} is damaged in memory: its bytes cannot be decoded. Send it again.`,
-          { id, cause },
-        )
+      ? objectDamaged(id, ["memory", "its bytes cannot be decoded"], { cause }, "Send it again.")
       : objectMismatch(id, actual, { where: "memory", kind });
   }
   unreadable(id: Hash, { why, id: faulty }: ChainFault): StemmaError {
@@ -154,11 +156,7 @@ class MemoryTensors implements StoredTensors, StoredBytes {
           faulty,
           `The tensor ${id} is coded against it and cannot be decoded without it. Send it again.`,
         )
-      : new StemmaError(
-          "PACK_CORRUPT",
-          `The tensor ${id} in memory ${chainFaultTexts[why]} (see ${faulty}), so it cannot be decoded. Send it again.`,
-          { id, at: faulty },
-        );
+      : chainDamaged(id, ["memory", "Send it again."], { why, id: faulty });
   }
 }
 

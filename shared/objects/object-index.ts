@@ -5,10 +5,11 @@
  * that is complete in its pack, then one that is not coded against another object; so they use the same copy
  * after reopening.
  */
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { CompactPack, type Located } from "./compact-pack.js";
+import { neededMissing } from "./object-errors.js";
 import { ObjectTable, type Place } from "./object-table.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { CollectionPlan, StoredObject } from "./object-store.js";
@@ -335,12 +336,7 @@ export class ObjectIndex {
       if (isFault(state)) missing.add(state.id);
     }
     const [first] = missing;
-    if (first !== undefined)
-      throw new StemmaError(
-        "COLLECTION_REFUSED",
-        `${missing.size === 1 ? `An object that is still needed is missing: ${first}` : `${missing.size} objects that are still needed are missing; the first is ${first}`}. Nothing was collected. Run a check to find out why before anything is deleted.`,
-        { missing: [...missing].slice(0, 100), count: missing.size },
-      );
+    if (first !== undefined) throw neededMissing(missing, first);
   }
 
   /**

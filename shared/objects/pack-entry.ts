@@ -3,11 +3,11 @@
  * and the rest of the pack. Pure.
  */
 import { linksTo, listReferences, type Links } from "../delta/links.js";
-import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { dtypeCode, dtypeOfCode, maxRank, tensorByteLength } from "../tensor/dtype.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
+import { packCorrupt, packOfNewer } from "./object-errors.js";
 import { decodeLowPart, encodeLowPart, lowPartBytes, type LowPart } from "./tiers/low-part.js";
 import { maxCodedTensorBytes } from "./object-store.js";
 
@@ -150,15 +150,6 @@ export function hasLowPartAt(index: Uint8Array, at: number): boolean {
   return index[at + entryFixedBytes + 2] !== 0;
 }
 
-/** @param why what is wrong with the pack, as a predicate */
-export function packCorrupt(pack: string, why: string): StemmaError {
-  return new StemmaError(
-    "PACK_CORRUPT",
-    `The pack ${pack} ${why}. \`stemma storage check\` shows what is affected. Restore the pack from a backup, or let devices that still have its objects send them again.`,
-    { pack },
-  );
-}
-
 /** Writes an entry at `start`. It takes `indexEntryBytes`. */
 export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format: PackFormat): void {
   const { planeChecks = [], header, low } = entry;
@@ -210,11 +201,7 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
   const kind = kindOfCode.get(bytes[start] as number);
   const rank = bytes[start + 3] as number;
   if (kind === undefined)
-    throw new StemmaError(
-      "PACK_FORMAT_UNKNOWN",
-      `The pack ${pack} has an object of kind ${bytes[start]}, which this Stemma does not know. Use the Stemma that wrote it, or a newer one.`,
-      { pack },
-    );
+    throw packOfNewer(pack, `an object of kind ${bytes[start]}, which this Stemma does not know`);
   const dimensionsStart = start + entryFixedBytes + (format === 1 ? 0 : extensionBytes);
   if (rank > maxRank || (kind !== "tensor" && rank > 0) || dimensionsStart + 8 * rank > bytes.length)
     throw packCorrupt(pack, "has an invalid index entry");

@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile, Random } from "../ports.js";
 import { CompactPack } from "./compact-pack.js";
+import { readBackShort } from "./object-errors.js";
 import { packFormatOf, type PackEntry } from "./pack-entry.js";
 import {
   encodePackHeader,
@@ -154,12 +155,7 @@ export class PackFileWriter {
     await this.#writing;
     const bytes = new Uint8Array(storedBytes);
     const got = storedBytes === 0 ? 0 : await (this.#file as OpenFile).read(bytes, offset);
-    if (got !== storedBytes)
-      throw new StemmaError(
-        "FILE_FAILED",
-        `Reading ${id} back from ${this.#temporary} returned ${got} of the ${storedBytes} bytes written just before. Check the disk and save again.`,
-        { path: this.#temporary },
-      );
+    if (got !== storedBytes) throw readBackShort(id, this.#temporary, got, storedBytes);
     return bytes;
   }
 

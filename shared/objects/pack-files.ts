@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile } from "../ports.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
+import { packCorrupt } from "./object-errors.js";
 import {
   checkPackHeader,
   decodePackTrailer,
@@ -194,11 +195,7 @@ export class PackFiles {
     try {
       const bytes = await file.size();
       if (bytes < packHeaderBytes + packTrailerBytes)
-        throw new StemmaError(
-          "PACK_CORRUPT",
-          `The pack ${name} has only ${bytes} bytes, fewer than an empty pack. Put it back from a backup.`,
-          { pack: name, bytes },
-        );
+        throw packCorrupt(name, `has only ${bytes} bytes, fewer than an empty pack`);
       const format = checkPackHeader(await readFully(pack, 0, uninitializedBytes(packHeaderBytes)), name);
       const trailer = decodePackTrailer(
         await readFully(pack, bytes - packTrailerBytes, uninitializedBytes(packTrailerBytes)),
@@ -206,11 +203,7 @@ export class PackFiles {
         name,
       );
       if (trailer.format !== format)
-        throw new StemmaError(
-          "PACK_CORRUPT",
-          `The pack ${name} has format ${format} in its header and ${trailer.format} in its trailer. Put it back from a backup.`,
-          { pack: name },
-        );
+        throw packCorrupt(name, `has format ${format} in its header and ${trailer.format} in its trailer`);
       const index = await readFully(pack, trailer.indexOffset, uninitializedBytes(trailer.indexBytes));
       const { length: count } = readPackIndex(index, trailer, name);
       return new CompactPack({ name, bytes, index, format, count });

@@ -22,16 +22,15 @@
  * with a low part has format 3.
  * (docs/formats.md, "Pack")
  */
-import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { packCorrupt, packOfNewer } from "./object-errors.js";
 import {
   bytesInPack,
   decodeEntry,
   encodeEntry,
   entryFixedBytes,
   indexEntryBytes,
-  packCorrupt,
   packFormatOf,
   packFormats,
   type EntryShape,
@@ -130,10 +129,10 @@ export function checkPackHeader(bytes: Uint8Array, pack: string): PackFormat {
 function checkFormat(format: number, pack: string): PackFormat {
   const known = packFormats.find((each) => each === format);
   if (known === undefined)
-    throw new StemmaError(
-      "PACK_FORMAT_UNKNOWN",
-      `The pack ${pack} has format ${format}; this Stemma reads the formats 1 to ${packFormats.length}. Use the Stemma that wrote it, or a newer one.`,
-      { pack, format },
+    throw packOfNewer(
+      pack,
+      `format ${format}; this Stemma reads the formats 1 to ${packFormats.length}`,
+      format,
     );
   return known;
 }

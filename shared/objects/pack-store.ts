@@ -15,6 +15,7 @@ import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
+import { storeDamaged, storeStopped } from "./object-errors.js";
 import type {
   CollectionPlan,
   ObjectPruner,
@@ -199,11 +200,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   }
 
   #stop(cause: unknown): void {
-    this.#failure ??= new StemmaError(
-      "STORE_FAILED",
-      `The object store in ${this.#folder} accepts no more writes because an fsync failed: what is on the disk is unknown. Check the disk and restart.`,
-      { cause },
-    );
+    this.#failure ??= storeStopped(this.#folder, cause);
     this.#reportFailed(this.#failure);
   }
 
@@ -238,12 +235,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #refuseProblems(): void {
     const problems = this.problems();
     const [problem] = problems;
-    if (problem !== undefined)
-      throw new StemmaError(
-        "COLLECTION_REFUSED",
-        `This store has ${problems.length} damaged ${problems.length === 1 ? "pack or object" : "packs or objects"}. Nothing is deleted until that is repaired; \`stemma storage check --repair\` does that. ${problem.error.message}`,
-        { cause: problem.error, count: problems.length },
-      );
+    if (problem !== undefined) throw storeDamaged(problems.length, problem.error);
   }
 
   protected override beforeCollection(): void {

@@ -2,7 +2,7 @@
  * Finds the objects of a pack store, reads their stored bytes, and records which were found damaged. Does not
  * depend on the codec or on collections.
  */
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import type { Log } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { ChainFault, ChainState } from "./chains.js";
@@ -13,8 +13,10 @@ import type { PackFiles } from "./pack-files.js";
 import { bytesInPack, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import {
-  chainFaultTexts,
+  baseDamaged,
+  chainDamaged,
   neverStoredHint,
+  objectDamaged,
   objectMismatch,
   objectMissing,
   restoreAdvice,
@@ -176,10 +178,11 @@ export class PackTensors implements StoredTensors {
     const pack = located?.pack.name ?? "that had it";
     const error =
       actual === undefined
-        ? new StemmaError(
-            "PACK_CORRUPT",
-            `The object ${id} is damaged in the pack ${pack}: ${why ?? "its bytes cannot be decoded"}. ${restoreAdvice(entry.kind)}`,
-            { id, pack, cause },
+        ? objectDamaged(
+            id,
+            [`the pack ${pack}`, why ?? "its bytes cannot be decoded"],
+            { pack, cause },
+            restoreAdvice(entry.kind),
           )
         : objectMismatch(id, actual, { where: `the pack ${pack}`, kind: entry.kind });
     // Another copy may have replaced the one that was read.
@@ -199,22 +202,18 @@ export class PackTensors implements StoredTensors {
   unreadable(id: Hash, { why, id: at }: ChainFault): StemmaError {
     const damage = this.#index.damage(at);
     if (at === id && damage !== undefined) return damage;
-    if (damage !== undefined)
-      return new StemmaError(
-        "OBJECT_HASH_MISMATCH",
-        `The tensor ${id} cannot be decoded because a tensor it is coded against is damaged. ${damage.message}`,
-        { id, damaged: at, cause: damage },
-      );
+    if (damage !== undefined) return baseDamaged(id, at, damage);
     if (why === "missing")
       return objectMissing(
         at,
         `The tensor ${id} is coded against it and cannot be decoded without it. Put it back from a backup, or let a device that has ${id} send it again.`,
       );
     const { pack } = this.locate(id);
-    return new StemmaError(
-      "PACK_CORRUPT",
-      `The tensor ${id} in the pack ${pack.name} ${chainFaultTexts[why]} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
-      { id, at, pack: pack.name },
+    return chainDamaged(
+      id,
+      [`the pack ${pack.name}`, restoreAdvice("tensor")],
+      { why, id: at },
+      { pack: pack.name },
     );
   }
 }

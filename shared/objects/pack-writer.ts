@@ -5,7 +5,7 @@
 import { listReferences } from "../delta/links.js";
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../errors.js";
-import { streamMismatch, tensorMismatch } from "./object-errors.js";
+import { streamMismatch, tensorMismatch, tensorSizeMismatch } from "./object-errors.js";
 import type { ObjectKind, StreamedKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { objectHasher, objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
@@ -58,12 +58,7 @@ export interface PackWriterHost<Target extends PackTarget> {
  */
 async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
   const expected = tensorByteLength(source.dtype, source.shape);
-  const mismatch = (actual: number): StemmaError =>
-    new StemmaError(
-      "TENSOR_SIZE_MISMATCH",
-      `A tensor ${source.dtype} [${source.shape.join(", ")}] has ${actual} bytes where its shape needs ${expected}. Check what produced it; nothing of it was stored.`,
-      { expected, actual },
-    );
+  const mismatch = (actual: number): StemmaError => tensorSizeMismatch(source, expected, actual);
   if (source.byteLength !== expected) throw mismatch(source.byteLength);
   const hasher = source.hashedId === undefined ? tensorHasher(source) : undefined;
   let bytes = 0;

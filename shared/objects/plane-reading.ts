@@ -3,11 +3,12 @@ import type { PlanesCode } from "../delta/codec.js";
 import { encodingCodes } from "../delta/encoded.js";
 import { fixedPlaneCount } from "../delta/fixed-planes.js";
 import { planeBytes } from "../delta/numbers.js";
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { planRetrieval } from "./chains.js";
 import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
+import { noSuchPlanes } from "./object-errors.js";
 import type { FixedPlanesRead, HighPlanes } from "./object-store.js";
 import { bytesInPack } from "./pack-entry.js";
 import type { StoredTensors, TensorEntry } from "./stored-tensors.js";
@@ -59,10 +60,7 @@ export class PlaneReading {
   /** See ObjectReader.readHighPlanes. */
   async highPlanes(id: Hash, planes: number): Promise<HighPlanes> {
     if (!Number.isInteger(planes) || planes < 1 || planes > 4)
-      throw new StemmaError(
-        "INTERNAL",
-        `The highest 1 to 4 byte planes of a tensor can be read, not ${planes}. Report this with what led to it.`,
-      );
+      throw noSuchPlanes("highest 1 to 4 byte", planes);
     const decoder = await tensorDecoder();
     return this.#source.retried(async () => {
       this.#source.requireReadable(id);
@@ -74,10 +72,7 @@ export class PlaneReading {
   /** See ObjectReader.readFixedPlanes. */
   async fixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> {
     if (!Number.isInteger(planes) || planes < 1 || planes > fixedPlaneCount)
-      throw new StemmaError(
-        "INTERNAL",
-        `The first 1 to ${fixedPlaneCount} fixed planes of a tensor can be read, not ${planes}. Report this with what led to it.`,
-      );
+      throw noSuchPlanes(`first 1 to ${fixedPlaneCount} fixed`, planes);
     const decoder = await tensorDecoder();
     return this.#source.retried(async () => {
       const entry = this.#source.store.entry(id);

@@ -7,9 +7,10 @@
  * damaged object) is published alone, after everything before it is durable, because its checks hold only as
  * long as no other copy changes.
  */
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { Chains, isFault, type ChainFault, type ChainState } from "./chains.js";
+import { baseMissing, chainCyclic, chainTooLong } from "./object-errors.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxChainDepth } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
@@ -18,23 +19,9 @@ import { plainSeal, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
 
 /** The error for a tensor whose chain would have a fault. */
 export function chainRefusal({ why, id }: ChainFault, tensor: Hash): StemmaError {
-  if (why === "missing")
-    return new StemmaError(
-      "REFERENCE_MISSING",
-      `The tensor ${tensor} is coded against ${id}, which is missing or damaged in this store. Send that first, or send the tensor raw.`,
-      { id: tensor, missing: [id] },
-    );
-  if (why === "cyclic")
-    return new StemmaError(
-      "CHAIN_CYCLIC",
-      `The tensor ${tensor} is coded against a tensor that needs it to be decoded (${id} is in the cycle). Code it against another, or store it raw.`,
-      { id: tensor, at: id },
-    );
-  return new StemmaError(
-    "CHAIN_TOO_LONG",
-    `The tensor ${tensor} would need more than ${maxChainDepth} other tensors to be decoded before it. Code it against one with a shorter chain, or store it raw.`,
-    { id: tensor, at: id },
-  );
+  if (why === "missing") return baseMissing(tensor, id);
+  if (why === "cyclic") return chainCyclic(tensor, id);
+  return chainTooLong(tensor, id, maxChainDepth);
 }
 
 function isDeeper(state: ChainState, before: ChainState): boolean {

@@ -2,11 +2,10 @@
  * Reads objects other than tensors from any kind of store: small ones whole, any of them as a stream. Memory
  * does not grow with the size of a stream.
  */
-import { StemmaError } from "../errors.js";
 import { streamedKinds, type ObjectKind } from "../model/model.js";
 import { objectHasher, objectId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { kindMismatch } from "./object-errors.js";
+import { kindMismatch, objectCoded, rangeError, streamTooLarge } from "./object-errors.js";
 import type { Located } from "./compact-pack.js";
 import type { StoredStream } from "./object-store.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
@@ -41,12 +40,7 @@ export class StoredObjects {
   async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
     const entry = this.#entry(kind, id);
     if (streamed.has(kind) && entry.byteLength > maxWholeStreamBytes)
-      throw new StemmaError(
-        "SIZE_OVER_LIMIT",
-        `The ${kind} object ${id} has ${entry.byteLength} bytes, more than the ${maxWholeStreamBytes} ` +
-          "that are read in one piece. Read it as a stream.",
-        { id, byteLength: entry.byteLength },
-      );
+      throw streamTooLarge(kind, id, entry.byteLength, maxWholeStreamBytes);
     const bytes = await this.#from.stored(id);
     const actual = objectId(kind, bytes);
     if (actual !== id) throw this.#from.damaged(id, entry, { actual });
@@ -105,25 +99,11 @@ export class StoredObjects {
     const located = this.#from.locate(id);
     const { entry } = located;
     if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
-    if (entry.encodingCode !== rawEncodingCode)
-      throw new StemmaError(
-        "PACK_FORMAT_UNKNOWN",
-        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know ` +
-          "for objects of its kind. Use a newer Stemma.",
-        { id },
-      );
+    if (entry.encodingCode !== rawEncodingCode) throw objectCoded(id, entry.encodingCode);
     return located;
   }
 
   #entry(kind: ObjectKind, id: Hash): PackEntry {
     return this.#copy(kind, id).entry;
   }
-}
-
-function rangeError(id: Hash, byteLength: number, why: string): StemmaError {
-  return new StemmaError(
-    "SIZE_OVER_LIMIT",
-    `A range of the object ${id} of ${byteLength} bytes cannot be read: ${why}. Ask for bytes that it has.`,
-    { id, byteLength },
-  );
 }

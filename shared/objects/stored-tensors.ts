@@ -3,10 +3,10 @@
  * that is being written implement it. Also functions that need only this port.
  */
 import { linksOf } from "../delta/links.js";
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
-import { kindMismatch } from "./object-errors.js";
+import { kindMismatch, tensorTooLarge } from "./object-errors.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxCodedTensorBytes, type CodedTensor, type TensorEncoding } from "./object-store.js";
 import type { PackEntry } from "./pack-entry.js";
@@ -48,12 +48,7 @@ export interface StoredTensors {
 
 /** @throws TENSOR_TOO_LARGE beyond maxCodedTensorBytes */
 export function refuseLarge(id: Hash, byteLength: number): void {
-  if (byteLength > maxCodedTensorBytes)
-    throw new StemmaError(
-      "TENSOR_TOO_LARGE",
-      `The tensor ${id} of ${byteLength} bytes cannot be read in one piece, which is allowed up to ${maxCodedTensorBytes} bytes. Read it as a stream.`,
-      { id, byteLength },
-    );
+  if (byteLength > maxCodedTensorBytes) throw tensorTooLarge(id, byteLength, maxCodedTensorBytes);
 }
 
 /** See ObjectReader.encodingOf. */

@@ -3,7 +3,7 @@
  * Bytes come through the port StoredTensors.
  */
 import { hasSameLinks, linksOf } from "../delta/links.js";
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { isFault, linked, planRetrieval, type RetrievalStep } from "./chains.js";
@@ -11,6 +11,7 @@ import type { DecodedCache } from "./decoded-cache.js";
 import { decodeSteps, type DecodingStep } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder } from "./decoding/tensor-decoder.js";
+import { readWrongly, replacedWhileRead } from "./object-errors.js";
 import type { FixedPlanesRead, HighPlanes, ReadOptions } from "./object-store.js";
 import { rawEncodingCode } from "./pack-entry.js";
 import { PlaneReading } from "./plane-reading.js";
@@ -116,12 +117,7 @@ export class TensorReading {
         return await read();
       } catch (error) {
         if (!isTransient(error)) throw error;
-        if (restarts === maxRestarts)
-          throw new StemmaError(
-            "STORE_FAILED",
-            `A tensor was replaced ${maxRestarts} times while it was read. Try again when less is being recoded.`,
-            { cause: error },
-          );
+        if (restarts === maxRestarts) throw replacedWhileRead(maxRestarts, error);
       }
     }
   }
@@ -246,11 +242,7 @@ export class TensorReading {
       for (const done of step.lastUseOf) held.delete(done);
       held.set(step.id, { ...step.entry.header, bytes });
     }
-    return new StemmaError(
-      "OBJECT_HASH_MISMATCH",
-      `The tensor ${id} was read wrongly once and is intact on the disk: this machine's memory may be failing. Try again, and check the machine.`,
-      { id },
-    );
+    return readWrongly(id);
   }
 }
 
