@@ -1,5 +1,5 @@
 /** A set of small integers as bits, least significant bit first: the blocks that are written. */
-import { StemmaError } from "../../errors.js";
+import { bitmapMismatch } from "./transfer-errors.js";
 
 export class Bitmap {
   readonly size: number;
@@ -16,13 +16,8 @@ export class Bitmap {
     const bitmap = new Bitmap(size);
     const spare = size % 8;
     const last = bytes.at(-1) ?? 0;
-    if (bytes.length !== bitmap.#bytes.length || (spare !== 0 && last >> spare !== 0)) {
-      throw new StemmaError(
-        "TRANSFER_MANIFEST_INVALID",
-        `A bitmap of ${bytes.length} bytes does not fit ${size} blocks. The saved state of the transfer is damaged; restart the transfer.`,
-        { size, bytes: bytes.length },
-      );
-    }
+    if (bytes.length !== bitmap.#bytes.length || (spare !== 0 && last >> spare !== 0))
+      throw bitmapMismatch(bytes.length, size);
     bitmap.#bytes.set(bytes);
     for (const byte of bytes) for (let bits = byte; bits !== 0; bits &= bits - 1) bitmap.#count++;
     return bitmap;

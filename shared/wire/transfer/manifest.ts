@@ -2,7 +2,6 @@
  * Computes how a stream is split into blocks and manifest parts, and what each part must hold. Used by sender
  * and receiver. Pure.
  */
-import { StemmaError } from "../../errors.js";
 import {
   blocksPerManifestPart,
   encodingsPerManifestPart,
@@ -11,6 +10,7 @@ import {
   minBlockBytes,
 } from "../limits.js";
 import type { ManifestPart } from "../messages.js";
+import { manifestInvalid, transferTooLarge } from "./transfer-errors.js";
 
 /** The split of one stream. */
 export interface StreamShape {
@@ -61,18 +61,6 @@ export function boundedBlockBytes(requested: number, limit = maxBlockBytes): num
   return Math.max(minBlockBytes, Math.min(requested, limit, maxBlockBytes));
 }
 
-export function manifestInvalid(
-  transfer: string,
-  why: string,
-  details: Record<string, unknown> = {},
-): StemmaError<"TRANSFER_MANIFEST_INVALID"> {
-  return new StemmaError(
-    "TRANSFER_MANIFEST_INVALID",
-    `The manifest of transfer ${transfer} ${why}. The transfer ends; announce the version again.`,
-    { transfer, ...details },
-  );
-}
-
 /** The bounds of what a receiver accepts. */
 export interface ManifestBounds {
   /** Objects in the want. */
@@ -87,12 +75,7 @@ export interface ManifestBounds {
 /** The shape that a received part declares. @throws TRANSFER_MANIFEST_INVALID, SIZE_OVER_LIMIT */
 export function shapeOfPart(part: ManifestPart, bounds: ManifestBounds): StreamShape {
   const { transfer, byteLength, blockBytes } = part;
-  if (byteLength > bounds.maxBytes)
-    throw new StemmaError(
-      "SIZE_OVER_LIMIT",
-      `Transfer ${transfer} declares ${byteLength} bytes; at most ${bounds.maxBytes} are allowed here. Send less, or raise the limit.`,
-      { transfer, byteLength, most: bounds.maxBytes },
-    );
+  if (byteLength > bounds.maxBytes) throw transferTooLarge(transfer, byteLength, bounds.maxBytes);
   if (blockBytes < minBlockBytes || blockBytes > bounds.maxBlockBytes)
     throw manifestInvalid(
       transfer,

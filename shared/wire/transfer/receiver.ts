@@ -3,7 +3,7 @@
  * loss, duplicates, any order and restarts of either side, and ends with the bytes of its manifest or with a
  * typed error. No I/O and no clock; run-receiver.ts drives it. (docs/protocol.md, "Transfers")
  */
-import { isStemmaError, StemmaError } from "../../errors.js";
+import { isStemmaError, type StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { encodingReferences, linksOfEncoding } from "../encoding-links.js";
@@ -16,7 +16,6 @@ import {
   bytesOfBlock,
   checkPart,
   encodingsOfPart,
-  manifestInvalid,
   partCount,
   partOfBlock,
   shapeOfPart,
@@ -25,6 +24,7 @@ import {
 } from "./manifest.js";
 import { ReceiverPace, type PaceOptions } from "./receiver-pace.js";
 import { RequestedBlocks } from "./requested-blocks.js";
+import { blockHashMismatch, blockSizeMismatch, manifestInvalid, transferStalled } from "./transfer-errors.js";
 
 export interface ReceiverOptions extends ManifestBounds, Partial<PaceOptions> {
   readonly transfer: string;
@@ -227,10 +227,11 @@ export class TransferReceiver {
     if (!this.#requested.has(index) && this.#writing.size >= this.#pace.window) return [];
     return this.#guarded(() => {
       if (data.length !== bytesOfBlock(this.#shape as StreamShape, index))
-        throw new StemmaError(
-          "BLOCK_SIZE_MISMATCH",
-          `Block ${index} of transfer ${this.options.transfer} has ${data.length} bytes instead of ${bytesOfBlock(this.#shape as StreamShape, index)}. The transfer ends; announce the version again.`,
-          { transfer: this.options.transfer, index },
+        throw blockSizeMismatch(
+          this.options.transfer,
+          index,
+          data.length,
+          bytesOfBlock(this.#shape as StreamShape, index),
         );
       const actual = sha256(data);
       if (actual !== expected) return this.#onWrong(index, expected, actual);
@@ -257,13 +258,7 @@ export class TransferReceiver {
     if (due === undefined || nowMs < due) return [];
     this.#forgetRequests();
     if (this.#pace.timedOut(nowMs) < this.options.maxStalls) return [];
-    return this.#fail(
-      new StemmaError(
-        "TRANSFER_STALLED",
-        `Transfer ${this.options.transfer} got no block in ${this.options.maxStalls} tries. It resumes from the blocks it has when the sender is back.`,
-        { transfer: this.options.transfer, ...this.progress },
-      ),
-    );
+    return this.#fail(transferStalled(this.options.transfer, this.options.maxStalls, this.progress));
   }
 
   /** The connection was lost and is back: all outstanding requests are lost. */
@@ -332,13 +327,7 @@ export class TransferReceiver {
     this.#wrong.set(index, wrong);
     this.#requested.delete(index);
     if (wrong < this.options.maxWrong) return [];
-    return this.#fail(
-      new StemmaError(
-        "BLOCK_HASH_MISMATCH",
-        `Block ${index} of transfer ${this.options.transfer} arrived ${wrong} times with another hash than its manifest has. The sender's copy or its manifest is damaged; check the sender's disk and announce again.`,
-        { transfer: this.options.transfer, index, expected, actual },
-      ),
-    );
+    return this.#fail(blockHashMismatch(this.options.transfer, index, wrong, { expected, actual }));
   }
 
   #guarded(action: () => ReceiverEffect[]): ReceiverEffect[] {

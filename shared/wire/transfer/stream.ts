@@ -5,12 +5,13 @@
  */
 import { asyncIterableOf } from "../../tensor/async-iterable.js";
 import { SerialQueue } from "../../concurrency/serial-queue.js";
-import { StemmaError } from "../../errors.js";
+import type { StemmaError } from "../../errors.js";
 import type { StoredStream } from "../../objects/object-store.js";
 import { streamedKinds, type StreamedKind } from "../../model/model.js";
 import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
 import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../../tensor/tensor.js";
 import type { Encoding, ObjectRef } from "../messages.js";
+import { objectSizeMismatch, objectTooLarge, receivedMismatch, streamCutShort } from "./transfer-errors.js";
 
 /** An object that can be read from its beginning, as often as needed; a TensorSource is one. */
 export interface StreamObject {
@@ -143,11 +144,7 @@ export class StreamReader {
     }
   }
   #wrongSize(what: string): StemmaError {
-    return new StemmaError(
-      "TENSOR_SIZE_MISMATCH",
-      `Object ${this.#index} of a transfer gives ${what} bytes than the ${this.#objects[this.#index]?.byteLength ?? 0} it declares. Its copy on this disk is damaged; check the store.`,
-      { object: this.#index },
-    );
+    return objectSizeMismatch(this.#index, this.#objects[this.#index]?.byteLength ?? 0, what);
   }
   #open(index: number): void {
     this.#index = index;
@@ -198,12 +195,7 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
     async *chunks() {
       for (let at = 0; at < byteLength;) {
         const piece = await read(offset + at, Math.min(readBytes, maxChunkBytes, byteLength - at));
-        if (piece.length === 0)
-          throw new StemmaError(
-            "BLOCK_SIZE_MISMATCH",
-            `A received stream ends at byte ${offset + at}, but an object in it ends at byte ${offset + byteLength}. Its file on this disk was cut short: check the disk, then start the transfer again.`,
-            { offset, byteLength },
-          );
+        if (piece.length === 0) throw streamCutShort(offset + at, offset, byteLength);
         yield piece;
         at += piece.length;
       }
@@ -268,12 +260,7 @@ export async function* objectsOfStream(
       yield { kind: "stream", ref: { ...ref, kind }, source: body };
       continue;
     }
-    if (ref.byteLength > maxSmallObjectBytes)
-      throw new StemmaError(
-        "SIZE_OVER_LIMIT",
-        `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`,
-        { id: ref.id },
-      );
+    if (ref.byteLength > maxSmallObjectBytes) throw objectTooLarge(ref, maxSmallObjectBytes);
     const bytes = await readAll(body);
     expectId(ref, objectId(ref.kind, bytes));
     yield { kind: "object", ref, bytes };
@@ -287,12 +274,7 @@ async function readAll(body: StreamObject): Promise<Uint8Array> {
 }
 
 function expectId(ref: ObjectRef, actual: Hash): void {
-  if (actual !== ref.id)
-    throw new StemmaError(
-      "OBJECT_HASH_MISMATCH",
-      `A received ${ref.kind} has the id ${actual} instead of ${ref.id}. The sender's copy is damaged; announce the version again after checking the sender's disk.`,
-      { kind: ref.kind, expected: ref.id, actual },
-    );
+  if (actual !== ref.id) throw receivedMismatch(ref, actual);
 }
 
 /** Hash of one block, as manifests name it. */
