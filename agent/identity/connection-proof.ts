@@ -18,8 +18,9 @@ import { certificatesOfPem } from "../../shared/trust/certificates/pem-chain.js"
 import { subjectOf, type DeviceSubject } from "../../shared/trust/certificates/verify-chain.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
+import { hasToken, noRenewalWaits } from "./identity-errors.js";
 import type { OwnerCertificate } from "./owner-certificate.js";
-import { nothingWaits, WaitingRequestFile } from "./waiting-request.js";
+import { WaitingRequestFile } from "./waiting-request.js";
 
 /** PEM, for TLS: the device's own certificate first. */
 export interface TlsPair {
@@ -72,17 +73,13 @@ export function issuedProof({ files, path, deviceKey, enrolment }: ProofParts): 
     present: () => Promise.resolve(enrolment().identity),
     request: async () => {
       const { identity } = enrolment();
-      if (identity === undefined)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          "This device has a token and no certificate. Invite it with `stemma device enroll` at its server to give it one.",
-        );
+      if (identity === undefined) throw hasToken();
       const { request } = (await waiting()) ?? (await begin());
       return renewalOf(enrolment(), request, identity);
     },
     accept: async (value) => {
       const begun = await waiting();
-      if (begun === undefined) throw nothingWaits();
+      if (begun === undefined) throw noRenewalWaits();
       const answer = parseAnswer(value, enrolment().serverPublicKey, begun.request);
       checkCertificate(answer, begun.key, enrolment());
       const { certificate, issuedAtMs } = answer;
@@ -113,7 +110,7 @@ export function ownedProof(
     accept: async (value) => {
       const begun = await file.read();
       const { ownerCertificate, serverPublicKey } = enrolment();
-      if (begun === undefined || ownerCertificate === undefined) throw nothingWaits();
+      if (begun === undefined || ownerCertificate === undefined) throw noRenewalWaits();
       const answer = parseAnswer(value, serverPublicKey, begun.request);
       checkOwned(answer, await owned.present());
       return {

@@ -23,6 +23,13 @@ import {
 import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import { issuedProof, ownedProof, type ConnectionProof, type TlsPair } from "./connection-proof.js";
+import {
+  issuedEnded,
+  keyChangedUnfollowed,
+  keyChangedWithToken,
+  noHttpsAddress,
+  ownedEnded,
+} from "./identity-errors.js";
 import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
@@ -146,22 +153,14 @@ export class Credentials {
     first.socket.destroy();
     const { log } = this.#parts;
     const { token, device } = this.#enrolment;
-    if (token !== undefined)
-      throw new StemmaError(
-        "CERTIFICATE_REFUSED",
-        `The server's key has changed, and this device has a token, so it cannot follow by itself. Write its file again at the server, and start the agent with that: \`stemma device enroll ${device} --readdress FILE\`.`,
-      );
+    if (token !== undefined) throw keyChangedWithToken(device);
     log.info("server-key-changed", {
       text: "the server's key has changed; the new one is asked for",
     });
     try {
       await this.renew();
     } catch (cause) {
-      throw new StemmaError(
-        "CERTIFICATE_REFUSED",
-        `The server's key has changed, and the new one could not be asked for (${messageOf(cause)}). It is tried again with the next connection. Where that does not help, carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
-        { cause },
-      );
+      throw keyChangedUnfollowed(cause);
     }
     return (await this.#open(address)).socket;
   }
@@ -294,11 +293,7 @@ export class Credentials {
   /** @throws NOT_ALLOWED, what postRequest throws */
   async #sendOverHttps(request: CertificateRequest): Promise<unknown> {
     const { http } = this.#enrolment;
-    if (http?.startsWith("https:") !== true)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        "This device knows no HTTPS address of its server. Renew by files: `stemma agent renew --request FILE`.",
-      );
+    if (http?.startsWith("https:") !== true) throw noHttpsAddress("This device", "Renew");
     return postRequest(new URL(http), (await this.#open(http)).socket, request);
   }
 
@@ -331,27 +326,15 @@ export class Credentials {
   #issuedEnded(): StemmaError | undefined {
     const { notAfterMs } = this;
     if (notAfterMs === undefined || notAfterMs > this.#time.presentMs) return undefined;
-    return certificateEnded(
-      notAfterMs,
-      `it could not be renewed (${this.#whyNotRenewed}). It is tried again; else carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
-    );
+    return issuedEnded(notAfterMs, this.#whyNotRenewed);
   }
 
   async #ownedEnded(owned: OwnerCertificate): Promise<StemmaError | undefined> {
     // A certificate that cannot be used is reported by the connection that follows.
     const pair = await owned.present().catch(() => undefined);
     if (pair === undefined || pair.notAfterMs > this.#time.presentMs) return undefined;
-    const remedy = `the authority of its owner has to issue a new one: put it into ${owned.file}.`;
-    return certificateEnded(pair.notAfterMs, remedy);
+    return ownedEnded(pair.notAfterMs, owned.file);
   }
-}
-
-function certificateEnded(notAfterMs: number, remedy: string): StemmaError {
-  return new StemmaError(
-    "CERTIFICATE_ENDED",
-    `The certificate of this device ended on ${new Date(notAfterMs).toISOString()}, so its server refuses it; ${remedy}`,
-    { notAfterMs },
-  );
 }
 
 /** The enrolment whose members of the server's key are those of now: a renewal follows a change of that key. */

@@ -22,6 +22,7 @@ import type { DeviceSubject } from "../../shared/trust/certificates/verify-chain
 import { loadEnrolment, pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateKey, parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { checkCertificate, checkOwned } from "./connection-proof.js";
+import { certificateNotAsAgreed, enrolledAlready, enrolledAsAnother, noKeysWait } from "./identity-errors.js";
 import type { OwnedPair, OwnerCertificate } from "./owner-certificate.js";
 
 const waitingSchema = z.strictObject({
@@ -98,12 +99,7 @@ function refuseOtherAuthority(
   { device, authority }: EnrolmentTerms,
 ): void {
   if ((authority === undefined) === (ownerCertificate === undefined)) return;
-  throw new StemmaError(
-    "ENROLMENT_INVALID",
-    authority === undefined
-      ? `agent.json names a certificate of ${device}, and the invitation is for one that the server gives. Leave \`certificate\` out of agent.json, or invite the device with --authority NAME.`
-      : `The invitation of ${device} is for a device with a certificate of ${authority}. Name the files that it and its key are in as \`certificate\` in agent.json.`,
-  );
+  throw certificateNotAsAgreed("invitation", device, authority);
 }
 
 /** Writes the enrolment from the server's answer. @throws ENROLMENT_INVALID */
@@ -114,11 +110,7 @@ export async function takeEnrolment(
 ): Promise<Enrolment> {
   const owned = await parts.ownerCertificate?.present();
   const keys = await waitingKeys(parts, invitation, owned);
-  if (keys === undefined)
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      "No keys wait here for this invitation's certificate. Make the request on this device first: `stemma agent enroll INVITATION --request FILE`.",
-    );
+  if (keys === undefined) throw noKeysWait();
   const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
   const { fleet, device, lines, profile, mqtt, http, ca, root } = invitation;
   const generation = invitation.generation || (answer.generation ?? 0);
@@ -167,17 +159,12 @@ function proofIn(
 async function refuseEnrolled({ files, path }: InvitedParts, invitation: EnrolmentTerms): Promise<void> {
   if ((await files.stat(path)) === undefined) return;
   const { fleet, device, generation } = await loadEnrolment(files, path);
-  if (fleet === invitation.fleet && device === invitation.device && generation < invitation.generation)
-    return;
+  const isSame = fleet === invitation.fleet && device === invitation.device;
+  if (isSame && generation < invitation.generation) return;
   // Left by a kill after the enrolment was written.
   if (generation === invitation.generation) await files.remove(`${path}.keys`);
-  throw new StemmaError(
-    "ENROLMENT_INVALID",
-    fleet === invitation.fleet && device === invitation.device
-      ? `${device} is enrolled already: its enrolment is ${path}. Start it with \`stemma agent run\`; to enrol it again, invite it again.`
-      : `${path} is the enrolment of ${fleet}/${device}, and the invitation is for ${invitation.fleet}/${invitation.device}. Give each device a home of its own.`,
-    { path },
-  );
+  if (isSame) throw enrolledAlready(device, path);
+  throw enrolledAsAnother(`${fleet}/${device}`, `${invitation.fleet}/${invitation.device}`, path);
 }
 
 async function waitingKeys(

@@ -18,6 +18,7 @@ import { isName } from "../../shared/wire/topics.js";
 import type { DeviceTime } from "./device-time.js";
 import { deviceKeyOf } from "./device-key.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
+import { noHttpsAddress, notADeviceName } from "./identity-errors.js";
 import { checkOwnerCertificate } from "./owner-certificate.js";
 import {
   requestEnrolment,
@@ -70,11 +71,7 @@ function batchExchange(
   invitation: BatchInvitation,
   device: string = hostname().toLowerCase(),
 ): CertificateExchange {
-  if (!isName(device))
-    throw new StemmaError(
-      "USAGE",
-      `${JSON.stringify(device.slice(0, 80))} cannot name a device: use letters, digits, - and _, beginning with a letter or digit, at most 64 of them. Give --name NAME; without it the name of this machine is taken.`,
-    );
+  if (!isName(device)) throw notADeviceName(device);
   const terms = { ...invitation.terms, device, generation: generationOfBatch };
   return {
     request: async () => {
@@ -112,11 +109,7 @@ export async function sendInvited(
   { http, authorities, issuedAtMs, device }: EnrolmentTerms,
   request: CertificateRequest,
 ): Promise<unknown> {
-  if (http?.startsWith("https:") !== true)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `The invitation of ${device} names no HTTPS address of its server. Enrol by files: \`stemma agent enroll INVITATION --request FILE\`.`,
-    );
+  if (http?.startsWith("https:") !== true) throw noHttpsAddress(`The invitation of ${device}`, "Enrol");
   const base = new URL(http);
   const socket = await openVerifiedSocket({
     host: base.hostname.replace(/^\[(.*)\]$/, "$1"),

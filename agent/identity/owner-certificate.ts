@@ -12,6 +12,7 @@ import { certificatesOfPem } from "../../shared/trust/certificates/pem-chain.js"
 import { maxChainLength } from "../../shared/trust/certificates/verify-chain.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { OwnerCertificateSettings } from "../settings/owner-certificate.js";
+import { certificateNotAsAgreed, ownedUnusable } from "./identity-errors.js";
 
 export interface OwnedPair {
   /** PEM: the device's own first. */
@@ -69,12 +70,7 @@ export class OwnerCertificate {
 
   async #read(): Promise<OwnedPair> {
     const { file, key: keyFile } = this.#parts.settings;
-    const unusable = (why: string, cause?: unknown): StemmaError =>
-      new StemmaError(
-        "CERTIFICATE_REFUSED",
-        `The certificate of this device in ${file} cannot be used: ${why}. Put the certificate there, then those between it and its authority, and its key into ${keyFile}, both as PEM.`,
-        { cause },
-      );
+    const unusable = (why: string, cause?: unknown): StemmaError => ownedUnusable(file, keyFile, why, cause);
     const text = await this.#text(file);
     const key = await this.#text(keyFile);
     const chain = certificatesOfPem(text).map((der) => new X509Certificate(der));
@@ -118,9 +114,5 @@ export function checkOwnerCertificate(
   isNamed: boolean,
 ): void {
   if ((ownerCertificate !== undefined) === isNamed) return;
-  const why =
-    ownerCertificate === undefined
-      ? `agent.json names a certificate of this device, and ${device} was enrolled without one. Leave \`certificate\` out, or invite it again with --authority NAME (\`stemma device enroll\` at the server) and run \`stemma agent enroll\``
-      : `${device} was enrolled with its certificate of ${ownerCertificate.authority}, and agent.json does not name its files. Name them: "certificate": {"file": …, "key": …}`;
-  throw new StemmaError("CONFIG_INVALID", `${why}.`);
+  throw certificateNotAsAgreed("enrolment", device, ownerCertificate?.authority);
 }

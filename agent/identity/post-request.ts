@@ -5,6 +5,7 @@ import { connectionProblem } from "../../shared/connection-error.js";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import { parseJson } from "../../shared/trust/keys.js";
+import { noCertificateFrom } from "./identity-errors.js";
 
 const path = "/v1/certificates";
 const maxAnswerBytes = 256 * 1024;
@@ -16,10 +17,6 @@ const answerMs = 60_000;
  * @throws the server's own error, SERVER_UNREACHABLE
  */
 export async function postRequest(base: URL, socket: Socket, request: CertificateRequest): Promise<unknown> {
-  const unreachable = (why: string, cause?: unknown): StemmaError =>
-    new StemmaError("SERVER_UNREACHABLE", `${base.href} gave no certificate: ${why}. Try again later.`, {
-      cause,
-    });
   const body = Buffer.from(JSON.stringify({ request }));
   const { status, bytes } = await new Promise<{ status: number; bytes: Buffer }>((resolve, reject) => {
     const sent = httpRequest(
@@ -51,7 +48,7 @@ export async function postRequest(base: URL, socket: Socket, request: Certificat
     sent.end(body);
   })
     .catch((cause: unknown) => {
-      throw unreachable(connectionProblem(cause).why, cause);
+      throw noCertificateFrom(base.href, connectionProblem(cause).why, cause);
     })
     .finally(() => {
       socket.destroy();
@@ -61,5 +58,5 @@ export async function postRequest(base: URL, socket: Socket, request: Certificat
   const { code, message } = (value ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   if (typeof code === "string" && isErrorCode(code) && typeof message === "string")
     throw new StemmaError(code, message);
-  throw unreachable(`it answered with the status ${status}`);
+  throw noCertificateFrom(base.href, `it answered with the status ${status}`);
 }

@@ -11,6 +11,7 @@ import { parseJson } from "../../shared/trust/keys.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { renewalClientIdOf } from "../../shared/wire/topics.js";
 import { askOverMqtt } from "./ask-over-mqtt.js";
+import { noCertificateFrom, refusedOverMqtt } from "./identity-errors.js";
 
 /**
  * @param socket a connection to the server whose certificate was judged
@@ -44,15 +45,7 @@ function answerIn(payload: Uint8Array): unknown {
 function noAnswer(device: string, error: Error | undefined): StemmaError {
   if (isStemmaError(error)) return error;
   // CONNACK 5: the broker gives no reason.
-  if ((error as { readonly code?: unknown } | undefined)?.code === 5)
-    return new StemmaError(
-      "CERTIFICATE_REFUSED",
-      `${device} gets no certificate over MQTT: it was revoked, enrolled again or quarantined, its certificate was replaced, or it renewed a moment ago. Ask who runs the server, or enrol it again with \`stemma device enroll\`.`,
-      { cause: error },
-    );
-  return new StemmaError(
-    "SERVER_UNREACHABLE",
-    `The server gave no certificate over MQTT (${error === undefined ? "the connection was closed" : messageOf(error)}). Try again later.`,
-    { cause: error },
-  );
+  if ((error as { readonly code?: unknown } | undefined)?.code === 5) return refusedOverMqtt(device, error);
+  const why = error === undefined ? "the connection was closed" : messageOf(error);
+  return noCertificateFrom("The server, asked over MQTT,", why, error);
 }

@@ -6,10 +6,10 @@ import { connect, type TLSSocket } from "node:tls";
 import { tunnel } from "../../shared/adapters/proxy.js";
 import { connectionError } from "../../shared/connection-error.js";
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
 import { urlHost } from "../../shared/url-host.js";
 import { isUntimely, type ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
+import { serverRefused, serverSilent } from "./identity-errors.js";
 
 export interface VerifiedSocketOptions {
   readonly host: string;
@@ -41,19 +41,14 @@ export async function openVerifiedSocket(options: VerifiedSocketOptions): Promis
       reject(connectionError(`The server at ${urlHost(host)}:${port}`, error));
     };
     socket.setTimeout(timeoutMs, () => {
-      fail(
-        new StemmaError(
-          "TIMED_OUT",
-          `The server at ${urlHost(host)}:${port} did not answer within ${timeoutMs / 1000} s. Wait until the network is up, or check the address and the firewalls on the way.`,
-        ),
-      );
+      fail(serverSilent(host, port, timeoutMs));
     });
     socket.once("error", fail);
     socket.once("secureConnect", () => {
       const found = judge(peerChain(socket));
       const isTaken = found.verdict === "trusted" || (takesUntimely && isUntimely(found));
       if (!isTaken || socket.isSessionReused()) {
-        fail(isUntimely(found) ? untimely(found, `${host}:${port}`) : untrusted(found, { host, port }));
+        fail(serverRefused(found, host, port));
         return;
       }
       socket.setTimeout(0);
@@ -61,31 +56,4 @@ export async function openVerifiedSocket(options: VerifiedSocketOptions): Promis
       resolve(socket);
     });
   });
-}
-
-function untrusted(
-  found: ChainVerdict,
-  { host, port }: { readonly host: string; readonly port: number },
-): StemmaError {
-  const why = found.verdict === "refused" ? found.why : `it is ${found.verdict}`;
-  return new StemmaError(
-    "CERTIFICATE_REFUSED",
-    `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS. If the server's key was replaced more than once while this device was away, or longer ago than both keys were good, renew by files (\`stemma agent renew --request FILE\`); if the one before was withdrawn, enrol it again (\`stemma device enroll\` at the server).`,
-    { host, port },
-  );
-}
-
-/** The error of a certificate that is good but for the time that this device believes; its details say so. */
-function untimely(found: ChainVerdict, address: string): StemmaError {
-  const why =
-    found.verdict === "expired"
-      ? `it ended on ${new Date(found.certificate.chainEndsMs).toISOString()}`
-      : found.verdict === "refused"
-        ? found.why
-        : "";
-  return new StemmaError(
-    "CERTIFICATE_REFUSED",
-    `The certificate of the server at ${address} is not valid at the time that this device learned (${why}); nothing was sent to it but the question what the fleet's owner says of the time. If the clock of the server was ahead once, or is behind now, set it right, start the server again, and let the owner state the time (\`stemma release time\`); without releases, enrol the device again (\`stemma device enroll\` at the server).`,
-    { address, isUntimely: true },
-  );
 }

@@ -1,6 +1,5 @@
 /** A request that waits for its answer on the disk, beside the enrolment file: after a kill it is sent again. */
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Files } from "../../shared/ports.js";
 import { parseJson } from "../../shared/trust/keys.js";
@@ -36,11 +35,4 @@ export class WaitingRequestFile {
   async remove(): Promise<void> {
     await this.files.remove(this.#path);
   }
-}
-
-export function nothingWaits(): StemmaError {
-  return new StemmaError(
-    "ENROLMENT_INVALID",
-    "No renewal waits for an answer on this device. Request one first.",
-  );
 }

@@ -16,7 +16,8 @@ import {
   verifyManifest,
 } from "../../shared/trust/releases/manifest.js";
 import type { Root } from "../../shared/trust/releases/metadata.js";
-import { ownerTimeInvalid, parseOwnerTime, statedTime } from "../../shared/trust/releases/owner-time.js";
+import { parseOwnerTime, statedTime } from "../../shared/trust/releases/owner-time.js";
+import { ownerTimeInvalid } from "../../shared/trust/releases/release-errors.js";
 import { SetCollector } from "../../shared/trust/releases/release-set.js";
 import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
 import type { Birth, Offer, ReleasePart } from "../../shared/wire/messages.js";

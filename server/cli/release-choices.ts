@@ -1,5 +1,6 @@
 /** Parses what the commands of releases receive: keys of roles, days, and what is published now. */
 import { StemmaError } from "../../shared/errors.js";
+import { noReleases } from "../../shared/missing-errors.js";
 import type { Files } from "../../shared/ports.js";
 import {
   defaultValidDays,
@@ -94,10 +95,7 @@ export function published(
   fleet: string,
 ): NonNullable<FleetReleasesAnswer["metadata"]> {
   if (metadata !== null) return metadata;
-  throw new StemmaError(
-    "RELEASE_UNKNOWN",
-    `The fleet ${fleet} has no releases yet. Begin with \`stemma release init\`, sign and publish that.`,
-  );
+  throw noReleases(fleet);
 }
 
 /** Returns the releases that are published now. @throws RELEASE_UNKNOWN where nothing was */

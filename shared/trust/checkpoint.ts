@@ -17,6 +17,7 @@ import {
   type SignedNote,
   type VerifierKey,
 } from "./signed-note.js";
+import { cosignaturesMissing } from "./trust-errors.js";
 
 /** A checkpoint; `origin` names the journal. */
 export interface Checkpoint extends LogRoot {
@@ -130,13 +131,6 @@ export function cosignedCheckpoint(policy: WitnessPolicy, text: string): Checkpo
   if (!isOriginOf(policy.origin, checkpoint.origin))
     throw invalid(`it names ${checkpoint.origin.slice(0, 200)}, and ${policy.origin} is pinned`);
   const names = cosigners(policy, note);
-  if (names.length < policy.threshold)
-    throw new StemmaError(
-      "COSIGNATURES_MISSING",
-      `A checkpoint of ${checkpoint.length} facts has cosignatures of ${names.length} of the pinned witnesses` +
-        `${names.length === 0 ? "" : ` (${names.join(", ")})`}, and ${policy.threshold} are needed. Ask witnesses to ` +
-        "cosign it, and bring what they answer with `stemma journal cosign FILE`.",
-      { cosigned: names.length, threshold: policy.threshold },
-    );
+  if (names.length < policy.threshold) throw cosignaturesMissing(checkpoint.length, names, policy.threshold);
   return checkpoint;
 }

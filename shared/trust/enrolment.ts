@@ -6,12 +6,12 @@
  */
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import { StemmaError } from "../errors.js";
 import { encodeCanonical } from "../model/canonical-json.js";
 import type { Files } from "../ports.js";
 import { connectionSchema, hexKey, name, pinnedReleasesSchema } from "./enrolment-fields.js";
 import type { FollowedKey } from "./key-change.js";
 import { keyOfSeed, parseJson } from "./keys.js";
+import { enrolmentChanged, enrolmentContains, enrolmentInvalid, noEnrolment } from "./trust-errors.js";
 
 const pem = z.string().max(16 * 1024);
 
@@ -89,31 +89,19 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
     const fields = parsed.error.issues.map(
       (issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`,
     );
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      `${where} is not a valid enrolment: ${fields.slice(0, 5).join("; ")}. Enrol the device again with \`stemma device enroll\`.`,
-      { fields },
-    );
+    throw enrolmentInvalid(where, fields);
   }
   const { deviceSeed } = parsed.data;
   if (deviceSeed !== undefined && keyOfSeed(deviceSeed).publicKey !== parsed.data.devicePublicKey)
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
-    );
+    throw enrolmentContains(where, "a public key that does not belong to its private key");
   const { checksum, token, identity, ownerCertificate, authorities } = parsed.data;
   const proofs = [token, identity, ownerCertificate].filter((each) => each !== undefined);
   if (proofs.length !== 1 || (token === undefined && authorities === undefined))
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      `${where} contains neither a token nor a certificate with the authorities of its server, or several. Enrol the device again with \`stemma device enroll\`.`,
+    throw enrolmentContains(
+      where,
+      "neither a token nor a certificate with the authorities of its server, or several",
     );
-  if (checksum !== undefined && checksum !== checksumOf(parsed.data))
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      `${where} was changed or damaged after it was made. Bring the original file again; ` +
-        "`stemma device enroll DEVICE --readdress FILE` changes its addresses.",
-    );
+  if (checksum !== undefined && checksum !== checksumOf(parsed.data)) throw enrolmentChanged(where);
   return parsed.data;
 }
 
@@ -128,11 +116,6 @@ export function pinnedKeys(
 
 /** @throws ENROLMENT_INVALID, FILE_MISSING */
 export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> {
-  if ((await files.stat(path)) === undefined)
-    throw new StemmaError(
-      "FILE_MISSING",
-      `There is no enrolment ${path}. If this device is not enrolled yet, invite it at its server (\`stemma device enroll\`), then run \`stemma agent enroll INVITATION\` here, with the same --home.`,
-      { path },
-    );
+  if ((await files.stat(path)) === undefined) throw noEnrolment(path);
   return parseEnrolment(parseJson(await files.read(path)), path);
 }

@@ -4,9 +4,10 @@
  */
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from "node:crypto";
 import * as z from "zod";
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Random } from "../ports.js";
+import { keyFileDamaged, seedInvalid } from "./trust-errors.js";
 
 /** Signs with one private key. */
 export interface Signer {
@@ -37,11 +38,7 @@ const hexBytes = (text: string, length: number): Buffer | undefined =>
 /** @throws KEY_INVALID */
 export function keyOfSeed(seed: string): PrivateKey {
   const raw = hexBytes(seed, 32);
-  if (raw === undefined)
-    throw new StemmaError(
-      "KEY_INVALID",
-      "A private key is not 32 bytes in lower-case hex. Restore the key file from a backup, or enrol again.",
-    );
+  if (raw === undefined) throw seedInvalid();
   const key = createPrivateKey({ key: Buffer.concat([privateDer, raw]), format: "der", type: "pkcs8" });
   const publicKey = createPublicKey(key)
     .export({ format: "der", type: "spki" })
@@ -114,12 +111,7 @@ export async function saveKey(files: Files, path: string, key: PrivateKey): Prom
 
 /** @throws KEY_INVALID, FILE_MISSING */
 export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
-  const invalid = (cause?: unknown): StemmaError =>
-    new StemmaError(
-      "KEY_INVALID",
-      `The key file ${path} is damaged or of another format. Restore it from a backup; a new key would not be trusted by devices that have pinned the old one.`,
-      { path, cause },
-    );
+  const invalid = (cause?: unknown): StemmaError => keyFileDamaged(path, cause);
   const parsed = keyFile.safeParse(parseJson(await files.read(path)));
   if (!parsed.success) throw invalid(parsed.error);
   const key = keyOfSeed(parsed.data.seed);

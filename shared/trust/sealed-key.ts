@@ -5,10 +5,10 @@
 import { createCipheriv, createDecipheriv, scrypt, type ScryptOptions } from "node:crypto";
 import { promisify } from "node:util";
 import * as z from "zod";
-import { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Random } from "../ports.js";
 import { keyOfSeed, parseJson, type PrivateKey } from "./keys.js";
+import { passphraseShort, passphraseWrong, sealedKeyDamaged } from "./trust-errors.js";
 
 const hex = (bytes: number): z.ZodString => z.string().regex(new RegExp(`^[0-9a-f]{${2 * bytes}}$`));
 const sealedKeyFile = z.object({
@@ -57,11 +57,7 @@ export async function saveSealedKey(
   { seed, publicKey }: PrivateKey,
   passphrase: string,
 ): Promise<void> {
-  if (passphrase.length < shortestPassphrase)
-    throw new StemmaError(
-      "USAGE",
-      `The passphrase has ${passphrase.length} characters. Use at least ${shortestPassphrase}, such as \`head -c 24 /dev/urandom | base64\` prints.`,
-    );
+  if (passphrase.length < shortestPassphrase) throw passphraseShort(passphrase.length, shortestPassphrase);
   const kdf = {
     name: "scrypt",
     n: cost,
@@ -93,11 +89,7 @@ export async function saveSealedKey(
 async function readSealedKey(files: Files, path: string): Promise<SealedKeyFile> {
   const parsed = sealedKeyFile.safeParse(parseJson(await files.read(path)));
   if (parsed.success) return parsed.data;
-  throw new StemmaError(
-    "KEY_INVALID",
-    `The encrypted key file ${path} is damaged or of another format. Use another backup.`,
-    { path, cause: parsed.error },
-  );
+  throw sealedKeyDamaged(path, parsed.error);
 }
 
 /** The public key that the file states; that it is true is known once the file is opened. @throws KEY_INVALID */
@@ -121,11 +113,7 @@ export async function openSealedKey(files: Files, path: string, passphrase: stri
   try {
     seed = Buffer.concat([decipher.update(bytes.subarray(0, -tagBytes)), decipher.final()]);
   } catch (cause) {
-    throw new StemmaError(
-      "KEY_INVALID",
-      `The passphrase does not open ${path}. Name the file with the passphrase that it was encrypted with; where it is the right one, the key file was changed: use another copy or backup of it.`,
-      { path, cause },
-    );
+    throw passphraseWrong(path, cause);
   }
   return keyOfSeed(seed.toString("hex"));
 }

@@ -10,6 +10,7 @@ import type { Hash } from "../tensor/tensor.js";
 import type { Receipt } from "../wire/messages.js";
 import { followKeyChanges, type KeyChange } from "./key-change.js";
 import { isSignatureValid, type DeviceKey, type Signer } from "./keys.js";
+import { headSignatureInvalid, signatureInvalid } from "./trust-errors.js";
 
 const domains = {
   announce: "stemma-announce-1\0",
@@ -36,13 +37,7 @@ const hash = (value: Hash): Buffer => Buffer.from(value, "hex");
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
 function check(publicKey: string, message: Uint8Array, signature: string, subject: string): void {
-  if (!isSignatureValid(publicKey, message, signature)) {
-    throw new StemmaError(
-      "SIGNATURE_INVALID",
-      `The signature of ${subject} was not made with the key ${publicKey.slice(0, 16)}…. It was altered on the way, or made with another key; it is ignored.`,
-      { what: subject, publicKey },
-    );
-  }
+  if (!isSignatureValid(publicKey, message, signature)) throw signatureInvalid(subject, publicKey);
 }
 
 // Announcements: a device declares that a version is its own.
@@ -159,11 +154,7 @@ export interface ShownHead extends SignedHead {
 export function verifyHead(publicKey: string, head: ShownHead): void {
   const { publicKey: present } = followKeyChanges(publicKey, head.keyChanges ?? []);
   if (head.publicKey === present && isSignatureValid(present, headMessage(head), head.signature)) return;
-  throw new StemmaError(
-    "HEAD_SIGNATURE_INVALID",
-    `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or comes from another server; it is ignored.`,
-    { length: head.length, publicKey },
-  );
+  throw headSignatureInvalid(head.length, publicKey);
 }
 
 // Receipts: the server confirms the state of a version, bound to device and session.

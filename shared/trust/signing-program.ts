@@ -2,8 +2,8 @@
  * Asks a program for a signature whose key Stemma does not have. It gets the bytes on its standard input, and prints
  * the signature (Ed25519) as 128 hexadecimal digits. What it prints is checked before it is used. Starts no program.
  */
-import { StemmaError } from "../errors.js";
 import { isSignatureValid } from "./keys.js";
+import { signerFailed } from "./trust-errors.js";
 
 /** Bytes that such a program may print. */
 export const maxSignatureOutputBytes = 4096;
@@ -32,9 +32,5 @@ export function signatureOfProgram(end: SigningEnd): Uint8Array {
     (isSignature
       ? "what it printed is a signature of another key or of other bytes"
       : "what it printed is not 128 hexadecimal digits");
-  throw new StemmaError(
-    "SIGNER_FAILED",
-    `${program} gave no valid signature of the key ${publicKey.slice(0, 16)}…: ${why}. It gets the bytes on standard input, and prints the Ed25519 signature as 128 hexadecimal digits.`,
-    { cause },
-  );
+  throw signerFailed(program, publicKey, why, cause);
 }

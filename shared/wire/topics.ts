@@ -24,6 +24,9 @@ const transferPattern = /^[0-9a-f]{16,32}$/;
 /** The root may have two levels: with six more levels, that makes seven slashes. */
 const maxRootLevels = 2;
 
+/** The rule that isName checks, for messages. */
+export const nameRule = `use 1 to ${maxNameLength} letters, digits, "-" and "_", beginning with a letter or digit`;
+
 export function isName(name: string): boolean {
   return name.length <= maxNameLength && namePattern.test(name);
 }
@@ -36,7 +39,7 @@ export function checkName(name: string, subject: string): string {
   if (!isName(name))
     throw new StemmaError(
       "TOPIC_INVALID",
-      `The ${subject} ${JSON.stringify(name.slice(0, 80))} is not a valid name: use at most ${maxNameLength} letters, digits, "-" and "_", starting with a letter or digit.`,
+      `The ${subject} ${JSON.stringify(name.slice(0, 80))} is not a valid name: ${nameRule}.`,
       { what: subject, name: name.slice(0, 80) },
     );
   return name;

@@ -24,6 +24,7 @@ import type { Grant } from "../api/rights.js";
 import { callerOf, type Asker } from "./caller.js";
 import { addressGroupOf } from "../../access/broker/unknown-connections.js";
 import { ConnectionGuard } from "./connection-guard.js";
+import { tokenMissing, tooManyCertificates } from "./http-errors.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
 import { chooseRequestId, logRequests, noteCode, requestHeader } from "./request-log.js";
 import { RequestQuota } from "./request-quota.js";
@@ -201,13 +202,7 @@ function requireToken(app: FastifyInstance, tokens: TokenReader, guard: Connecti
       bearers.set(request.raw, bearer);
     }
     if (isPublic) return;
-    if (bearer === undefined)
-      throw new StemmaError(
-        "TOKEN_INVALID",
-        "This server's HTTP port requires a bearer token. One is in the file http-token of the " +
-          "server's home, `stemma token add` makes others; give it in STEMMA_TOKEN, or work on the " +
-          "server's own machine with --home.",
-      );
+    if (bearer === undefined) throw tokenMissing();
     const needs = needsOf(request);
     const { fleet } = (needs.scoped === "own" ? request.query : request.params) as {
       readonly fleet?: string;
@@ -223,13 +218,7 @@ function boundCertificateRequests(app: FastifyInstance, quota: RequestQuota): vo
     const address = addressGroupOf(socket.remoteAddress ?? "unknown");
     const waitMs = isBounded ? quota.waitMs(address, performance.now()) : 0;
     if (waitMs === 0) done();
-    else
-      done(
-        new StemmaError(
-          "QUOTA_EXCEEDED",
-          `Too many certificates were asked for from this address. Try again in ${Math.ceil(waitMs / 1000)} s.`,
-        ),
-      );
+    else done(tooManyCertificates(waitMs));
   });
 }
 

@@ -1,7 +1,7 @@
 /** Checks a server's answer, to detect a server of another version or another program at its address. */
 import type * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
 import type { ValueOf } from "../api/operation.js";
+import { notOfThisVersion } from "./http-errors.js";
 
 /**
  * Returns the answer unchanged, so that members that a newer server adds are kept.
@@ -15,9 +15,9 @@ export function checkAnswer<Schema extends z.ZodType>(
   const checked = schema.safeParse(answer);
   if (checked.success) return answer as ValueOf<Schema>;
   const [issue] = checked.error.issues;
-  throw new StemmaError(
-    "SERVER_UNREACHABLE",
-    `${server} answered with something that this version does not understand (${issue?.path.join(".") || "the answer"}: ${issue?.message ?? "invalid"}). Check that a Stemma server of this version listens there.`,
+  throw notOfThisVersion(
+    server,
+    `answered with something that this version does not understand (${issue?.path.join(".") || "the answer"}: ${issue?.message ?? "invalid"})`,
     { cause: checked.error },
   );
 }

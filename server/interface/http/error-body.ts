@@ -1,6 +1,7 @@
 /** Encodes typed errors for HTTP, and decodes them to the same typed errors. Pure. */
 import { StemmaError, isErrorCode, isStemmaError } from "../../../shared/errors.js";
 import type { ErrorBody } from "../api/job-schemas.js";
+import { notOfThisVersion } from "./http-errors.js";
 import { statusOfCode } from "./status-of-code.js";
 
 /** The HTTP status of an error; an error that is not typed is 500. */
@@ -53,9 +54,5 @@ export function errorOfAnswer(status: number, body: Uint8Array, where: string): 
   } catch {
     /* not JSON: refused below */
   }
-  return new StemmaError(
-    "SERVER_UNREACHABLE",
-    `${where} answered with status ${status} and no error that Stemma knows. Check that a Stemma server of this version listens there.`,
-    { status },
-  );
+  return notOfThisVersion(where, `answered with status ${status} and no error that Stemma knows`, { status });
 }

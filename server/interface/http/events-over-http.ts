@@ -3,6 +3,7 @@ import { createParser } from "eventsource-parser";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 import { serverOperations } from "../api/server-definitions.js";
+import { notOfThisVersion } from "./http-errors.js";
 import type { Connection } from "./request.js";
 
 /** Longest event, in characters. */
@@ -32,11 +33,7 @@ export async function* eventsOver(connection: Connection, signal: AbortSignal): 
       parser.feed(decoder.decode(chunk, { stream: true }));
       yield* parsed.splice(0);
       if (malformed !== undefined)
-        throw new StemmaError(
-          "SERVER_UNREACHABLE",
-          `${connection.server} sent an event that is too long. Check that it is a Stemma server of this version.`,
-          { cause: malformed },
-        );
+        throw notOfThisVersion(connection.server, "sent an event that is too long", { cause: malformed });
     }
   } catch (cause) {
     if (signal.aborted) return;

@@ -7,6 +7,7 @@ import { jobSchema, type Job } from "../api/job-schemas.js";
 import type { InputOf, JobDefinition, ValueOf } from "../api/operation.js";
 import type { JobOptions } from "../api/server-operations.js";
 import { checkAnswer } from "./check-answer.js";
+import { jobWithoutEnd } from "./http-errors.js";
 import type { Connection, ServerRequest } from "./request.js";
 import { fillPath, splitInput } from "./write-input.js";
 
@@ -43,10 +44,7 @@ export async function followJob<Definition extends JobDefinition>(
   }
   if (job.report !== null) return job.report;
   if (job.error !== null) throw new StemmaError(job.error.code, job.error.message, { ...job.error.details });
-  throw new StemmaError(
-    "INTERNAL",
-    `The job ${job.job} (${job.name}) ended on ${connection.server} without a report and without an error. Look at the server's log, then start the job again.`,
-  );
+  throw jobWithoutEnd(connection.server, job.job, job.name);
 }
 
 /** Resolves after the time, or when the signal aborts. */

@@ -5,10 +5,10 @@
  * which only the options are held in memory.
  */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { ImportOptions, LocalFile } from "../api/server-operations.js";
 import { importOptions, maxImportOptionsBytes } from "../api/models/import-schemas.js";
 import * as z from "zod";
+import { importEndedEarly, importNotJson, importOptionsTooLong, inputInvalid } from "./http-errors.js";
 
 /** @param localFile the file that the server reads itself, so that none follows */
 export function encodeImportOptions(options: ImportOptions, localFile?: LocalFile): Uint8Array {
@@ -40,12 +40,7 @@ export async function decodeImport(
 }> {
   const reader = new FrameReader(body);
   const length = (await reader.take(4)).readUInt32LE(0);
-  if (length > maxImportOptionsBytes)
-    throw new StemmaError(
-      "SIZE_OVER_LIMIT",
-      `The import's options state a length of ${length} bytes; at most ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
-      { length },
-    );
+  if (length > maxImportOptionsBytes) throw importOptionsTooLong(length, maxImportOptionsBytes);
   const { attachments, localFile, ...rest } = parseOptions((await reader.take(length)).toString("utf8"));
   return {
     localFile,
@@ -69,19 +64,10 @@ function parseOptions(text: string): z.output<typeof importOptions> {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new StemmaError(
-      "HTTP_REQUEST_INVALID",
-      "The import's options are not JSON. Send it again with the stemma command, or as plain safetensors with ?name=.",
-      { cause },
-    );
+    throw importNotJson(cause);
   }
   const parsed = importOptions.safeParse(json);
-  if (!parsed.success)
-    throw new StemmaError(
-      "HTTP_REQUEST_INVALID",
-      `The import's options are not valid: ${z.prettifyError(parsed.error)}`,
-      {},
-    );
+  if (!parsed.success) throw inputInvalid("The import's options are", parsed.error);
   return parsed.data;
 }
 
@@ -99,11 +85,7 @@ class FrameReader {
   async take(count: number): Promise<Buffer> {
     while (this.#unread.length < count) {
       const next = await this.#reader.next();
-      if (next.done === true)
-        throw new StemmaError(
-          "HTTP_REQUEST_INVALID",
-          `The import ended after ${this.#takenBytes + this.#unread.length} bytes, before its options were complete. Send it again with the stemma command, or as plain safetensors with ?name=.`,
-        );
+      if (next.done === true) throw importEndedEarly(this.#takenBytes + this.#unread.length);
       this.#unread =
         this.#unread.length === 0
           ? Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength)

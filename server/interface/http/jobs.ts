@@ -7,6 +7,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Clock } from "../../../shared/ports.js";
 import type { Job } from "../api/job-schemas.js";
 import { errorBodyOf } from "./error-body.js";
+import { noSuchJob, tooManyJobs } from "./http-errors.js";
 
 export interface Jobs<Request, Progress, Report> {
   /** @throws QUOTA_EXCEEDED */
@@ -78,23 +79,13 @@ export function createJobs<Request extends NamedRequest, Progress, Report>({
   const jobs = new Map<string, Entry<Progress, Report>>();
   const find = (fleet: string, id: string): Entry<Progress, Report> => {
     const found = jobs.get(id);
-    if (found === undefined || found.job.fleet !== fleet)
-      throw new StemmaError(
-        "NOT_FOUND",
-        `The fleet ${fleet} does not have the ${noun} ${id}; it may have ended before the server last started. ${hint}`,
-        { job: id },
-      );
+    if (found === undefined || found.job.fleet !== fleet) throw noSuchJob(fleet, noun, id, hint);
     return found;
   };
   return {
     start(request) {
       const running = [...jobs.values()].filter(({ job }) => job.state === "running").length;
-      if (running >= limits.running)
-        throw new StemmaError(
-          "QUOTA_EXCEEDED",
-          `This server runs ${running} jobs of this kind (${noun}) already, which is its limit. Wait until one ends, or stop one.`,
-          { running },
-        );
+      if (running >= limits.running) throw tooManyJobs(running, noun);
       for (const [id, { job }] of jobs)
         if (jobs.size >= limits.kept && job.state !== "running") jobs.delete(id);
       const entry = newEntry<Progress, Report>(request, clock.now());

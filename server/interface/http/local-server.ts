@@ -1,11 +1,12 @@
 /** Finds the server that holds a home on the same machine, by a file in the home's run folder. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import { systemCode } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { processExists } from "../../../shared/files/process-exists.js";
 import { readRunFolder } from "../../storage/repository/home.js";
+import { stillStarting } from "./http-errors.js";
 
 /** The state that a running server writes into its home. */
 export interface RunningServer {
@@ -79,12 +80,7 @@ export async function awaitLocalServer(
       // A server may have come up between the two looks.
       return isWaiting ? findLocalServer(home) : undefined;
     }
-    if (attempt >= attempts)
-      throw new StemmaError(
-        "TIMED_OUT",
-        `The server of ${home} (process ${starting.pid}) is still starting, since ${new Date(starting.startingAtMs).toISOString()}: a large home takes a while to be checked. Look at its log, and try again later.`,
-        { pid: starting.pid },
-      );
+    if (attempt >= attempts) throw stillStarting(home, starting.pid, starting.startingAtMs);
     if (!isWaiting) onWait(starting.pid);
     isWaiting = true;
     await pause();

@@ -5,6 +5,7 @@ import type { ValueOf } from "../api/operation.js";
 import { provenStream } from "../api/proven-stream.js";
 import type { ProvenStream } from "../api/server-operations.js";
 import { checkAnswer } from "./check-answer.js";
+import { notOfThisVersion } from "./http-errors.js";
 import type { Connection, ServerAnswer } from "./request.js";
 
 export interface ProvenBody<Schema extends z.ZodType> {
@@ -27,10 +28,7 @@ export async function requestProvenBody<Schema extends z.ZodType>(
     const expected = checkAnswer(schema, parseHeader(answer.headers[header]), connection.server);
     const byteLength = Number(answer.headers["content-length"]);
     if (!Number.isSafeInteger(byteLength))
-      throw new StemmaError(
-        "SERVER_UNREACHABLE",
-        `${connection.server} answered without the length of its body. Check that it is a Stemma server of this version.`,
-      );
+      throw notOfThisVersion(connection.server, "answered without the length of its body");
     return provenStream<ValueOf<Schema>>({
       expected,
       byteLength,

@@ -3,9 +3,9 @@
  * that is not valid.
  */
 import * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
 import { withoutOptional } from "../api/fields.js";
 import type { InputOf, OperationDefinition } from "../api/operation.js";
+import { inputInvalid } from "./http-errors.js";
 
 /** The parts of a fastify request that contain input. */
 export interface RequestParts {
@@ -29,11 +29,7 @@ export function readInput<Definition extends OperationDefinition>(
 /** @throws HTTP_REQUEST_INVALID */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value ?? {});
-  if (!parsed.success)
-    throw new StemmaError(
-      "HTTP_REQUEST_INVALID",
-      `The request is not valid: ${z.prettifyError(parsed.error)}`,
-    );
+  if (!parsed.success) throw inputInvalid("The request is", parsed.error);
   return parsed.data;
 }
 

@@ -7,10 +7,10 @@ import { pipeline } from "node:stream";
 import type { ConnectionOptions } from "node:tls";
 import { connectionError } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
-import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { userHeader } from "./caller.js";
 import { errorOfAnswer } from "./error-body.js";
+import { answerBrokeOff, answerTooLong, certificateNotTrusted, notOfThisVersion } from "./http-errors.js";
 
 /** Time limit for answers of operations that work for minutes. */
 export const longMs = 30 * 60_000;
@@ -95,11 +95,7 @@ export function connect(address: ServerAddress): Connection {
       try {
         return JSON.parse(bytes.toString("utf8")) as unknown;
       } catch (cause) {
-        throw new StemmaError(
-          "SERVER_UNREACHABLE",
-          `${server} answered with something that is not JSON. Check that a Stemma server of this version listens there.`,
-          { cause },
-        );
+        throw notOfThisVersion(server, "answered with something that is not JSON", { cause });
       }
     },
     close: async () => (await connections.agent)?.destroy(),
@@ -263,11 +259,7 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
       { cause },
     );
   if (notTrusted.has(String((cause as { readonly code?: unknown } | null)?.code)))
-    return new StemmaError(
-      "SERVER_UNREACHABLE",
-      `${server} has a certificate that is not trusted here (${messageOf(cause)}); nothing was sent to it. A server with its own authority has the file authority.pem in its home: copy it here and name it with STEMMA_CA=FILE, or with \`stemma context add --ca FILE\`.`,
-      { cause },
-    );
+    return certificateNotTrusted(server, cause);
   return connectionError(server, cause);
 }
 
@@ -277,21 +269,13 @@ async function collect(server: string, body: IncomingMessage, signal?: AbortSign
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       length += chunk.length;
-      if (length > maxAnswerBytes)
-        throw new StemmaError(
-          "SIZE_OVER_LIMIT",
-          `${server} answered with more than ${maxAnswerBytes} bytes. Ask for less at a time.`,
-        );
+      if (length > maxAnswerBytes) throw answerTooLong(server, maxAnswerBytes);
       chunks.push(chunk);
     }
   } catch (cause) {
     if (cause instanceof StemmaError || cause instanceof SilenceError || signal?.aborted === true)
       throw failure(server, cause, signal);
-    throw new StemmaError(
-      "SERVER_UNREACHABLE",
-      `The answer of ${lowerFirst(server)} broke off. Look at its log and try again.`,
-      { cause },
-    );
+    throw answerBrokeOff(lowerFirst(server), cause);
   }
   return Buffer.concat(chunks);
 }

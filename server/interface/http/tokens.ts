@@ -8,10 +8,11 @@ import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
+import { notThere, quoted } from "../../../shared/missing-errors.js";
 import type { Clock, Files, Random } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { hashBytes, sha256 } from "../../../shared/tensor/hash.js";
-import { isName } from "../../../shared/wire/topics.js";
+import { isName, nameRule } from "../../../shared/wire/topics.js";
 import { defined } from "../../../shared/defined.js";
 import { rightsOfRole, roles, type Grant, type Right, type Role } from "../api/rights.js";
 import type { OperationDefinition } from "../api/operation.js";
@@ -113,9 +114,7 @@ async function makeToken(
   if (!isName(name) || name === ownTokenName || tokens.some((each) => each.name === name))
     throw new StemmaError(
       "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} cannot name a token: use letters, digits, "-" and "_", ` +
-        `beginning with a letter or digit, and a name that no other token has. \`stemma token list\` ` +
-        "shows them.",
+      `${JSON.stringify(name.slice(0, 80))} is not a valid name of a token, or another has it: ${nameRule}. \`stemma token list\` lists them.`,
       { name },
     );
   if (tokens.length >= maxTokens)
@@ -131,11 +130,7 @@ async function dropToken(files: Files, home: string, name: string): Promise<void
   const tokens = await readTokens(files, home);
   const left = tokens.filter((token) => token.name !== name);
   if (left.length === tokens.length)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `${JSON.stringify(name.slice(0, 80))} is not the name of a token. \`stemma token list\` shows the names.`,
-      { name },
-    );
+    throw notThere("NOT_FOUND", `This server has no token ${quoted(name)}`, "token list", { name });
   await writeTokens(files, home, left);
 }
 

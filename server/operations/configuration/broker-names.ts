@@ -3,10 +3,10 @@
  * two fleets may have the same one, whose certificate would open the other's connection.
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { NamesAtBroker } from "../../services/context/operations-context.js";
 import type { OpenFleets } from "../../services/context/open-fleets.js";
 import type { ServerConfig } from "./config.js";
+import { nameOfAnotherFleet, sameNames } from "./configuration-errors.js";
 
 /** Names that an error states. */
 const maxNamed = 5;
@@ -28,11 +28,7 @@ export async function openNamesAtBroker(
       queue.run(async () => {
         for (const other of await fleets.names())
           if (other !== fleet && (await fleets.get(other)).device(device) !== undefined)
-            throw new StemmaError(
-              "NAME_INVALID",
-              `Another fleet of this server has or had a device ${device}, and its external broker knows devices by their names alone. Give this one another name.`,
-              { device },
-            );
+            throw nameOfAnotherFleet(device);
         return enrol();
       }),
   };
@@ -48,10 +44,5 @@ async function refuseSameNames(fleets: Pick<OpenFleets, "names" | "get">): Promi
       fleetOf.set(device, fleet);
     }
   if (same.length === 0) return;
-  const named = same.slice(0, maxNamed).join(", ");
-  throw new StemmaError(
-    "CONFIG_INVALID",
-    `Fleets of this home have devices of the same name (${named}${same.length > maxNamed ? " …" : ""}), and with broker.deviceCertificates the external broker knows devices by their names alone. Serve these fleets from homes of their own, or remove broker.deviceCertificates from server.json.`,
-    { same: same.slice(0, 100) },
-  );
+  throw sameNames(same, maxNamed);
 }

@@ -21,6 +21,7 @@ import {
   trainingLimitsSchema,
   type TrainingLimits,
 } from "../../services/context/training-limits.js";
+import { fileUnreadable } from "./configuration-errors.js";
 
 export const serverFileName = "server.json";
 const serverFileFormat = 1;
@@ -247,11 +248,7 @@ export async function readServerFile(home: string, named?: string): Promise<Serv
     .catch((cause: StemmaError) => {
       if (named === undefined && cause.code === "FILE_MISSING") return undefined;
       if (cause.code === "FILE_NOT_REGULAR") throw cause;
-      throw new StemmaError(
-        "FILE_MISSING",
-        `The server's configuration ${file} cannot be read (${cause.message}). Check the path and the file's permissions.`,
-        { cause, path: file },
-      );
+      throw fileUnreadable("The server's configuration", file, cause);
     });
   return bytes === undefined
     ? { options: {}, log: {} }

@@ -4,13 +4,21 @@
  */
 import * as z from "zod";
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { checkName, checkRoot, defaultRoot, isName } from "../../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../../access/broker/broker-limits.js";
 import { httpLimitsSchema, type HttpLimits } from "../../interface/http/http-limits.js";
 import { ingestLimitsSchema, type IngestLimits } from "../../fleet/ingest/limits.js";
 import { trainingLimitsSchema, type TrainingLimits } from "../../services/context/training-limits.js";
 import type { ReleasePolicy } from "../../fleet/ingest/uploads/confirmations.js";
+import {
+  certificateOfEmbedded,
+  certificatesWithoutTls,
+  limitsInvalid,
+  nameOfServer,
+  neitherTokensNorCertificates,
+  plainAddress,
+  portInvalid,
+} from "./configuration-errors.js";
 
 /** Paths of PEM files. */
 export interface TlsFiles {
@@ -113,18 +121,10 @@ export function serverConfig(options: ServerOptions): ServerConfig {
   const { broker, tls = "own" } = options;
   const fleets = options.fleets ?? [];
   for (const fleet of fleets) checkName(fleet, "fleet");
-  if (broker !== undefined && typeof tls === "object")
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      "The certificate belongs to the embedded broker, but an external broker is configured. Remove it here (listen.tls, --tls-cert, --tls-key), and set up TLS at that broker.",
-    );
+  if (broker !== undefined && typeof tls === "object") throw certificateOfEmbedded();
   if (broker?.deviceCertificates === true) checkCertificatesThere(broker, tls);
   const givesCertificates = tls === "own" && (broker === undefined || broker.deviceCertificates === true);
-  if (!givesCertificates && options.deviceTokens === false)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      'listen.deviceTokens is false, but this server gives devices no certificates. Remove it, or set listen.tls to "own" and use the embedded broker, or an external one with broker.deviceCertificates.',
-    );
+  if (!givesCertificates && options.deviceTokens === false) throw neitherTokensNorCertificates();
   if (givesCertificates) refusePlainAddresses(options.enrolment);
   return {
     home: options.home,
@@ -155,43 +155,25 @@ function checkCertificatesThere(
   { url, caFile, clientId, username }: ExternalBrokerSettings,
   tls: TlsChoice,
 ): void {
-  if (!(tls === "own" && caFile !== undefined && url.startsWith("mqtts:")))
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      'broker.deviceCertificates needs an mqtts:// address and broker.caFile, which devices judge the broker by, and listen.tls "own", whose authority gives them certificates. Set these, or remove broker.deviceCertificates.',
-    );
+  if (!(tls === "own" && caFile !== undefined && url.startsWith("mqtts:"))) throw certificatesWithoutTls();
   const taken = [clientId, username].find((each) => each !== undefined && isName(each));
   if (taken === undefined) return;
-  throw new StemmaError(
-    "CONFIG_INVALID",
-    `A device could be named ${taken}, as this server is at its broker, and take its place there. Put a character that no device's name has into broker.username and broker.clientId, such as ${taken}.stemma.`,
-  );
+  throw nameOfServer(taken);
 }
 
 /** Devices would try a plain connection to a port that has TLS. @throws CONFIG_INVALID */
 function refusePlainAddresses({ mqttUrls = [], httpUrl = "" }: EnrolmentAddresses = {}): void {
   const plain = [...mqttUrls, httpUrl].find((url) => /^(mqtt|http):/.test(url));
-  if (plain !== undefined)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `Enrolments would name the address ${plain}, which is plain, and this server uses TLS. Write mqtts:// and https:// (--public-url, enrolment in server.json), or start it with plain ports: --tls none, or "tls": "none" under listen in server.json.`,
-    );
+  if (plain !== undefined) throw plainAddress(plain);
 }
 
 function checkedPort(name: string, value: number): number {
   if (port.safeParse(value).success) return value;
-  throw new StemmaError(
-    "CONFIG_INVALID",
-    `${name} is ${value}; a port is a whole number from 0 to 65535. Choose another.`,
-    { name },
-  );
+  throw portInvalid(name, value);
 }
 
 function checkedLimits<T>(schema: z.ZodType<T>, limits: object = {}): T {
   const checked = schema.safeParse(limits);
   if (checked.success) return checked.data;
-  throw new StemmaError(
-    "CONFIG_INVALID",
-    `The server's limits are not valid: ${z.prettifyError(checked.error)}. Correct them.`,
-  );
+  throw limitsInvalid(checked.error);
 }

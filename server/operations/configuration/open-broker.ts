@@ -9,6 +9,7 @@ import type { ServerTls } from "../../access/identity/server-tls.js";
 import type { AdmitSession } from "../../access/broker/external-sessions.js";
 import { startBroker, type BrokerTls, type EmbeddedBroker } from "../../access/broker/start-broker.js";
 import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
+import { fileUnreadable } from "./configuration-errors.js";
 
 export interface OpenBrokerParts {
   readonly config: ServerConfig;
@@ -144,11 +145,7 @@ async function readConfigured(path: string): Promise<string> {
     .read(path)
     .catch((cause: unknown) => {
       if (isStemmaError(cause, "FILE_NOT_REGULAR")) throw cause;
-      throw new StemmaError(
-        "FILE_MISSING",
-        `The file ${path}, which the server's configuration names, cannot be read. Check the path and the file's permissions.`,
-        { cause, path },
-      );
+      throw fileUnreadable("A file that the server's configuration names,", path, cause);
     });
   return Buffer.from(bytes).toString("utf8");
 }

@@ -3,7 +3,6 @@
  */
 import { join } from "node:path";
 import { messageOf } from "../../../shared/error-text.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Log } from "../../../shared/ports.js";
 import type { OpenFleets } from "../../services/context/open-fleets.js";
@@ -11,6 +10,7 @@ import { openServerTls, type ServerTls } from "../../access/identity/server-tls.
 import type { Home } from "../../storage/repository/home.js";
 import type { ClockGuard } from "./clock-guard.js";
 import type { ServerConfig } from "./config.js";
+import { tokensWithoutOption } from "./configuration-errors.js";
 
 /** The authority's file for people: other programs that are to trust the server's certificate need it. */
 export const authorityFile = "authority.pem";
@@ -80,9 +80,5 @@ export async function refuseTokenDevices({ deviceTokens }: ServerConfig, fleets:
   if (found.length === 0) return;
   const named = found.slice(0, maxNamed).join(", ");
   const more = found.length > maxNamed ? ` and ${found.length - maxNamed} more` : "";
-  throw new StemmaError(
-    "CONFIG_INVALID",
-    `${found.length === 1 ? "A device of this home has a token" : `${found.length} devices of this home have tokens`} and no certificate (${named}${more}), and a server without further options takes none: MQTT and HTTP use TLS, and devices certificates. To go on as before, with plain ports, start it with \`--tls none\` (in server.json "listen": {"tls": "none"}). To use TLS now and keep these devices until they have certificates, start it with \`--device-tokens\` and bring each its file again with the new addresses: \`stemma device enroll DEVICE --readdress FILE\`. docs/certificates.md, "From tokens to certificates".`,
-    { devices: found.slice(0, 100) },
-  );
+  throw tokensWithoutOption(found, named, more);
 }

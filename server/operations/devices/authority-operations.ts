@@ -5,7 +5,6 @@
 import { X509Certificate } from "node:crypto";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -18,6 +17,7 @@ import type { DeviceSummary } from "../../storage/repository/answers/device-answ
 import type { AuthorityState } from "../../storage/repository/state/authority-state.js";
 import { maxListedSerials } from "../../storage/repository/state/fact-schemas.js";
 import { checkName } from "../../storage/repository/state/naming.js";
+import { authorityExists, certificateOfAnother } from "./device-errors.js";
 import { requireFleetAuthority } from "./owned-certificates.js";
 
 type AuthorityOperations = Pick<
@@ -64,12 +64,7 @@ async function addAuthority(
   const certificates = readAuthorityFile(input.certificates, atMs);
   const repository = await fleets.get(fleet, { create: true });
   const known = repository.authority(authority);
-  if (known !== undefined && !replace)
-    throw new StemmaError(
-      "NAME_INVALID",
-      `The fleet has an authority ${authority} already. Choose another name, or replace it with --replace; \`stemma authority list\` shows it.`,
-      { authority },
-    );
+  if (known !== undefined && !replace) throw authorityExists(authority);
   const fingerprints = new Set(certificates.map(fingerprintOf));
   const other = repository
     .authorities()
@@ -77,12 +72,7 @@ async function addAuthority(
       (each) =>
         each.authority !== authority && each.certificates.some((pem) => fingerprints.has(fingerprintOf(pem))),
     );
-  if (other !== undefined)
-    throw new StemmaError(
-      "NAME_INVALID",
-      `A certificate in the file is of the authority ${other.authority} already. Remove that one first, or replace it under its name.`,
-      { authority },
-    );
+  if (other !== undefined) throw certificateOfAnother(authority, other.authority);
   const said = {
     authority,
     certificates: [...certificates],

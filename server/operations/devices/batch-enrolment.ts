@@ -22,6 +22,7 @@ import type { DeviceSummary } from "../../storage/repository/answers/device-answ
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../../storage/repository/state/batch-state.js";
 import type { CertificateRequest } from "../../../shared/trust/certificates/certificate-exchange.js";
+import { replacesOnlyNamed, waitsForNothing } from "./device-errors.js";
 import { initialModels, checkLines, enrolledReleases, invitationAddresses } from "./enrol-device.js";
 import {
   certificateOf,
@@ -79,12 +80,7 @@ function waitingDevices(
       .map(({ device }) => device);
   for (const name of named) {
     const { state, waits } = requireDevice(repository, name);
-    if (waits !== true)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `${name} does not wait to be accepted; it is ${state}. Nothing was changed.`,
-        { device: name },
-      );
+    if (waits !== true) throw waitsForNothing(name, state);
   }
   return [...new Set(named)];
 }
@@ -119,10 +115,7 @@ async function createBatch(
   const addresses = await invitationAddresses(context, { device: "DEVICE", authority: input.authority });
   checkLines(fleet, lines);
   if (input.mayReplace === true && input.names === undefined && input.namePattern === undefined)
-    throw new StemmaError(
-      "USAGE",
-      "Devices of a batch may replace others only where the batch says which names they may have: --names or --name-pattern.",
-    );
+    throw replacesOnlyNamed();
   const { force } = input;
   const repository = await fleets.get(fleet, { create: true, force });
   if (force !== true) refuseMisspeltLines(repository, lines);

@@ -31,6 +31,7 @@ import {
   type IssuedCertificate,
 } from "../../access/identity/authority.js";
 import type { JudgedCertificate } from "../../access/identity/judge-certificate.js";
+import { renewedJustNow } from "./device-errors.js";
 import { authorityOf } from "./own-authority.js";
 import { changesToShow } from "../../access/identity/key-changes.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
@@ -251,12 +252,7 @@ function refuseOftenRenewed({ device, certificates = [] }: DeviceSummary, atMs: 
   const newest = certificates.at(-1);
   if (certificates.length < 2 || newest === undefined) return;
   const sinceMs = atMs - (newest.notAfterMs - deviceCertificateMs);
-  if (sinceMs >= 0 && sinceMs < minRenewalMs)
-    throw new StemmaError(
-      "QUOTA_EXCEEDED",
-      `${device} renewed its certificate ${Math.round(sinceMs / 1000)} s ago. It may again after ${minRenewalMs / 60_000} minutes.`,
-      { device },
-    );
+  if (sinceMs >= 0 && sinceMs < minRenewalMs) throw renewedJustNow(device, sinceMs, minRenewalMs);
 }
 
 /** Empty where it is not a certificate, which the chain's judge then refuses. */

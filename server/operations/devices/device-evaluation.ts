@@ -1,8 +1,8 @@
 /** Checks a device's answer to the command `evaluate`, as everything that a device says. */
-import { StemmaError } from "../../../shared/errors.js";
 import { deviceEvaluation } from "../../interface/api/devices/device-schemas.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { answerMalformed } from "./device-errors.js";
 
 /** @throws ENVELOPE_MALFORMED */
 export function evaluationOf(
@@ -13,12 +13,7 @@ export function evaluationOf(
   const read = deviceEvaluation.safeParse(answer);
   if (!read.success) {
     const [issue] = read.error.issues;
-    throw new StemmaError(
-      "ENVELOPE_MALFORMED",
-      `The device ${device} answered with something that is not an evaluation (${issue?.path.join(".") ?? ""}: ` +
-        `${issue?.message ?? ""}). Update its agent.`,
-      { device },
-    );
+    throw answerMalformed(device, "an evaluation", issue);
   }
   const { versions, ...evaluation } = read.data;
   return {

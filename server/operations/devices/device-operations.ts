@@ -9,6 +9,7 @@ import type { CallOutput, OperationInput, ServerOperations } from "../../interfa
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { changesToShow } from "../../access/identity/key-changes.js";
 import { versionOrRelease } from "../models/version-or-release.js";
+import { deviceOffline, hasTokenOnly, noServerRuns, renewedByOwner } from "./device-errors.js";
 import { assignable, enroll, enrolmentAddresses } from "./enrol-device.js";
 import { claimsOf, refuseOpenClaims } from "../models/open-claims.js";
 import { refuseOtherShape } from "../../services/context/expected-shape.js";
@@ -177,19 +178,10 @@ async function sendCommand(
   { fleets, live, request }: OperationsContext,
   { fleet, device, name, body, timeoutMs = 30_000 }: OperationInput<"command">,
 ): Promise<CallOutput<"command">> {
-  if (live === undefined)
-    throw new StemmaError(
-      "SERVER_UNREACHABLE",
-      "Devices can be reached through a running server only, and none runs on this home. Start one with `stemma server`.",
-    );
+  if (live === undefined) throw noServerRuns();
   requireDevice(await fleets.get(fleet), device);
   const liveFleet = await live.fleet(fleet);
-  if (!liveFleet.isOnline(device))
-    throw new StemmaError(
-      "SERVER_UNREACHABLE",
-      `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`,
-      { device },
-    );
+  if (!liveFleet.isOnline(device)) throw deviceOffline(device);
   return liveFleet.command(device, { name, body, request }, timeoutMs);
 }
 
@@ -200,19 +192,9 @@ async function renewDevice(
 ): Promise<CallOutput<"renewDevice">> {
   const { fleets } = context;
   const { certificates } = requireDevice(await fleets.get(fleet), device);
-  if (certificates === undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
-      { device },
-    );
+  if (certificates === undefined) throw hasTokenOnly(device);
   const { authority } = certificates.at(-1) ?? {};
-  if (authority !== undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `The certificate of ${device} is of its owner's authority ${authority}, which alone can renew it: put the new one where agent.json of the device says, and its agent takes it with its next connection.`,
-      { device },
-    );
+  if (authority !== undefined) throw renewedByOwner(device, authority);
   const { renewByCommands } = await import("./renew-certificate.js");
   await renewByCommands(context, device, (name, body) =>
     sendCommand(context, { fleet, device, name, body, timeoutMs: renewalTimeoutMs }),

@@ -1,7 +1,8 @@
 /** Decides which earlier model a line of a device returns to. */
-import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { versionRetired } from "../../storage/repository/state/state-errors.js";
+import { neverRan, ranNoOther } from "./device-errors.js";
 
 /**
  * The model that the line ran before the present one, or the one that is named, which it must have run or made.
@@ -15,26 +16,11 @@ export function modelBefore(
   const present = ran.at(-1);
   const named = to === undefined ? undefined : repository.resolve(to);
   if (named !== undefined && named.record.device !== device && !ran.includes(named.versionId))
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `${device} neither made nor ran ${named.name}:${named.version} on ${line}. To give it another model: ` +
-        `stemma device assign ${device} ${line} ${named.name}:${named.version}`,
-      { device, line },
-    );
+    throw neverRan(device, line, `${named.name}:${named.version}`);
   const before = named?.versionId ?? ran.findLast((versionId) => versionId !== present);
   const summary = before === undefined ? undefined : repository.get(before);
-  if (summary === undefined)
-    throw new StemmaError(
-      "MODEL_NOT_FOUND",
-      `${line} of ${device} ran no other model that is known here. Name one with --to, or assign one: ` +
-        `stemma device assign ${device} ${line} MODEL`,
-      { device, line },
-    );
+  if (summary === undefined) throw ranNoOther(device, line);
   if (summary.state === "retired")
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${summary.name}:${summary.version}, which ${line} of ${device} ran before, is retired. Name another one with --to.`,
-      { versionId: summary.versionId },
-    );
+    throw versionRetired(summary, `cannot run again on ${line} of ${device} (--to names another)`);
   return summary;
 }

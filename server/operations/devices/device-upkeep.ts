@@ -4,6 +4,8 @@ import { logPage } from "../../interface/api/devices/device-upkeep-schemas.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { onlyRevoked } from "../../storage/repository/state/state-errors.js";
+import { answerMalformed, otherCount } from "./device-errors.js";
 import type { deviceOperations } from "./device-operations.js";
 import { refusedBy, requireDevice } from "./required-device.js";
 
@@ -63,12 +65,7 @@ export function deviceUpkeep(
     removeDevice: async ({ fleet, device, because = "", dryRun = false }) => {
       const repository = await fleets.get(fleet);
       const { state } = requireDevice(repository, device);
-      if (dryRun && state !== "revoked")
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `${device} is ${state}, and only a revoked device can be removed. Revoke it first: stemma device revoke ${device} --because TEXT.`,
-          { device },
-        );
+      if (dryRun && state !== "revoked") throw onlyRevoked(device, state, "removed");
       if (dryRun) return;
       await repository.append({ type: "device-removed", atMs: clock.now(), device, because });
     },
@@ -102,11 +99,7 @@ function onlyAbout(about: string | undefined, page: CallOutput<"deviceLogs">): C
 /** Requires the number of devices from whoever erases by a selection: it may mean others than when it was looked at. */
 function requireCount(named: readonly string[], count: number | undefined): void {
   if (named.length === count) return;
-  throw new StemmaError(
-    "USAGE",
-    `The selection means ${named.length} ${named.length === 1 ? "device" : "devices"}${count === undefined ? "" : `, not ${count}`}, and nothing was erased. Look at them with --dry-run, then repeat it with --count ${named.length}.`,
-    { devices: named.slice(0, 100) },
-  );
+  throw otherCount(named, count);
 }
 
 /** Checks a device's log, as everything that a device says. @throws ENVELOPE_MALFORMED */
@@ -114,9 +107,5 @@ function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
   const read = logPage.safeParse(answer);
   if (read.success) return read.data;
   const [issue] = read.error.issues;
-  throw new StemmaError(
-    "ENVELOPE_MALFORMED",
-    `The device ${device} answered with something that is not a log (${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}). Update its agent.`,
-    { device },
-  );
+  throw answerMalformed(device, "a log", issue);
 }

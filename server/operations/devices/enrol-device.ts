@@ -1,11 +1,11 @@
 /** Enrols a device with keys that the server makes; what every kind of enrolment checks first. */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { noReleases } from "../../../shared/missing-errors.js";
 import type { Invitation } from "../../../shared/trust/certificates/invitation.js";
 import { sealEnrolment, type Enrolment } from "../../../shared/trust/enrolment.js";
 import { generateKey } from "../../../shared/trust/keys.js";
 import { generateToken, hashToken } from "../../../shared/trust/token.js";
-import { defaultRoot, isName } from "../../../shared/wire/topics.js";
+import { defaultRoot, isName, nameRule } from "../../../shared/wire/topics.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { refuseMisspeltLines } from "../../services/context/expected-names.js";
@@ -14,16 +14,20 @@ import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { nameInvalid, versionRetired } from "../../storage/repository/state/state-errors.js";
+import {
+  cannotJudge,
+  enrolledAndConnected,
+  givesNoCertificates,
+  noLine,
+  noSuchLine,
+  takesNoTokens,
+} from "./device-errors.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "../models/open-claims.js";
 
 function checkName(what: string, name: string): void {
-  if (!isName(name))
-    throw new StemmaError(
-      "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`,
-      { what },
-    );
+  if (!isName(name)) throw nameInvalid(what, name, nameRule);
 }
 
 /** The versions that the lines of a device or batch start from. @throws what `assignable` throws, SHAPE_DIFFERENT */
@@ -47,19 +51,9 @@ export function assignable(
   device: Pick<DeviceSummary, "device" | "lines">,
   { line, model, allowReduced }: Omit<OperationInput<"assign">, "fleet" | "device">,
 ): VersionSummary {
-  if (!device.lines.includes(line))
-    throw new StemmaError(
-      "LINE_UNKNOWN",
-      `The device ${device.device} has no line "${line}" (it has ${device.lines.join(", ")}). Enrol it again with this line, or name one of those.`,
-      { line },
-    );
+  if (!device.lines.includes(line)) throw noSuchLine(device.device, device.lines, line);
   const summary = repository.resolve(model);
-  if (summary.state === "retired")
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${summary.name}:${summary.version} is retired, so it cannot be given to a device. Name another version.`,
-      { versionId: summary.versionId },
-    );
+  if (summary.state === "retired") throw versionRetired(summary, "cannot be given to devices");
   refuseReduced(summary, allowReduced);
   return summary;
 }
@@ -72,10 +66,7 @@ export async function enrolledReleases(
   const root = (await repository.releases())?.set.roots.at(-1);
   if (root !== undefined) return { releases: { root, policy: policy ?? "required" } };
   if (policy === undefined || policy === "off") return {};
-  throw new StemmaError(
-    "RELEASE_UNKNOWN",
-    `The fleet ${repository.fleet} has no releases yet, so its devices cannot ask for them. Publish some first: docs/releases.md.`,
-  );
+  throw noReleases(repository.fleet);
 }
 
 /** The addresses by which devices reach the server; members that are undefined are left out. */
@@ -104,29 +95,16 @@ export async function invitationAddresses(
   { device, authority }: { readonly device: string; readonly authority: string | undefined },
 ): Promise<Pick<Invitation, "mqtt" | "http" | "ca" | "root" | "authorities">> {
   const { authorities, ...addresses } = await enrolmentAddresses(context);
-  if (authorities === undefined)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `This server gives no certificates: it was told to use plain ports, certificate files, or an external broker that asks for none. Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`), or start the server without those options; at an external broker, set broker.deviceCertificates in server.json (docs/reference/server-json.md).`,
-    );
+  if (authorities === undefined) throw givesNoCertificates(device);
   // Only devices at an external broker judge a certificate by another authority.
-  if (authority !== undefined && addresses.ca !== undefined)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `Devices connect to an external broker, where this server cannot judge certificates of ${authority}. Leave --authority out: the server's own authority then gives them certificates.`,
-      { authority },
-    );
+  if (authority !== undefined && addresses.ca !== undefined) throw cannotJudge(authority);
   return { ...addresses, authorities: [...authorities] };
 }
 
 /** @throws NAME_INVALID, ENROLMENT_INVALID */
 export function checkLines(fleet: string, lines: readonly string[]): void {
   checkName("fleet", fleet);
-  if (lines.length === 0)
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      "A device needs at least one line of models. Name it: --line pack-soh.",
-    );
+  if (lines.length === 0) throw noLine();
   for (const line of lines) checkName("line", line);
 }
 
@@ -141,11 +119,7 @@ export async function checkEnrolment(
   const known = repository.device(device);
   if (force !== true) refuseMisspeltLines(repository, lines);
   if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device))
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      `The device ${device} is enrolled and connected now; a new enrolment would cut it off. Revoke it first, or choose another name.`,
-      { device },
-    );
+    throw enrolledAndConnected(device);
   return repository;
 }
 
@@ -157,11 +131,7 @@ const fileDecides =
 async function requireTokens({ live, plannedEnrolment }: OperationsContext, device: string): Promise<void> {
   const known = live?.enrolment ?? (await plannedEnrolment?.());
   if (known?.takesTokens !== false) return;
-  throw new StemmaError(
-    "NOT_ALLOWED",
-    `${device} gets no token: this server gives devices certificates for keys that they make themselves. Invite it with \`stemma device enroll ${device} --line …\`, without --token. Where a device must have a token, start the server with \`--device-tokens\`, or set listen.deviceTokens in server.json.${live === undefined ? fileDecides : ""}`,
-    { device },
-  );
+  throw takesNoTokens(device, live === undefined ? fileDecides : "");
 }
 
 /**

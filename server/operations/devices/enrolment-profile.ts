@@ -1,9 +1,8 @@
 /** Checks the profile that an enrolment names, where it is one of those that come with Stemma. */
 import { fileURLToPath } from "node:url";
-import { StemmaError } from "../../../shared/errors.js";
-import { messageOf } from "../../../shared/error-text.js";
 import type { Files } from "../../../shared/ports.js";
 import { requireTrainable } from "../../../shared/train/backends/capability.js";
+import { profileUnreadable } from "./device-errors.js";
 
 const profilesFolder = fileURLToPath(new URL("../../../firmware-profiles/", import.meta.url));
 const profileName = /^[a-z0-9][a-z0-9-]{0,62}$/;
@@ -32,10 +31,6 @@ function trainingOf(bytes: Uint8Array, path: string): { readonly backends: reado
     };
     return { backends: training.backends.map(String) };
   } catch (cause) {
-    throw new StemmaError(
-      "PROFILE_INVALID",
-      `The profile ${path} cannot be read: ${messageOf(cause)}. It needs a list training.backends; firmware-profiles/schema.json describes it.`,
-      { cause, field: "training.backends" },
-    );
+    throw profileUnreadable(path, cause);
   }
 }

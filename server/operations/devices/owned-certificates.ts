@@ -3,7 +3,6 @@
  * authority of the fleet's owner. Which of both is said by who invited the device, and never by the device.
  */
 import { X509Certificate } from "node:crypto";
-import { StemmaError } from "../../../shared/errors.js";
 import type { RequestedIdentity } from "../../../shared/trust/certificates/certificate-request.js";
 import { certificatesOfPem } from "../../../shared/trust/certificates/pem-chain.js";
 import type { DeviceSubject } from "../../../shared/trust/certificates/verify-chain.js";
@@ -11,7 +10,9 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import type { IssuedCertificate } from "../../access/identity/authority.js";
 import { certificateJudge, type CertificateJudge } from "../../access/identity/judge-certificate.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { unknownAuthority, type AuthorityState } from "../../storage/repository/state/authority-state.js";
+import type { AuthorityState } from "../../storage/repository/state/authority-state.js";
+import { authorityUnknown } from "../../storage/repository/state/state-errors.js";
+import { notEnrolled, showsNone, showsOwned } from "./device-errors.js";
 import { authorityOf } from "./own-authority.js";
 
 /** @param when now, or a certificate that these keys have already */
@@ -41,7 +42,7 @@ export function requireFleetAuthority(
   name: string,
 ): AuthorityState {
   const known = repository.authority(name);
-  if (known === undefined) throw unknownAuthority(name);
+  if (known === undefined) throw authorityUnknown(name);
   return known;
 }
 
@@ -51,27 +52,20 @@ export async function certificateSource(
   repository: FleetRepository,
   { device, asked, owned, authority }: CertificateWanted,
 ): Promise<CertificateSource> {
-  const refused = (why: string): StemmaError =>
-    new StemmaError("CERTIFICATE_REFUSED", `${device} is not enrolled: ${why}.`, { device });
   if (authority === undefined) {
-    if (owned !== undefined)
-      throw refused(
-        "it shows a certificate of its owner, and its invitation is for one of this server. Invite it with --authority NAME, or leave `certificate` out of agent.json",
-      );
+    if (owned !== undefined) throw showsOwned(device);
     const own = await authorityOf(context);
     return (subject, when) => own.issueForDevice(subject, asked.connectionKey, when);
   }
-  if (owned === undefined)
-    throw refused(
-      `it is invited with a certificate of ${authority} and shows none. Name its files as \`certificate\` in agent.json`,
-    );
+  if (owned === undefined) throw showsNone(device, authority);
   const trusted = requireFleetAuthority(repository, authority);
   const chain = certificatesOfPem(owned);
   const judged = (await judgeOf(context)).ofEnrolment(chain, trusted, device, repository);
   if (judged.why !== undefined)
-    throw refused(`its certificate of ${authority} is not accepted: ${judged.why}`);
+    throw notEnrolled(device, `its certificate of ${authority} is not accepted: ${judged.why}`);
   const { serial, notAfterMs, issuer = "", keyHash } = judged.certificate;
-  if (keyHash !== asked.keyHash) throw refused("the request is of another key than its certificate");
+  if (keyHash !== asked.keyHash)
+    throw notEnrolled(device, "the request is of another key than its certificate");
   const certificate = new X509Certificate(chain[0] as Uint8Array).toString();
   return () => Promise.resolve({ certificate, serial, notAfterMs, authority, issuer });
 }

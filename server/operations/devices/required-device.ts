@@ -2,18 +2,13 @@
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { noSuchDevice } from "./device-errors.js";
 
 /** @throws DEVICE_UNKNOWN also for a device that was removed */
 export function requireDevice(repository: FleetRepository, device: string): DeviceSummary {
   const found = repository.device(device);
   if (found === undefined || found.removed !== undefined)
-    throw new StemmaError(
-      "DEVICE_UNKNOWN",
-      found === undefined
-        ? `The fleet ${repository.fleet} has no device "${device}". See \`stemma device list\`, or enrol it with \`stemma device enroll\`.`
-        : `The device ${device} was removed from the fleet ${repository.fleet} at ${new Date(found.removed?.atMs ?? 0).toISOString()}. Its models are still there: \`stemma model list --device ${device}\`.`,
-      { device },
-    );
+    throw noSuchDevice(repository.fleet, device, found?.removed?.atMs);
   return found;
 }
 

@@ -22,6 +22,7 @@ import type { ModelDescription, ModelJson } from "../../interface/api/models/ver
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { recordedProof } from "../../learning/replay/recorded-proof.js";
+import { versionRetired } from "../../storage/repository/state/state-errors.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
 
@@ -309,12 +310,7 @@ async function modelJsonOf(
   weightsFile?: string,
 ): Promise<ModelJson> {
   const { versionId, record, retired } = summary;
-  if (retired !== undefined)
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${summary.name}:${summary.version} is retired: its name, parents and times are kept, its tensors are not. Name another version.`,
-      { versionId },
-    );
+  if (retired !== undefined) throw versionRetired(summary, "has no tensors any more");
   const architecture = decodeArchitecture(await objects.read("architecture", requireArchitecture(summary)));
   const names = decodeNames(
     await objects.read("names", record.objects.names),

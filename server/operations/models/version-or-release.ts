@@ -1,5 +1,5 @@
 /** Versions and their signed releases: by the name `release:NAME`, and which devices would refuse one without. */
-import { StemmaError } from "../../../shared/errors.js";
+import { noSuchRelease } from "../../../shared/missing-errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { releasesOf, revocationOf } from "../../../shared/trust/releases/manifest.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -16,11 +16,7 @@ export async function versionOrRelease(
   const targets = (await repository.releases())?.published.targets.signed.targets ?? {};
   const target = Object.hasOwn(targets, name) ? targets[name] : undefined;
   if (target !== undefined) return target.custom.versionId;
-  throw new StemmaError(
-    "RELEASE_UNKNOWN",
-    `The fleet ${repository.fleet} has no release ${JSON.stringify(name.slice(0, 128))}. \`stemma release list\` shows them.`,
-    { name },
-  );
+  throw noSuchRelease(repository.fleet, name);
 }
 
 /**

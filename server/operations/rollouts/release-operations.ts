@@ -1,4 +1,6 @@
 /** Operations on signed releases. */
+import { noReleases } from "../../../shared/missing-errors.js";
+import { ownerTimeInvalid } from "../../../shared/trust/releases/release-errors.js";
 import { holdsRight } from "../../interface/api/rights.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { FleetReleasesAnswer } from "../../interface/api/rollouts/release-definitions.js";
@@ -12,7 +14,6 @@ import { describeChange, parseChange } from "../../../shared/trust/releases/chan
 import { encodeManifest, manifestOf, recipePrefix } from "../../../shared/trust/releases/manifest.js";
 import {
   describeOwnerTime,
-  ownerTimeInvalid,
   ownerTimeText,
   parseOwnerTime,
   parseOwnerTimeFile,
@@ -96,12 +97,7 @@ async function checkedOwnerTime(
   if (file === undefined) throw ownerTimeInvalid("that is not its file");
   const { fleet } = repository;
   const releases = await repository.releases();
-  if (releases === undefined)
-    throw new StemmaError(
-      "RELEASE_UNKNOWN",
-      `The fleet ${fleet} has no releases, so its owner has no key that devices know. Begin with \`stemma release init\`.`,
-      { fleet },
-    );
+  if (releases === undefined) throw noReleases(fleet);
   const { statement } = file;
   const { number } = statedTime({ root: releases.published.root.signed, fleet }, statement);
   const before = repository.ownerTime();

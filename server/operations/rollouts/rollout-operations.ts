@@ -20,12 +20,8 @@ import { refuseOtherShape } from "../../services/context/expected-shape.js";
 import { refuseReduced } from "../../learning/evaluation/reduced-models.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import {
-  comparisonsOf,
-  isOpen,
-  rolloutExists,
-  type RolloutState,
-} from "../../storage/repository/state/rollout-state.js";
+import { comparisonsOf, isOpen, type RolloutState } from "../../storage/repository/state/rollout-state.js";
+import { rolloutExists, versionRetired } from "../../storage/repository/state/state-errors.js";
 import { refusingOf, versionOrRelease } from "../models/version-or-release.js";
 import { chooseDevices, type ChosenDevices } from "../../fleet/rollout/choose-devices.js";
 import { deferredNow, gatesNow, needsOf } from "../../fleet/rollout/ask-devices.js";
@@ -498,12 +494,7 @@ function expectations(
 /** @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_REDUCED */
 function releasable(repository: FleetRepository, model: string): VersionSummary {
   const summary = repository.resolve(model);
-  if (summary.state === "retired")
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${titleOf(summary)} is retired, so it cannot be given to devices. Name another version.`,
-      { versionId: summary.versionId },
-    );
+  if (summary.state === "retired") throw versionRetired(summary, "cannot be given to devices");
   refuseReduced(summary, false);
   return summary;
 }

@@ -1,5 +1,5 @@
 /** Finds a fleet's named data, and describes it for a training or an evaluation. */
-import { StemmaError } from "../../../shared/errors.js";
+import { noSuchData } from "../../../shared/missing-errors.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.js";
@@ -12,12 +12,7 @@ export async function requireDataset(
   name: string,
 ): Promise<DatasetSummary> {
   const found = (await fleets.get(fleet)).datasets().find((dataset) => dataset.name === name);
-  if (found === undefined)
-    throw new StemmaError(
-      "DATASET_UNKNOWN",
-      `The fleet ${fleet} has no data named "${name}". See \`stemma data list\`, or add it with \`stemma data add\`.`,
-      { name },
-    );
+  if (found === undefined) throw noSuchData(fleet, name);
   return found;
 }
 

@@ -8,6 +8,7 @@ import type { DataDescription } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
+import { modelNotFound } from "../../storage/repository/state/state-errors.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { differencesOf, type DataDifference } from "./data-differences.js";
@@ -46,8 +47,7 @@ export async function recordedData(
     const { opened, record, versionId } = decodeStory(like.story);
     return toldOf(`${record.name} (${versionId.slice(0, 12)})`, opened);
   }
-  if (repository === undefined)
-    throw new StemmaError("MODEL_NOT_FOUND", `This fleet has no model ${JSON.stringify(like.model)}.`);
+  if (repository === undefined) throw modelNotFound(like.model);
   const { name, version, record } = repository.resolve(like.model);
   return toldOf(`${name}:${version}`, await readOpenedProvenance(repository, record.objects));
 }

@@ -7,8 +7,9 @@ import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
+import { notThere, quoted } from "../../../shared/missing-errors.js";
 import type { Files } from "../../../shared/ports.js";
-import { isName } from "../../../shared/wire/topics.js";
+import { isName, nameRule } from "../../../shared/wire/topics.js";
 import { factTypes } from "../../storage/repository/state/fact-codec.js";
 
 const hashText = z.string().regex(/^[0-9a-f]{64}$/);
@@ -92,8 +93,7 @@ export function addWebhook(
     if (!isName(webhook.name) || present.some(({ name }) => name === webhook.name))
       throw new StemmaError(
         "NAME_INVALID",
-        `${JSON.stringify(webhook.name.slice(0, 80))} cannot name a webhook: use letters, digits, "-" and "_", ` +
-          "beginning with a letter or digit, and a name that no other webhook has. `stemma webhook list` shows them.",
+        `${JSON.stringify(webhook.name.slice(0, 80))} is not a valid name of a webhook, or another has it: ${nameRule}. \`stemma webhook list\` lists them.`,
         { name: webhook.name },
       );
     if (present.length >= maxWebhooks)
@@ -145,11 +145,7 @@ export function removeWebhook(files: Files, home: string, name: string, record: 
 export function requireWebhook(webhooks: readonly Webhook[], name: string): Webhook {
   const found = webhooks.find((each) => each.name === name);
   if (found === undefined)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `${JSON.stringify(name.slice(0, 80))} is not the name of a webhook. \`stemma webhook list\` shows the names.`,
-      { name },
-    );
+    throw notThere("NOT_FOUND", `This server has no webhook ${quoted(name)}`, "webhook list", { name });
   return found;
 }
 

@@ -2,9 +2,9 @@
  * Garbage collection of a fleet: finds the live objects, and plans and runs collections. The store itself
  * rewrites and deletes packs.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import type { CollectionPlan } from "../../../shared/objects/object-store.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { unknownFactsKeep } from "./repository-errors.js";
 import { claimedObjects } from "./versions/claims.js";
 import type { RepositoryContext } from "./context.js";
 import { refuseLostReplays } from "./versions/replay-inputs.js";
@@ -39,12 +39,7 @@ function liveNow(
 
 /** @throws COLLECTION_REFUSED where the journal has facts of unknown types, which may keep objects */
 export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
-  if (state.unknownFacts > 0)
-    throw new StemmaError(
-      "COLLECTION_REFUSED",
-      `The journal of ${fleet} has ${state.unknownFacts} facts of types that this Stemma does not know; they may keep objects. Collect with the newer Stemma that wrote them.`,
-      { unknown: state.unknownFacts },
-    );
+  if (state.unknownFacts > 0) throw unknownFactsKeep(fleet, state.unknownFacts);
 }
 
 export async function liveObjects(context: RepositoryContext): Promise<ReadonlySet<Hash>> {

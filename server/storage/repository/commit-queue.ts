@@ -4,12 +4,13 @@
  * while a batch is written form the next batch. Decisions (version numbers, checks against the state) are
  * made when the batch is written, in order, so that each one sees the results of all earlier ones.
  */
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Journal } from "../../../shared/journal/journal.js";
 import type { ObjectPruner } from "../../../shared/objects/object-store.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { referencedMissing } from "./repository-errors.js";
 import { causedBy } from "./state/fact-codec.js";
 import { applyFact } from "./state/apply-fact.js";
 import { nextVersionNumber } from "./state/apply-version.js";
@@ -133,14 +134,7 @@ export class CommitQueue implements FactQueue {
   #hasRequiredObjects(one: PendingSubmission): boolean {
     const absent = [...one.requiredObjects].filter((id) => !this.objects.has(id));
     if (absent.length === 0) return true;
-    const [first, ...others] = absent;
-    one.reject(
-      new StemmaError(
-        "REFERENCE_MISSING",
-        `The object ${first}${others.length > 0 ? ` and ${others.length} more` : ""} that this refers to ${others.length > 0 ? "are" : "is"} not in the store. Send what is missing again, then record it.`,
-        { absent },
-      ),
-    );
+    one.reject(referencedMissing(absent));
     return false;
   }
 

@@ -7,10 +7,12 @@ import { readManifest } from "../../../shared/data/stored-data.js";
 import { storeData, type StoreDataOptions } from "../../../shared/data/store-data.js";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { noSuchData } from "../../../shared/missing-errors.js";
 import { objectId } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { VersionSummary } from "./answers/version-answers.js";
+import { dataChanged, dataWithoutHash } from "./repository-errors.js";
 import type { DatasetState, FleetState } from "./state/state.js";
 import { keptVersions } from "./state/references.js";
 import { requireVersion } from "./state/version-table.js";
@@ -68,20 +70,20 @@ export async function pushDataset(
   pieces: Iterable<Uint8Array>,
   options?: StoreDataOptions,
 ): Promise<PushedData> {
-  const { hash } = requireRegistered(context.state, name);
+  const { hash } = requireRegistered(context, context.state, name);
   const { object, manifest, description, newChunks, newBytes, release } = await storeData(
     context.objects,
     pieces,
     options,
   );
   try {
-    if (manifest.content !== hash) throw hasChanged(name, manifest.content, hash);
+    if (manifest.content !== hash) throw dataChanged(name, manifest.content, hash);
     const chunks = manifest.chunks.map(({ id }) => id);
     await context.queue.submit({
       requiredObjects: [object, ...chunks, ...(description === undefined ? [] : [description])],
       decide: ({ state }) => {
-        const now = requireRegistered(state, name);
-        if (now.hash !== hash) throw hasChanged(name, hash, now.hash);
+        const now = requireRegistered(context, state, name);
+        if (now.hash !== hash) throw dataChanged(name, hash, now.hash);
         const isKnown =
           state.dataObjects.get(hash) === object &&
           (description === undefined || state.dataDescriptions.get(hash)?.includes(description) === true);
@@ -115,7 +117,7 @@ export async function removeDataset(
     // Decided alone, so that it sees every version that is recorded before it.
     isExclusive: true,
     decide: ({ state }) => {
-      const dataset = requireRegistered(state, name);
+      const dataset = requireRegistered(context, state, name);
       versions = dataset.hash === null ? 0 : versionsWithData(context, dataset.hash).length;
       const isLast = [...state.datasets.values()].every(
         (other) => other.name === name || other.hash !== dataset.hash,
@@ -148,23 +150,13 @@ export function versionsWithData(context: RepositoryContext, content: Hash): rea
     .map((versionId) => requireVersion(context, versionId));
 }
 
-function requireRegistered(state: FleetState, name: string): DatasetState & { readonly hash: Hash } {
+function requireRegistered(
+  { fleet }: Pick<RepositoryContext, "fleet">,
+  state: FleetState,
+  name: string,
+): DatasetState & { readonly hash: Hash } {
   const found = state.datasets.get(name);
   if (found?.hash != null) return { ...found, hash: found.hash };
-  throw new StemmaError(
-    "DATASET_UNKNOWN",
-    found === undefined
-      ? `No data named "${name}" are registered. See \`stemma data list\`, or add them with \`stemma data add\`.`
-      : `The data "${name}" were registered without the hash of their samples. Add them again with \`stemma data add\`.`,
-    { name },
-  );
-}
-
-function hasChanged(name: string, actual: Hash, expected: Hash | null): StemmaError {
-  return new StemmaError(
-    "DATASET_MALFORMED",
-    `The samples of ${name} have the hash ${actual.slice(0, 16)}, and ${expected?.slice(0, 16) ?? "another one"} is ` +
-      "registered. Restore the files, or register them under a new name with `stemma data add`.",
-    { name, expected, actual },
-  );
+  if (found === undefined) throw noSuchData(fleet, name);
+  throw dataWithoutHash(name);
 }

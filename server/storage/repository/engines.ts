@@ -3,6 +3,7 @@
  * who approves one, never from a device. A version names its engine whether or not it is here.
  */
 import { StemmaError } from "../../../shared/errors.js";
+import { notThere } from "../../../shared/missing-errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeEngineArchive, engineObjectId } from "../../../shared/train/engine-archive.js";
 import type { RepositoryContext } from "./context.js";
@@ -99,10 +100,10 @@ export function engineSummaries(context: RepositoryContext): readonly EngineSumm
 function requireEngineSummary(context: RepositoryContext, engine: Hash): EngineSummary {
   const found = engineSummaries(context).find((each) => each.engine === engine);
   if (found !== undefined) return found;
-  throw new StemmaError(
+  throw notThere(
     "NOT_FOUND",
-    `The fleet ${context.fleet} has no engine ${engine.slice(0, 12)}. \`stemma replay engine list\` ` +
-      "shows those that it has.",
+    `The fleet ${context.fleet} has no engine ${engine.slice(0, 12)}`,
+    "replay engine list",
     { engine },
   );
 }

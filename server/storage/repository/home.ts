@@ -13,7 +13,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as z from "zod";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
@@ -22,6 +22,14 @@ import { parseJson, type Signer } from "../../../shared/trust/keys.js";
 import { isName } from "../../../shared/wire/topics.js";
 import type { KeptKeyChange } from "../../access/identity/key-changes.js";
 import { HoldableKey } from "../../access/identity/server-key-hold.js";
+import {
+  formatUnreadable,
+  homeFormatUnknown,
+  noFleet,
+  noHome,
+  notAHome,
+  socketPathTooLong,
+} from "./repository-errors.js";
 import { checkName } from "./state/naming.js";
 import type { MemoryReading } from "./node-memory.js";
 import { keyPath, loadOrMakeServerKey } from "./server-key.js";
@@ -93,11 +101,7 @@ export interface Home {
 /** @throws NOT_FOUND for a fleet that the home does not have */
 export async function requireFleet(home: Pick<Home, "path" | "fleets">, fleet: string): Promise<void> {
   if ((await home.fleets()).includes(fleet)) return;
-  throw new StemmaError(
-    "NOT_FOUND",
-    `The home ${home.path} has no fleet ${JSON.stringify(fleet)}. Name another with --fleet.`,
-    { fleet },
-  );
+  throw noFleet(home.path, fleet);
 }
 
 export const homeFormat = 1;
@@ -161,14 +165,6 @@ export async function requireHome(files: Files, path: string): Promise<void> {
   if (!(await hasHome(files, path))) throw noHome(path);
 }
 
-export function noHome(path: string): StemmaError {
-  return new StemmaError(
-    "NOT_FOUND",
-    `There is no home of Stemma in ${path}. Name another with --home or STEMMA_HOME; \`stemma server\`, \`stemma device enroll\` and \`stemma model import\` begin one.`,
-    { home: path },
-  );
-}
-
 /** Names of files and folders in a home, except temporary and lock files. */
 const homeNames = new Set([
   "format.json",
@@ -194,27 +190,12 @@ const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() })
 async function checkFormat(files: Files, home: string): Promise<boolean> {
   if ((await files.stat(formatPath(home))) === undefined) {
     const stray = await findForeignName(files, home);
-    if (stray !== undefined)
-      throw new StemmaError(
-        "HOME_FORMAT_UNKNOWN",
-        `${home} is not empty (it contains ${stray}) and is not a home of Stemma. Choose another folder with --home.`,
-        { home },
-      );
+    if (stray !== undefined) throw notAHome(home, stray);
     return true;
   }
   const parsed = formatFile.safeParse(parseJson(await files.read(formatPath(home))));
-  if (!parsed.success)
-    throw new StemmaError(
-      "HOME_FORMAT_UNKNOWN",
-      `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`,
-      { home },
-    );
-  if (parsed.data.format !== homeFormat)
-    throw new StemmaError(
-      "HOME_FORMAT_UNKNOWN",
-      `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`,
-      { home, format: parsed.data.format },
-    );
+  if (!parsed.success) throw formatUnreadable(formatPath(home), home);
+  if (parsed.data.format !== homeFormat) throw homeFormatUnknown(home, parsed.data.format, homeFormat);
   return false;
 }
 
@@ -245,12 +226,7 @@ async function findRunFolder({ files, random }: HomePorts, home: string): Promis
     : recorded !== undefined && (await files.stat(recorded)) !== undefined
       ? recorded
       : join(tmpdir(), `stemma-${Buffer.from(random.bytes(10)).toString("hex")}`);
-  if (!fits(folder))
-    throw new StemmaError(
-      "PATH_TOO_LONG",
-      `No folder for the server's socket is short enough (${join(folder, socketName)} has more than ${maxSocketPathBytes} bytes). Set TMPDIR to a short path.`,
-      { folder },
-    );
+  if (!fits(folder)) throw socketPathTooLong(folder, join(folder, socketName), maxSocketPathBytes);
   await files.makeFolder(folder);
   if (recorded !== folder)
     await writeDurably(files, join(home, "run.json"), Buffer.from(`${JSON.stringify({ folder })}\n`));

@@ -4,13 +4,13 @@
  * journal without it, beside save records that no fact names, was cut or removed.
  */
 import { join } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
 import { frameAt, segmentHeaderBytes } from "../../../shared/journal/frame.js";
 import { listSegments, readSegment } from "../../../shared/journal/load-segments.js";
 import { headName } from "../../../shared/journal/open-journal.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { headMissing } from "./repository-errors.js";
 import { factCodec } from "./state/fact-codec.js";
 import { applyFact } from "./state/apply-fact.js";
 import { emptyState, type FleetState } from "./state/state.js";
@@ -60,12 +60,7 @@ export async function refuseLostJournal(
   // Without records there is nothing that a fact could be missing for.
   if (unrecordedVersions(objects, emptyState()).length === 0) return;
   const lost = unrecordedVersions(objects, await readState(files, folder));
-  if (lost.length > 0)
-    throw new StemmaError(
-      "JOURNAL_CORRUPT",
-      `The journal in ${folder} has no head file, and ${lost.length} saved ${lost.length === 1 ? "version is" : "versions are"} in the store that it does not name (the first: ${lost[0]?.slice(0, 16)}): its end, or all of it, is missing. Restore a backup, or keep what is there with \`stemma journal salvage\`. Nothing was changed.`,
-      { folder, count: lost.length, versions: lost.slice(0, 100) },
-    );
+  if (lost.length > 0) throw headMissing(folder, lost);
 }
 
 /**

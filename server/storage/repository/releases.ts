@@ -13,12 +13,12 @@ import {
   verifyAnyManifest,
   type AnyManifest,
 } from "../../../shared/trust/releases/manifest.js";
-import { metadataInvalid } from "../../../shared/trust/releases/metadata.js";
 import {
   publishedOfSet,
   type PublishedReleases,
   type ReleaseChange,
 } from "../../../shared/trust/releases/release-change.js";
+import { metadataInvalid } from "../../../shared/trust/releases/release-errors.js";
 import {
   pinnedRoot,
   updateReleases,
@@ -26,6 +26,7 @@ import {
   type TrustedReleases,
 } from "../../../shared/trust/releases/trusted-releases.js";
 import type { RepositoryContext } from "./context.js";
+import { recipeOfReleaseUnknown, releasesTooLarge, versionOfReleaseUnknown } from "./repository-errors.js";
 
 /** Long enough for a fact to be written. */
 const leaseMs = 10 * 60_000;
@@ -83,11 +84,7 @@ export async function publishReleases(
   const stored = checkedRelease(context, before, change);
   const { objects, clock } = context;
   const bytes = Buffer.from(JSON.stringify({ ...stored.set, manifests: stored.manifests }), "utf8");
-  if (bytes.length > maxReleasesBytes)
-    throw new StemmaError(
-      "SIZE_OVER_LIMIT",
-      `The fleet's releases have ${bytes.length} bytes together, and at most ${maxReleasesBytes} are kept. Revoke old ones.`,
-    );
+  if (bytes.length > maxReleasesBytes) throw releasesTooLarge(bytes.length, maxReleasesBytes);
   const object = objectId("release", bytes);
   const lease = objects.lease([object], leaseMs);
   try {
@@ -165,18 +162,10 @@ function requireSubject({ records, state }: RepositoryContext, name: string, man
   if (isRecipeManifest(manifest)) {
     const known = state.recipes.get(manifest.recipe);
     if (known !== undefined && known.revoked === undefined) return;
-    throw new StemmaError(
-      "RECIPE_NOT_APPROVED",
-      `The release ${name} is of the recipe ${manifest.recipe.slice(0, 16)}, which is not approved in this fleet. Approve it first.`,
-      { name },
-    );
+    throw recipeOfReleaseUnknown(name, manifest.recipe);
   }
   const record = records.get(manifest.versionId);
   if (record === undefined || !state.versions.has(manifest.versionId))
-    throw new StemmaError(
-      "MODEL_NOT_FOUND",
-      `The release ${name} is of the version ${manifest.versionId.slice(0, 16)}, which this fleet does not have. Import or receive it first.`,
-      { name },
-    );
+    throw versionOfReleaseUnknown(name, manifest.versionId);
   requireManifestOf(manifest, name, { versionId: manifest.versionId, record });
 }

@@ -2,16 +2,17 @@
  * Checks the owner's signature of a restore as a device does, before it becomes a fact. It also says what
  * there is to sign.
  */
-import { StemmaError } from "../../../shared/errors.js";
+import { noReleases } from "../../../shared/missing-errors.js";
+import { restoreInvalid } from "../../../shared/trust/releases/release-errors.js";
 import {
   approvedLog,
   parseRestoreFile,
   restoreApprovalText,
-  restoreInvalid,
   unsignedRestore,
   type RestoreApprovalFile,
 } from "../../../shared/trust/releases/restore-approval.js";
 import type { FleetRepository } from "./fleet-repository.js";
+import { neverRestored } from "./repository-errors.js";
 import type { RestoreState } from "./state/restore-state.js";
 
 type RestoredFleet = Pick<FleetRepository, "fleet" | "journal" | "restores" | "releases">;
@@ -23,12 +24,7 @@ type RestoredFleet = Pick<FleetRepository, "fleet" | "journal" | "restores" | "r
 export async function restoreToSign(repository: RestoredFleet): Promise<RestoreApprovalFile> {
   const { fleet, journal } = repository;
   const restore = repository.restores().at(-1);
-  if (restore === undefined)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The fleet ${fleet} was not restored, so there is nothing to sign. If its home was put back without \`stemma storage restore\`, declare that first: \`stemma journal declare-restore\`.`,
-      { fleet },
-    );
+  if (restore === undefined) throw neverRestored(fleet);
   const { root } = await releasesOf(repository);
   const length = restore.factPosition + 1;
   const { position } = restore;
@@ -41,12 +37,8 @@ export async function restoreToSign(repository: RestoredFleet): Promise<RestoreA
 async function releasesOf(repository: RestoredFleet) {
   const releases = await repository.releases();
   if (releases !== undefined) return releases.published;
-  const { fleet } = repository;
-  throw new StemmaError(
-    "RELEASE_UNKNOWN",
-    `The fleet ${fleet} has no releases, so its owner has no key that devices know, and no device waits for a signature. If the restore lost them, publish the files of their changes again first.`,
-    { fleet },
-  );
+  const next = "If the restore lost them, publish the files of their changes again first.";
+  throw noReleases(repository.fleet, next);
 }
 
 /** The restore that the file approves, and what becomes the fact. @throws RELEASE_METADATA_INVALID */

@@ -4,13 +4,13 @@
  * file is the change; the facts of it follow when a fleet is opened, also after a kill between the two.
  */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import { maxKeyChanges, signKeyChange } from "../../../shared/trust/key-change.js";
 import { generateKey } from "../../../shared/trust/keys.js";
 import { openAuthority } from "../../access/identity/authority.js";
 import type { KeptKeyChange } from "../../access/identity/key-changes.js";
 import type { Home } from "./home.js";
+import { noEarlierKey, tooManyKeyChanges } from "./repository-errors.js";
 import { keyPath, saveServerKey } from "./server-key.js";
 
 export interface RotateOptions {
@@ -33,11 +33,7 @@ export async function rotateServerKey(
   { path, ports, signer, keyChanges }: Home,
   { overlapMs, revokeOld = false, caller }: RotateOptions,
 ): Promise<ChangedKey> {
-  if (keyChanges.length >= maxKeyChanges)
-    throw new StemmaError(
-      "QUOTA_EXCEEDED",
-      `The server's key was changed ${keyChanges.length} times, and no more changes are kept. Begin a new home.`,
-    );
+  if (keyChanges.length >= maxKeyChanges) throw tooManyKeyChanges(keyChanges.length);
   const { files, clock, random } = ports;
   const atMs = Math.round(clock.now());
   const goodUntilMs = atMs + (revokeOld ? 0 : overlapMs);
@@ -65,11 +61,7 @@ export async function revokeKeyBefore(
   caller?: Caller,
 ): Promise<ChangedKey> {
   const last = keyChanges.at(-1);
-  if (last === undefined || last.revokedAtMs !== undefined)
-    throw new StemmaError(
-      "NOT_FOUND",
-      "There is no earlier key of this server that is still good. To replace the present one and withdraw it at once: `stemma server-key rotate --revoke-old`.",
-    );
+  if (last === undefined || last.revokedAtMs !== undefined) throw noEarlierKey();
   const atMs = Math.round(ports.clock.now());
   const revoked: KeptKeyChange = {
     ...last,

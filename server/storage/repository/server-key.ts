@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Files, Random } from "../../../shared/ports.js";
 import {
@@ -15,6 +14,7 @@ import {
   saveKey,
   type PrivateKey,
 } from "../../../shared/trust/keys.js";
+import { keyFileDamaged } from "../../../shared/trust/trust-errors.js";
 import { keptKeyChangesSchema, type KeptKeyChange } from "../../access/identity/key-changes.js";
 
 export interface ServerKey {
@@ -59,11 +59,7 @@ export async function loadServerKey(files: Files, path: string): Promise<ServerK
   const { success, data, error } = changedKeyFile.safeParse(value);
   const key = success ? keyOfSeed(data.seed) : undefined;
   if (!success || key?.publicKey !== data.publicKey || data.changes.at(-1)?.change.to !== data.publicKey)
-    throw new StemmaError(
-      "KEY_INVALID",
-      `The key file ${path} is damaged. Restore it from a backup; a new key would not be trusted by devices that have pinned the old one.`,
-      { path, cause: error },
-    );
+    throw keyFileDamaged(path, error);
   return { key, changes: data.changes };
 }
 

@@ -7,7 +7,6 @@ import { defined } from "../../defined.js";
 import { isRecipeManifest, recipePrefix, unsignedManifest, verifyAnyManifest } from "./manifest.js";
 import {
   checkMetadata,
-  metadataInvalid,
   metadataText,
   parseMetadata,
   releaseName,
@@ -17,6 +16,7 @@ import {
   type ReleaseRole,
 } from "./metadata.js";
 import { keysOf, type ReleaseChange, type RoleKeys } from "./release-change.js";
+import { metadataInvalid } from "./release-errors.js";
 import type { MetadataSet } from "./trusted-releases.js";
 
 const changeSchema = z.strictObject({

@@ -6,12 +6,12 @@
  */
 import * as z from "zod";
 import { defined } from "../../defined.js";
-import { StemmaError } from "../../errors.js";
 import { decodeCanonical, encodeCanonical } from "../../model/canonical-json.js";
 import type { SaveRecord } from "../../model/model.js";
 import { isHash, sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
 import type { Targets } from "./metadata.js";
+import { manifestMismatch, noRelease } from "./release-errors.js";
 
 /** Longest manifest, in bytes: it travels inside an offer. */
 export const maxManifestBytes = 16 * 1024;
@@ -120,21 +120,13 @@ export function targetOf(manifest: AnyManifest): Targets["targets"][string] {
   };
 }
 
-function mismatch(name: string, why: string): StemmaError {
-  return new StemmaError(
-    "RELEASE_MISMATCH",
-    `The manifest of the release ${name} is not accepted: ${why}. Nothing was changed; create the release again from the version that is meant.`,
-    { name },
-  );
-}
-
 /**
  * The manifest of a version in these bytes, which must be those that the targets name.
  * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
  */
 export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array): ReleaseManifest {
   const manifest = verifyAnyManifest(targets, name, bytes);
-  if (isRecipeManifest(manifest)) throw mismatch(name, "it is of a recipe, and a version is needed");
+  if (isRecipeManifest(manifest)) throw manifestMismatch(name, "it is of a recipe, and a version is needed");
   return manifest;
 }
 
@@ -147,10 +139,10 @@ export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Ar
   const parsed = anyManifestSchema.safeParse(readManifest(name, bytes));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw mismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
+    throw manifestMismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
   }
   if (subjectOf(parsed.data) !== target.custom.versionId)
-    throw mismatch(name, "it names another version or recipe than the targets");
+    throw manifestMismatch(name, "it names another version or recipe than the targets");
   return parsed.data;
 }
 
@@ -161,16 +153,12 @@ export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Ar
 export function requireTarget(targets: Targets, name: string, bytes: Uint8Array): Targets["targets"][string] {
   const target = Object.hasOwn(targets.targets, name) ? targets.targets[name] : undefined;
   if (target === undefined)
-    throw new StemmaError(
-      "RELEASE_UNKNOWN",
-      `There is no release ${name} among those that are signed for this fleet (targets version ${targets.version}). \`stemma release list\` shows them.`,
-      { name },
-    );
+    throw noRelease(name, `among those that are signed for this fleet (targets version ${targets.version})`);
   if (bytes.length !== target.length)
-    throw mismatch(name, `it has ${bytes.length} bytes, and ${target.length} are signed`);
+    throw manifestMismatch(name, `it has ${bytes.length} bytes, and ${target.length} are signed`);
   const actual = sha256(bytes);
   if (actual !== target.hashes.sha256)
-    throw mismatch(
+    throw manifestMismatch(
       name,
       `its hash is ${actual.slice(0, 12)}…, and ${target.hashes.sha256.slice(0, 12)}… is signed`,
     );
@@ -183,11 +171,12 @@ export function unsignedManifest(text: string): AnyManifest {
 }
 
 function readManifest(name: string, bytes: Uint8Array): unknown {
-  if (bytes.length > maxManifestBytes) throw mismatch(name, `it is longer than ${maxManifestBytes} bytes`);
+  if (bytes.length > maxManifestBytes)
+    throw manifestMismatch(name, `it is longer than ${maxManifestBytes} bytes`);
   try {
     return decodeCanonical(bytes);
   } catch (cause) {
-    throw mismatch(
+    throw manifestMismatch(
       name,
       `it is not canonical JSON (${cause instanceof Error ? cause.message : String(cause)})`,
     );
@@ -208,7 +197,7 @@ export function requireManifestOf(
     ["architecture", manifest.architecture, record.architecture],
   ] as const)
     if (stated !== actual)
-      throw mismatch(
+      throw manifestMismatch(
         name,
         `it states the ${what} ${stated.slice(0, 16)}, and the model has ${actual.slice(0, 16)}`,
       );

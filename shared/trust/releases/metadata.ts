@@ -6,10 +6,10 @@
  */
 import canonicalize from "canonicalize";
 import * as z from "zod";
-import { StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import { parseStrictJson, plainJson } from "../../tensor/strict-json.js";
 import { isSignatureValid, type Signer } from "../keys.js";
+import { metadataInvalid } from "./release-errors.js";
 
 export const releaseRoles = ["root", "timestamp", "snapshot", "targets"] as const;
 export type ReleaseRole = (typeof releaseRoles)[number];
@@ -113,14 +113,6 @@ const envelopeSchema = z.strictObject({
 export interface Metadata<Role extends ReleaseRole = ReleaseRole> {
   readonly signatures: readonly MetadataSignature[];
   readonly signed: SignedOf<Role>;
-}
-
-export function metadataInvalid(why: string, cause?: unknown): StemmaError {
-  return new StemmaError(
-    "RELEASE_METADATA_INVALID",
-    `The metadata of releases is not accepted: ${why}. Nothing was changed; publish what the fleet's owner signed.`,
-    { cause },
-  );
 }
 
 /** Reads metadata of a role. @throws RELEASE_METADATA_INVALID */

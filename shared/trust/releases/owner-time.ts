@@ -4,7 +4,6 @@
  * number counts. The keys are those of the role `targets`; the file goes to the signers like a change. Pure.
  */
 import * as z from "zod";
-import { StemmaError } from "../../errors.js";
 import { parseStrictJson, plainJson } from "../../tensor/strict-json.js";
 import { maxOwnerTimeBytes } from "../../wire/limits.js";
 import type { Signer } from "../keys.js";
@@ -18,6 +17,7 @@ import {
   type MetadataSignature,
   type Root,
 } from "./metadata.js";
+import { keySignsNothing, ownerTimeInvalid } from "./release-errors.js";
 
 const signedSchema = z.strictObject({
   /** The type is no role of TUF: a signature of this is never one of metadata. */
@@ -50,14 +50,6 @@ const fileSchema = z.strictObject({
 export interface OwnerTimeFile {
   readonly root: Metadata<"root">;
   readonly statement: OwnerTimeStatement;
-}
-
-export function ownerTimeInvalid(why: string, cause?: unknown): StemmaError {
-  return new StemmaError(
-    "RELEASE_METADATA_INVALID",
-    `The owner's statement of the time is not accepted: ${why}. Nothing was changed; write it again with \`stemma release time\`, and sign it.`,
-    { cause },
-  );
 }
 
 /** @throws RELEASE_METADATA_INVALID where the time cannot be written */
@@ -128,10 +120,7 @@ export function statedTime(
 export function signOwnerTime(file: OwnerTimeFile, signer: Signer): OwnerTimeFile {
   const statement = addSignature(file.root.signed, "targets", file.statement, signer);
   if (statement !== undefined) return { ...file, statement };
-  throw new StemmaError(
-    "KEY_INVALID",
-    `The key ${signer.publicKey.slice(0, 16)}… does not sign releases. Sign with a key of targets, as \`stemma release show\` lists them.`,
-  );
+  throw keySignsNothing(signer.publicKey, "the time");
 }
 
 export function describeOwnerTime({ signed }: OwnerTimeStatement): readonly string[] {

@@ -3,7 +3,6 @@
  * metadata without signatures at first, the manifests that it adds, and what was signed before it, so that a
  * signer sees what differs. change-file.ts reads and writes them. Pure.
  */
-import { StemmaError } from "../../errors.js";
 import type { Signer } from "../keys.js";
 import {
   encodeManifest,
@@ -16,7 +15,6 @@ import {
 import {
   checkMetadata,
   keyIdOf,
-  metadataInvalid,
   parseMetadata,
   releaseRoles,
   tufKey,
@@ -28,6 +26,13 @@ import {
   type SignedOf,
   type Targets,
 } from "./metadata.js";
+import {
+  keySignsNothing,
+  metadataInvalid,
+  nameOfOtherKind,
+  noRelease,
+  releaseExists,
+} from "./release-errors.js";
 import type { MetadataSet } from "./trusted-releases.js";
 
 export interface ReleaseChange {
@@ -185,24 +190,11 @@ export function addRelease(
   validity: Validity,
 ): ReleaseChange {
   const { targets } = now.targets.signed;
-  if (name.startsWith(recipePrefix) !== isRecipeManifest(manifest))
-    throw new StemmaError(
-      "RELEASE_MISMATCH",
-      `Names of released recipes begin with ${recipePrefix}, and no others do; ${name} does not fit. Choose another ` +
-        "with --name.",
-      { name },
-    );
+  if (name.startsWith(recipePrefix) !== isRecipeManifest(manifest)) throw nameOfOtherKind(name, recipePrefix);
   const target = targetOf(manifest);
   const present = Object.hasOwn(targets, name) ? targets[name] : undefined;
   if (present !== undefined && present.hashes.sha256 !== target.hashes.sha256)
-    throw new StemmaError(
-      "RELEASE_MISMATCH",
-      present.custom.versionId === target.custom.versionId
-        ? `There is a release ${name} of this version already, with another manifest: it was made with another input ` +
-            "pipeline, or without one. Choose another name with --name: devices take what either has."
-        : `There is a release ${name} already, of another version. Choose another name with --name.`,
-      { name },
-    );
+    throw releaseExists(name, present.custom.versionId === target.custom.versionId);
   return {
     ...withTargets(manifest.fleet, now, validity, {
       targets: { ...targets, [name]: target },
@@ -230,12 +222,7 @@ export function revokeRelease(
 ): ReleaseChange {
   const { targets } = now.targets.signed;
   const target = Object.hasOwn(targets, name) ? targets[name] : undefined;
-  if (target === undefined)
-    throw new StemmaError(
-      "RELEASE_UNKNOWN",
-      `There is no release ${name} in the fleet ${fleet}. \`stemma release list\` shows them.`,
-      { name },
-    );
+  if (target === undefined) throw noRelease(name, `in the fleet ${fleet}`);
   const { versionId } = target.custom;
   // Every release of that version goes: the version is what is bad.
   const left = Object.fromEntries(
@@ -334,11 +321,7 @@ export function signChange(change: ReleaseChange, signer: Signer): Signed {
   const roles = rolesOf(change).filter((role) =>
     judgesOf(change, role).some((root) => root.roles[role].keyids.includes(keyid)),
   );
-  if (roles.length === 0)
-    throw new StemmaError(
-      "KEY_INVALID",
-      `The key ${signer.publicKey.slice(0, 16)}… signs nothing of this change. Sign with a key that \`stemma release show\` lists.`,
-    );
+  if (roles.length === 0) throw keySignsNothing(signer.publicKey, "anything of this change");
   let signed = change;
   for (const role of roles) {
     signed = { ...signed, [role]: withSignature(metadataOf(signed, role), keyid, signer) };

@@ -7,7 +7,7 @@ import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { maxReleaseParts, releasePartBytes } from "../../wire/limits.js";
 import type { ReleasePart } from "../../wire/messages.js";
-import { metadataInvalid } from "./metadata.js";
+import { metadataInvalid } from "./release-errors.js";
 import { maxRoots, type MetadataSet } from "./trusted-releases.js";
 
 const setSchema = z.strictObject({

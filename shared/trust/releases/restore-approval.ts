@@ -5,7 +5,6 @@
  * those of the role `targets`. The file of it goes to the signers like a change of releases. Pure.
  */
 import * as z from "zod";
-import { StemmaError } from "../../errors.js";
 import type { LogRoot } from "../../journal/merkle-log.js";
 import { isHash } from "../../tensor/hash.js";
 import { parseStrictJson, plainJson } from "../../tensor/strict-json.js";
@@ -22,6 +21,7 @@ import {
   type MetadataSignature,
   type Root,
 } from "./metadata.js";
+import { keySignsNothing, restoreInvalid } from "./release-errors.js";
 
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const signedSchema = z.strictObject({
@@ -56,14 +56,6 @@ const fileSchema = z.strictObject({
 export interface RestoreApprovalFile {
   readonly root: Metadata<"root">;
   readonly approval: RestoreApproval;
-}
-
-export function restoreInvalid(why: string, cause?: unknown): StemmaError {
-  return new StemmaError(
-    "RELEASE_METADATA_INVALID",
-    `The owner's signature of a restore is not accepted: ${why}. Nothing was changed; write the statement again with \`stemma journal restored\`, and sign it.`,
-    { cause },
-  );
 }
 
 export function unsignedRestore(statement: Omit<RestoreStatement, "_type">): RestoreApproval {
@@ -121,10 +113,7 @@ export function approvedLog(
 export function signRestore(file: RestoreApprovalFile, signer: Signer): RestoreApprovalFile {
   const approval = addSignature(file.root.signed, "targets", file.approval, signer);
   if (approval !== undefined) return { ...file, approval };
-  throw new StemmaError(
-    "KEY_INVALID",
-    `The key ${signer.publicKey.slice(0, 16)}… does not sign releases. Sign with a key of targets, as \`stemma release show\` lists them.`,
-  );
+  throw keySignsNothing(signer.publicKey, "restores");
 }
 
 export function describeRestore({ approval }: RestoreApprovalFile): readonly string[] {

@@ -10,7 +10,6 @@ import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import {
   canonicalBytes,
-  metadataInvalid,
   parseMetadata,
   verifyRole,
   type FileMeta,
@@ -18,6 +17,7 @@ import {
   type ReleaseRole,
   type Root,
 } from "./metadata.js";
+import { changedContent, metadataInvalid, releasesExpired, rolledBack } from "./release-errors.js";
 
 /** The metadata of a repository, as files. */
 export interface MetadataSet {
@@ -151,11 +151,7 @@ function takeTargets(now: TrustedReleases, text: string, nowMs: number): Trusted
 }
 
 function requireNoRollback(what: string, before: number, after: number): void {
-  if (after < before)
-    throw new StemmaError(
-      "RELEASE_ROLLED_BACK",
-      `The metadata of releases goes back: ${what} has version ${after}, and version ${before} was seen already. Publish what was signed last.`,
-    );
+  if (after < before) throw rolledBack(what, before, after);
 }
 
 /** One version has one content: another one under the same number is not taken. */
@@ -164,10 +160,7 @@ function requireSame(role: ReleaseRole, before: Metadata, after: Metadata): void
     before.signed.version === after.signed.version &&
     !Buffer.from(canonicalBytes(before.signed)).equals(canonicalBytes(after.signed))
   )
-    throw new StemmaError(
-      "RELEASE_ROLLED_BACK",
-      `The metadata of releases has another ${role} version ${after.signed.version} than was seen before. Sign it again under the next number.`,
-    );
+    throw changedContent(role, after.signed.version);
 }
 
 /**
@@ -201,11 +194,7 @@ export function isExpired({ signed }: Metadata, nowMs: number): boolean {
 
 function requireFresh(role: ReleaseRole, metadata: Metadata, nowMs: number): void {
   if (isExpired(metadata, nowMs))
-    throw new StemmaError(
-      "RELEASE_EXPIRED",
-      `The metadata of releases has expired: ${role} version ${metadata.signed.version} was valid until ${metadata.signed.expires}. Sign it again with \`stemma release refresh\`, and publish it.`,
-      { role, expires: metadata.signed.expires },
-    );
+    throw releasesExpired(role, metadata.signed.version, metadata.signed.expires);
 }
 
 /**

@@ -4,6 +4,7 @@ import { formatTime } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { notThere, quoted } from "../../../../shared/missing-errors.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { forceText } from "../../force-option.js";
 import { listed, plain, repeated } from "../../plain-command.js";
@@ -131,10 +132,7 @@ const show = plain("batches", {
   run: async ({ batch }, { call }) => {
     const found = (await call("batches")).find((one) => one.batch === batch);
     if (found !== undefined) return found;
-    throw new StemmaError(
-      "NOT_FOUND",
-      `${batch} is not the name of a batch. \`stemma device batch list\` shows the names.`,
-    );
+    throw notThere("NOT_FOUND", `This fleet has no batch ${quoted(batch)}`, "device batch list");
   },
   print: (found, { batch }) => {
     const { revoked, devices, waiting, authority } = found;

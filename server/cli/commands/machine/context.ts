@@ -6,6 +6,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { readTextFile } from "../../text-file.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { isName, nameRule } from "../../../../shared/wire/topics.js";
 import { readAuthority } from "../../context.js";
 import {
   contextNamed,
@@ -46,10 +47,10 @@ const add = plain(null, {
     ca: "<file> the authority of its certificate: authority.pem of its home; without it STEMMA_CA, else the system's",
   },
   run: async ({ name, at, for: fleet, tokenFile, ca }, { output }) => {
-    if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
+    if (!isName(name))
       throw new StemmaError(
         "NAME_INVALID",
-        `${JSON.stringify(name)} cannot name a context: use letters, digits, - and _.`,
+        `${JSON.stringify(name)} is not a valid name of a context: ${nameRule}.`,
       );
     const url = serverUrl(at);
     const token = tokenFile === undefined ? process.env["STEMMA_TOKEN"] : await readToken(tokenFile);

@@ -1,8 +1,8 @@
 /** `stemma release list|show|root`: what is released, by which keys, and until when. */
 import { resolve } from "node:path";
-import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { noSuchRelease } from "../../../../shared/missing-errors.js";
 import { releaseRoles } from "../../../../shared/trust/releases/metadata.js";
 import {
   keysOf,
@@ -53,11 +53,7 @@ const show = plain("releases", {
     const now = publishedOfSet(published(answer, fleet));
     if (name === undefined) return describeKeys(now);
     const found = answer.releases.find((one) => one.name === name);
-    if (found === undefined)
-      throw new StemmaError(
-        "RELEASE_UNKNOWN",
-        `The fleet ${fleet} has no release ${name}. \`stemma release list\` shows them.`,
-      );
+    if (found === undefined) throw noSuchRelease(fleet, name);
     const manifest = JSON.parse(found.manifest) as unknown;
     return {
       data: { ...found, manifest },

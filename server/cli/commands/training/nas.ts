@@ -6,6 +6,7 @@ import { formatBytes, formatDuration, type Column, type Output } from "../../../
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
+import { noSuchData } from "../../../../shared/missing-errors.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { DatasetReference } from "../../../../shared/train/training.js";
 import type { ServerOperations } from "../../../interface/api/server-operations.js";
@@ -311,11 +312,7 @@ async function datasetOf(
 ): Promise<ReturnType<typeof referenceOf>> {
   const found = (await operations.datasets({ fleet })).find(({ name }) => name === data);
   if (found !== undefined) return referenceOf(found);
-  throw new StemmaError(
-    "DATASET_UNKNOWN",
-    `The fleet ${fleet} has no data named "${data}". See \`stemma data list\`, or add it with \`stemma data add\`.`,
-    { name: data },
-  );
+  throw noSuchData(fleet, data);
 }
 
 interface CandidateRow {

@@ -112,7 +112,7 @@ function judgeOwner(record: SaveRecord, { fleet, device, lines }: Announcer): Pr
   if (!lines.includes(record.line))
     return {
       code: "IDENTITY_FOREIGN",
-      message: `The device ${device} has no line "${record.line}" (it has ${lines.join(", ")}). Enrol it again with this line, or name the right one.`,
+      message: `The device ${device} has no line "${record.line}" (it has ${lines.join(", ")}). Enrol it again with this line, or name one of those.`,
     };
   return undefined;
 }

@@ -19,6 +19,23 @@ import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
 import { checkRollout, withCreated } from "./rollout-state.js";
+import {
+  batchExists,
+  batchUnknown,
+  certificateEndedHere,
+  deviceUnknown,
+  enrolledMeanwhile,
+  neededByReplay,
+  notQuarantined,
+  onlyRevoked,
+  onlyThroughMethods,
+  tagOfAnotherName,
+  versionDropped,
+  versionHeld,
+  versionInUse,
+  versionRetired,
+  versionUnknown,
+} from "./state-errors.js";
 import { checkSuccessor } from "./successors.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FactOf } from "../../../../shared/journal/fact.js";
@@ -101,12 +118,7 @@ export async function appendFacts(
 function refuseNeededByReplay({ state, records }: RepositoryContext, object: Hash): void {
   for (const { versionId, name, version, dropped, retired } of state.versions.values())
     if (dropped !== undefined && retired === undefined && records.get(versionId)?.objects.openings === object)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `${name}:${version} is recovered by a replay, which needs its story. Store its tensors again first: stemma ` +
-          `model keep ${name}:${version}.`,
-        { versionId },
-      );
+      throw neededByReplay(versionId, `${name}:${version}`);
 }
 
 function requireNotRetired(
@@ -117,12 +129,7 @@ function requireNotRetired(
 ): void {
   if (recordedHere.has(versionId)) return;
   const version = requireVersionState(state, versionId);
-  if (version.retired !== undefined)
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${version.name}:${version.version} is retired (${version.retired.because}), so it cannot be ${toDo}. Choose another version.`,
-      { versionId },
-    );
+  if (version.retired !== undefined) throw versionRetired(version, `cannot be ${toDo}`);
 }
 
 /** Devices are given only what is at hand. @throws MODEL_DROPPED */
@@ -130,32 +137,17 @@ function requireTensors(state: FleetState, versionId: Hash): void {
   const version = state.versions.get(versionId);
   if (version?.dropped === undefined) return;
   const name = `${version.name}:${version.version}`;
-  throw new StemmaError(
-    "MODEL_DROPPED",
-    `The tensors of ${name} were dropped, and a device would have to wait for its replay. Store them again first: ` +
-      `stemma model keep ${name}.`,
-    { versionId },
-  );
+  throw versionDropped(versionId, name);
 }
 
 function requireVersionState(state: FleetState, versionId: Hash): VersionState {
   const version = state.versions.get(versionId);
-  if (version === undefined)
-    throw new StemmaError(
-      "MODEL_NOT_FOUND",
-      `No version ${versionId} is recorded in this fleet. Record it first.`,
-      { versionId },
-    );
+  if (version === undefined) throw versionUnknown(versionId);
   return version;
 }
 
 function requireDevice(state: FleetState, device: string): void {
-  if (!state.devices.has(device))
-    throw new StemmaError(
-      "DEVICE_UNKNOWN",
-      `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows the devices.`,
-      { device },
-    );
+  if (!state.devices.has(device)) throw deviceUnknown(device);
 }
 
 /** A device leaves quarantine only from there, and is removed only after it was revoked. @throws NOT_ALLOWED */
@@ -166,13 +158,8 @@ function requireStatus(
   const { status } = state.devices.get(device) ?? {};
   const needed = type === "unquarantined" ? "quarantined" : "revoked";
   if (status === needed) return;
-  throw new StemmaError(
-    "NOT_ALLOWED",
-    type === "unquarantined"
-      ? `${device} is not quarantined; it is ${status}. Nothing was changed.`
-      : `${device} is ${status}, and only a revoked device can be ${type === "device-removed" ? "removed" : "erased"}. Revoke it first: stemma device revoke ${device} --because TEXT.`,
-    { device },
-  );
+  if (type === "unquarantined") throw notQuarantined(device, status);
+  throw onlyRevoked(device, status, type === "device-removed" ? "removed" : "erased");
 }
 
 /** The state that a fact is checked against: the state, and the versions that the same commit records. */
@@ -190,10 +177,7 @@ function unchecked(): void {
 }
 
 function refuseDirect(): never {
-  throw new StemmaError(
-    "FACT_INVALID",
-    "Versions, claims, evaluations, releases and what is dropped are recorded through methods that check what they refer to. Use those.",
-  );
+  throw onlyThroughMethods();
 }
 
 function checkRecorded({ state, recordedHere }: Present, { versionId }: { readonly versionId: Hash }): void {
@@ -235,12 +219,7 @@ function checkTagged({ state, recordedHere }: Present, { name, versionId }: Fact
   if (versionId === null) return;
   requireNotRetired(state, recordedHere, versionId, "tagged");
   const known = state.versions.get(versionId)?.name;
-  if (known !== undefined && known !== name)
-    throw new StemmaError(
-      "FACT_INVALID",
-      `A tag of ${JSON.stringify(name)} must name one of its versions; this one is of ${JSON.stringify(known)}.`,
-      { name },
-    );
+  if (known !== undefined && known !== name) throw tagOfAnotherName(name, known);
 }
 
 const factChecks: FactChecks = {
@@ -362,12 +341,7 @@ function checkCertificate(state: FleetState, certificate: DeviceCertificate | un
   const { authority, issuer, serial } = certificate ?? {};
   if (authority === undefined || issuer === undefined || serial === undefined) return;
   requireAuthority(state.authorities, authority);
-  if (state.endedCertificates.has(numberKey({ issuer, serial })))
-    throw new StemmaError(
-      "CERTIFICATE_REFUSED",
-      `The certificate ${serial} was used by a device that was revoked, and is not taken again. Have another one issued for the device.`,
-      { serial },
-    );
+  if (state.endedCertificates.has(numberKey({ issuer, serial }))) throw certificateEndedHere(serial);
 }
 
 function checkEnrolled(
@@ -382,32 +356,18 @@ function checkEnrolled(
     if (why !== undefined) throw batchRefused(device, why);
   }
   const next = nextGeneration(state.devices.get(device), state.generationFloor);
-  if (generation !== undefined && generation !== next)
-    throw new StemmaError(
-      "FACT_INVALID",
-      `The device ${device} was enrolled by someone else meanwhile: its next generation is ${next}, not ${generation}. Look at \`stemma device show ${device}\`, and enrol it again if it still has to be.`,
-      { device },
-    );
+  if (generation !== undefined && generation !== next) throw enrolledMeanwhile(device, next, generation);
 }
 
 function checkBatch(state: FleetState, { batch, labels = {}, authority }: FactOf<"batch-created">): void {
   if (authority !== undefined) requireAuthority(state.authorities, authority);
   checkLabels({}, { device: `the batch ${batch}`, labels });
-  if (state.batches.has(batch))
-    throw new StemmaError(
-      "NAME_INVALID",
-      `There is a batch ${batch} already. Choose another name; \`stemma device batch list\` shows them.`,
-      { batch },
-    );
+  if (state.batches.has(batch)) throw batchExists(batch);
 }
 
 function requireOpenBatch(state: FleetState, name: string): void {
   const batch = state.batches.get(name);
-  if (batch === undefined)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `There is no batch ${JSON.stringify(name.slice(0, 80))}. \`stemma device batch list\` shows them.`,
-    );
+  if (batch === undefined) throw batchUnknown(name);
   if (batch.revoked !== undefined)
     throw new StemmaError("NOT_ALLOWED", `The batch ${name} is revoked already. Nothing was changed.`);
 }
@@ -434,20 +394,7 @@ export function checkRetirable(
 ): void {
   const version = requireVersionState(state, versionId);
   const name = `${version.name}:${version.version}`;
-  if (version.hold !== undefined)
-    throw new StemmaError(
-      "MODEL_HELD",
-      `${name} is held ${describeHold(version.hold)}, so it cannot be retired. Remove the hold first: stemma model unhold ${name} --because TEXT.`,
-      { versionId },
-    );
+  if (version.hold !== undefined) throw versionHeld(version, describeHold(version.hold), "cannot be retired");
   const use = inUse.get(versionId);
-  if (use !== undefined)
-    throw new StemmaError(
-      "MODEL_IN_USE",
-      `${name} is ${use} and cannot be retired. ` +
-        (use.startsWith("needed ")
-          ? "Store the tensors of that one again first (stemma model keep), or retire it too."
-          : "Give the device another version, or revoke it."),
-      { versionId, use },
-    );
+  if (use !== undefined) throw versionInUse(versionId, name, use);
 }

@@ -2,12 +2,12 @@
  * The authorities of the fleet's owner, as the journal states them: what is trusted, how it names devices, and which of
  * its certificates are revoked. Pure. (docs/own-authority.md)
  */
-import { StemmaError } from "../../../../shared/errors.js";
 import { byOf } from "../../../../shared/journal/caller.js";
 import type { FactOf } from "../../../../shared/journal/fact.js";
 import type { TrustedAuthority } from "../../../access/identity/trusted-authority.js";
 import type { Ended } from "../answers/version-answers.js";
 import { checkName } from "./naming.js";
+import { authorityUnknown, listNotNewer } from "./state-errors.js";
 
 export interface AuthorityState extends TrustedAuthority {
   /** The time when it was added, or when what is said of it was replaced. */
@@ -83,15 +83,8 @@ export function requireAuthority(
   name: string,
 ): AuthorityState {
   const known = authorities.get(name);
-  if (known === undefined || known.removed !== undefined) throw unknownAuthority(name);
+  if (known === undefined || known.removed !== undefined) throw authorityUnknown(name);
   return known;
-}
-
-export function unknownAuthority(name: string): StemmaError {
-  return new StemmaError(
-    "NOT_FOUND",
-    `The fleet has no authority ${JSON.stringify(name.slice(0, 80))}. \`stemma authority list\` shows those that it has.`,
-  );
 }
 
 function refuseOlderList(
@@ -100,9 +93,5 @@ function refuseOlderList(
 ): void {
   const known = lists.get(issuer);
   if (known === undefined || list === undefined || BigInt(list.number) > BigInt(known.number)) return;
-  throw new StemmaError(
-    "CERTIFICATE_REFUSED",
-    `The revocation list is not newer than the one that ${authority} has: it has the number ${list.number}, and number ${known.number} was taken already. Nothing was changed.`,
-    { authority },
-  );
+  throw listNotNewer(authority, list.number, known.number);
 }

@@ -1,7 +1,8 @@
 /** Decides whether a version was erased with its device. Pure. */
-import { StemmaError } from "../../../../shared/errors.js";
+import type { StemmaError } from "../../../../shared/errors.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { versionErased } from "./state-errors.js";
 import type { FleetState } from "./state.js";
 
 /** Returns the error for a version whose tensors went with its device; undefined for every other one. */
@@ -14,9 +15,5 @@ export function erasedError(
   const erased = device === undefined ? undefined : state.devices.get(device)?.erased;
   if (version?.retired === undefined || erased === undefined || version.recordedAtMs > erased.atMs)
     return undefined;
-  return new StemmaError(
-    "MODEL_ERASED",
-    `${version.name}:${version.version} was erased with its device ${device} on ${new Date(erased.atMs).toISOString()} (${erased.because}): its name, parents and times are kept, its tensors and data are not. Choose another version.`,
-    { versionId, device },
-  );
+  return versionErased(version, device, erased);
 }

@@ -1,6 +1,6 @@
 /** Holds: their description, and which versions may be held. Pure. */
-import { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { versionHeld, versionRetired } from "./state-errors.js";
 
 export interface Hold {
   readonly atMs: number;
@@ -21,18 +21,7 @@ export function checkHoldable(version: {
   readonly hold?: Hold | undefined;
   readonly retired?: { readonly because: string } | undefined;
 }): void {
-  const name = `${version.name}:${version.version}`;
-  const { versionId } = version;
-  if (version.retired !== undefined)
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `${name} is retired (${version.retired.because}), so there is nothing left to hold. Choose another version.`,
-      { versionId },
-    );
+  if (version.retired !== undefined) throw versionRetired(version, "cannot be held");
   if (version.hold !== undefined)
-    throw new StemmaError(
-      "MODEL_HELD",
-      `${name} is held already, ${describeHold(version.hold)}. That hold stays; to replace it, remove it first: stemma model unhold ${name} --because TEXT.`,
-      { versionId },
-    );
+    throw versionHeld(version, describeHold(version.hold), "cannot be held again");
 }

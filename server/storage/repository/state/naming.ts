@@ -1,6 +1,6 @@
 /** The names that fleets, devices, models and tags may have, and the parts of a model reference. Pure. */
-import { StemmaError } from "../../../../shared/errors.js";
-import { isName } from "../../../../shared/wire/topics.js";
+import { isName, nameRule } from "../../../../shared/wire/topics.js";
+import { nameInvalid, nameReserved, tagLikeVersion } from "./state-errors.js";
 
 /**
  * The device name under which a home's own imports and trainings are recorded. No real device may have it.
@@ -15,7 +15,7 @@ export const ownLine = "models";
 const modelPattern = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
 
 const rules = {
-  identifier: 'use 1 to 64 letters, digits, "-" and "_", beginning with a letter or digit',
+  identifier: nameRule,
   model: 'use 1 to 200 printable characters without ":", and no space or "/" at either end',
 } as const;
 
@@ -28,36 +28,21 @@ export function checkName(
   const valid = isIdentifier
     ? isName(name)
     : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");
-  if (!valid)
-    throw new StemmaError(
-      "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} is not a valid name of a ${kind}: ${isIdentifier ? rules.identifier : rules.model}.`,
-      { what: kind, name: name.slice(0, 80) },
-    );
+  if (!valid) throw nameInvalid(kind, name, isIdentifier ? rules.identifier : rules.model);
   return name;
 }
 
 /** Checks a tag, which must not look like a version number. @throws NAME_INVALID */
 export function checkTag(tag: string): string {
   checkName("tag", tag);
-  if (/^[0-9]+$/.test(tag))
-    throw new StemmaError(
-      "NAME_INVALID",
-      `The tag ${JSON.stringify(tag)} would read as a version number in name:version. Use one with a letter in it.`,
-      { tag },
-    );
+  if (/^[0-9]+$/.test(tag)) throw tagLikeVersion(tag);
   return tag;
 }
 
 /** Checks a device's name before enrolment. @throws NAME_INVALID */
 export function checkDeviceName(device: string): string {
   checkName("device", device);
-  if (device === ownDevice)
-    throw new StemmaError(
-      "NAME_INVALID",
-      `The name ${JSON.stringify(ownDevice)} is reserved for models that the server made. Choose another name for the device.`,
-      { device },
-    );
+  if (device === ownDevice) throw nameReserved(device);
   return device;
 }
 

@@ -6,7 +6,6 @@
  */
 import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../../shared/defined.js";
-import { StemmaError } from "../../../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
 import { readManifest, usedDataOf, type UsedData } from "../../../../shared/data/stored-data.js";
 import { objectsOf, type RecordObject } from "../../../../shared/model/record-objects.js";
@@ -17,6 +16,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
 import type { Dropped } from "../answers/version-answers.js";
 import { evaluationObjectsOf } from "./evaluation-state.js";
+import { needsUnknown, recordMissing } from "./state-errors.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FleetState } from "./state.js";
 
@@ -258,10 +258,7 @@ export class ReferenceIndex {
     try {
       const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
       const record = this.records.get(versionId);
-      if (record === undefined)
-        throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
-          id: versionId,
-        });
+      if (record === undefined) throw recordMissing(versionId);
       return {
         record,
         leaves: await readDistinctLeaves(this.objects, record),
@@ -269,11 +266,7 @@ export class ReferenceIndex {
         ...defined({ dropped: dropped && (await neededByReplay(this.objects, dropped)) }),
       };
     } catch (cause) {
-      throw new StemmaError(
-        "COLLECTION_REFUSED",
-        `The objects that ${versionId} needs cannot be determined, so nothing can be collected. Run \`stemma storage check\` and restore it, or retire that version.`,
-        { versionId, cause },
-      );
+      throw needsUnknown(versionId, cause);
     }
   }
 

@@ -18,6 +18,7 @@ import type {
 import type { RolloutPolicy } from "../../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
+import { approvalMissing, rolloutExists, rolloutNotSo, rolloutUnknown } from "./state-errors.js";
 
 export interface RolloutMember {
   readonly device: string;
@@ -223,19 +224,7 @@ const nextPhases: Readonly<Record<RolloutState["phase"], readonly RolloutPhase[]
 export function requireRollout(rollouts: ReadonlyMap<string, RolloutState>, name: string): RolloutState {
   const rollout = rollouts.get(name);
   if (rollout !== undefined) return rollout;
-  throw new StemmaError(
-    "ROLLOUT_UNKNOWN",
-    `This fleet has no rollout ${JSON.stringify(name.slice(0, 80))}. \`stemma rollout status\` lists them.`,
-    { rollout: name },
-  );
-}
-
-export function rolloutExists(name: string, phase: RolloutState["phase"]): StemmaError {
-  return new StemmaError(
-    "NOT_ALLOWED",
-    `There is a rollout ${name} already (${phase}; stemma rollout status ${name}), and its history stays. Give the new one another name.`,
-    { rollout: name },
-  );
+  throw rolloutUnknown(name);
 }
 
 /** The rollouts with another one, which the same append creates. */
@@ -264,29 +253,16 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
   }
   if (fact.type === "rollout-phase") {
     if (!nextPhases[phase].includes(fact.phase))
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `The rollout ${name} is ${phase}, so it cannot become ${fact.phase}. See \`stemma rollout status ${name}\`.`,
-        { rollout: name, phase },
-      );
+      throw rolloutNotSo(name, phase, `so it cannot become ${fact.phase}`);
     if (fact.phase === "running" && rollout.policy.approval === true && rollout.approvedBy === undefined)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `The rollout ${name} starts only when somebody else than its creator has approved it: stemma rollout approve ${name}`,
-        { rollout: name, phase },
-      );
+      throw approvalMissing(name, phase);
     return;
   }
   const isRunning = phase === "running" || (phase === "done" && fact.type !== "wave");
   const isKnown =
     fact.type === "wave" ||
     members.get(fact.device)?.judged?.verdict === (fact.type === "switch-failed" ? "passed" : undefined);
-  if (!isRunning || !isKnown)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `The rollout ${name} is ${phase}, or was changed meanwhile. See \`stemma rollout status ${name}\`.`,
-      { rollout: name, phase },
-    );
+  if (!isRunning || !isKnown) throw rolloutNotSo(name, phase, "or was changed meanwhile");
 }
 
 /** @throws NOT_ALLOWED */

@@ -12,6 +12,7 @@ import type { UnreadableVersion, VersionSummary } from "../answers/version-answe
 import { currentGeneration } from "./device-state.js";
 import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
+import { allRetired, modelNotFound, recordMissing } from "./state-errors.js";
 import type { FleetState } from "./state.js";
 import type { VersionState } from "./version-state.js";
 
@@ -91,14 +92,6 @@ export function unreadableVersions({ state, records, damaged }: VersionTable): r
   return found;
 }
 
-function recordMissing(versionId: Hash): StemmaError {
-  return new StemmaError(
-    "OBJECT_MISSING",
-    `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
-    { id: versionId },
-  );
-}
-
 /** See FleetRepository.hasSent. */
 export function hasSent({ state, records }: VersionTable, name: string, versionId: Hash): boolean {
   const device = state.devices.get(name);
@@ -120,16 +113,8 @@ export function hasHad(table: VersionTable, name: string, versionId: Hash): bool
 /** @throws MODEL_NOT_FOUND */
 export function requireVersion(table: VersionTable, versionId: Hash): VersionSummary {
   const found = findVersion(table, versionId);
-  if (found === undefined) throw notFound(versionId);
+  if (found === undefined) throw modelNotFound(versionId);
   return found;
-}
-
-function notFound(reference: string): StemmaError {
-  return new StemmaError(
-    "MODEL_NOT_FOUND",
-    `This fleet has no model ${JSON.stringify(reference.slice(0, 300))}. \`stemma model list\` lists its models.`,
-    { reference: reference.slice(0, 300) },
-  );
 }
 
 /** Makes the error for the id of a claim, which is not a version yet. */
@@ -168,7 +153,7 @@ export function resolveReference(table: VersionTable, reference: string): Versio
     );
   }
   const [only] = found;
-  if (only === undefined) throw claimedOf(table, reference) ?? notFound(reference);
+  if (only === undefined) throw claimedOf(table, reference) ?? modelNotFound(reference);
   return requireVersion(table, only);
 }
 
@@ -188,14 +173,7 @@ function resolveByName(table: VersionTable, reference: string): Hash | undefined
   const newest = versions.findLast(({ retired }) => retired === undefined);
   if (newest === undefined) {
     const erased = versions.map(({ versionId }) => erasedError(table, versionId)).findLast(Boolean);
-    throw (
-      erased ??
-      new StemmaError(
-        "MODEL_RETIRED",
-        `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show NAME:VERSION\` shows what is still known about one.`,
-        { name: parsed.name },
-      )
-    );
+    throw erased ?? allRetired(parsed.name, versions.length);
   }
   return newest.versionId;
 }
