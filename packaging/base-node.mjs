@@ -29,6 +29,8 @@ async function fetchInto(folder, target) {
     spec,
     "--json",
     "--prefer-offline",
+    "--fetch-retries=0",
+    "--fetch-timeout=60000",
     "--pack-destination",
     folder,
   ]);
