@@ -63,7 +63,7 @@ export const transferStalled = (transfer: string, maxStalls: number, progress: o
     { transfer, ...progress },
   );
 
-// This disk.
+// The copy on the own disk.
 export const bitmapMismatch = (bytes: number, size: number): StemmaError =>
   invalidManifest(`A bitmap of ${bytes} bytes does not fit ${size} blocks. ${cutShort}`, { size, bytes });
 export const objectSizeMismatch = (object: number, byteLength: number, what: string): StemmaError =>
