@@ -46,6 +46,11 @@ interface Disagreement {
 export class Invariants {
   /** Since when server and device have disagreed without a reason that passes. */
   readonly #disagree = new Map<Vehicle, Disagreement>();
+  /** Since when each device has not taken what is assigned to it. */
+  readonly #waiting = new Map<
+    Vehicle,
+    { readonly assigned: Hash; readonly sinceMs: number; readonly isTold: boolean }
+  >();
   /** When each device joined a rollout, by the rollout's name. */
   readonly #joinedMs = new Map<string, Map<string, number>>();
   checked = { agreements: 0, returns: 0, receipts: 0, runs: 0, rollouts: 0, recoveries: 0 };
@@ -66,8 +71,13 @@ export class Invariants {
       const { runs } = vehicle;
       if (runs !== undefined)
         this.world.truth.ran(vehicle.name, { atMs: this.world.time.nowMs, versionId: runs });
-      if (running === undefined || !this.#isSteady(running, vehicle)) this.#disagree.delete(vehicle);
-      else this.#checkAgreement(vehicle, runs);
+      if (running === undefined || !this.#isSteady(running, vehicle)) {
+        this.#disagree.delete(vehicle);
+        this.#waiting.delete(vehicle);
+        continue;
+      }
+      this.#checkAgreement(vehicle, runs);
+      this.#checkAssigned(running, vehicle, runs);
     }
   }
 
@@ -81,6 +91,33 @@ export class Invariants {
       ingest.isOnline(vehicle.name) &&
       !machine.disk.isFull &&
       !this.world.server.machine.disk.isFull
+    );
+  }
+
+  /** A connected device runs what is assigned to it, or has run it since. */
+  #checkAssigned({ repository }: RunningServer, vehicle: Vehicle, runs: Hash | undefined): void {
+    const { nowMs } = this.world.time;
+    const assigned = repository.assignment(vehicle.name, line);
+    const isDone =
+      assigned === undefined ||
+      runs === assigned ||
+      repository.isAssignmentAnswered(vehicle.name, line) ||
+      repository.get(assigned)?.state === "retired";
+    if (isDone) {
+      this.#waiting.delete(vehicle);
+      return;
+    }
+    const waiting = this.#waiting.get(vehicle);
+    if (waiting?.assigned !== assigned) {
+      this.#waiting.set(vehicle, { assigned, sinceMs: nowMs, isTold: false });
+      return;
+    }
+    if (nowMs - waiting.sinceMs < agreementMs || waiting.isTold) return;
+    this.#waiting.set(vehicle, { ...waiting, isTold: true });
+    this.#violated(
+      "assigned versions",
+      `${short(assigned)} was assigned to ${vehicle.name}, which was connected for ${Math.round((nowMs - waiting.sinceMs) / 1000)} s and runs ${short(runs)}`,
+      vehicle,
     );
   }
 
