@@ -38,11 +38,14 @@ export class CompactPack implements PackIndex, PackParts {
   readonly format: PackFormat;
   readonly count: number;
   readonly #origin: IndexOrigin;
+  /** The bytes of the index, compared natively. */
+  readonly #bytes: Buffer;
 
   constructor({ name, bytes, index, format, count }: PackParts) {
     this.name = name;
     this.bytes = bytes;
     this.index = index;
+    this.#bytes = Buffer.from(index.buffer, index.byteOffset, index.length);
     this.format = format;
     this.count = count;
     // Packs in memory have neither header nor trailer.
@@ -99,9 +102,7 @@ export class CompactPack implements PackIndex, PackParts {
   }
   /** True if the entry is of the object whose id is the 32 bytes at `from`. */
   isOf(at: number, bytes: Uint8Array, from: number): boolean {
-    const { index } = this;
-    for (let i = 0; i < 32; i++) if (index[at + 8 + i] !== bytes[from + i]) return false;
-    return true;
+    return this.#bytes.compare(bytes, from, from + 32, at + 8, at + 40) === 0;
   }
   /** The first four bytes of the id, as a number. */
   tagAt(at: number): number {
