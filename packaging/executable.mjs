@@ -85,28 +85,26 @@ async function assetsOf(folder, { name, script, other }) {
   return { index: { name, id, script, other, bytes: offset, files }, bytes: Buffer.concat(contents) };
 }
 
-/** Builds the blob with the base Node of this machine: one of the same version must write it. */
+/**
+ * Builds the blob with the base Node of this machine: one of the same version must write it. The blob names its main
+ * script as the configuration does, so every name is relative: another checkout gives the same bytes.
+ */
 async function writeBlob(folder, { index, bytes }) {
-  const paths = {
-    index: join(folder, "index.json"),
-    files: join(folder, "files"),
-    blob: join(folder, "sea.blob"),
-  };
-  await writeFile(paths.index, JSON.stringify(index));
-  await writeFile(paths.files, bytes);
+  await writeFile(join(folder, "index.json"), JSON.stringify(index));
+  await writeFile(join(folder, "files"), bytes);
+  await copyFile(join(ownFolder, "start.cjs"), join(folder, "start.cjs"));
   const config = {
-    main: join(ownFolder, "start.cjs"),
-    output: paths.blob,
+    main: "start.cjs",
+    output: "sea.blob",
     disableExperimentalSEAWarning: true,
     useSnapshot: false,
     useCodeCache: false,
-    assets: { "index.json": paths.index, files: paths.files },
+    assets: { "index.json": "index.json", files: "files" },
   };
-  const configPath = join(folder, "sea.json");
-  await writeFile(configPath, JSON.stringify(config));
+  await writeFile(join(folder, "sea.json"), JSON.stringify(config));
   const { program } = await baseNode(`linux-${process.arch}`);
-  await run(program, ["--experimental-sea-config", configPath]);
-  return paths.blob;
+  await run(program, ["--experimental-sea-config", "sea.json"], { cwd: folder });
+  return join(folder, config.output);
 }
 
 /** @throws where the file is still plain Node */

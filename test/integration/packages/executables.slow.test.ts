@@ -20,7 +20,10 @@ import { SmallRoot, whyNoRoot } from "../../helpers/small-root.js";
 
 const run = promisify(execFile);
 const target = `linux-${process.arch}`;
-const engine = "3ca74e7a4b2a";
+const { id: engineId } = JSON.parse(
+  await readFile(join(repositoryRoot, "dist/engine/built-from.json"), "utf8"),
+) as { readonly id: string };
+const engine = engineId.slice(0, 12);
 
 let folder = "";
 const made = (name: string, version = "0.1.0"): string =>
@@ -139,6 +142,8 @@ describe("single executables", { skip: whyNot ?? false }, () => {
     await run(process.execPath, [join(repositoryRoot, "packaging/main.mjs"), ...options]);
     for (const name of [`stemma-agent-0.1.0-${target}`, `stemma-agent-0.1.0-${target}.cdx.json`])
       assert.ok((await readFile(join(first, name))).equals(await readFile(join(again, name))), name);
+    // Another checkout gives them, too: nothing in the file says where it was made.
+    assert.equal((await readFile(made("stemma-agent"))).indexOf(`${repositoryRoot}/`), -1);
     const parts = JSON.parse(await readFile(`${made("stemma-agent")}.cdx.json`, "utf8")) as {
       components: readonly { group?: string; name: string; version: string; licenses?: unknown }[];
     };
