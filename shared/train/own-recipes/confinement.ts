@@ -133,13 +133,15 @@ async function findProgram(name: string): Promise<string> {
  * The program that finds what the confined process can reach without Node's permission model: everything but
  * these must be out of reach.
  */
-const lookAround = `const fs = require("fs"), net = require("net"), os = require("os");
+const lookAround = (
+  variables: readonly string[],
+): string => `const fs = require("fs"), net = require("net"), os = require("os");
 const reads = (path) => { try { return fs.readdirSync(path).length > 0; } catch { try { fs.readFileSync(path); return true; } catch { return false; } } };
 const writes = (path) => { try { fs.writeFileSync(path, "x"); return true; } catch { return false; } };
 const found = [];
 for (const path of ["/etc", "/proc", "/home", "/root", "/tmp", "/var", "/usr/bin", "/dev", "/sys"]) if (reads(path)) found.push("reads " + path);
 for (const path of ["/x", "${confinedFolder}/x", "${confinedFolder}/node", "${confinedFolder}/engine.mjs"]) if (writes(path)) found.push("writes " + path);
-if (Object.keys(process.env).some((name) => name !== "PWD" && name !== "NODE_OPTIONS")) found.push("environment");
+if (Object.keys(process.env).some((name) => !${JSON.stringify(variables)}.includes(name))) found.push("environment");
 if (Object.values(os.networkInterfaces()).flat().length > 0) found.push("network interfaces");
 if (process.getuid() === 0) found.push("root");
 const limits = process.report.getReport().userLimits;
@@ -173,7 +175,10 @@ export function whyUnconfined(): Promise<string | undefined> {
 async function tryNamespaces(): Promise<string | undefined> {
   if (process.platform !== "linux") return `namespaces are of Linux, and this is ${process.platform}`;
   try {
-    const [program, ...parameters] = await confinedScript(lookAround);
+    const [program, ...parameters] = await confinedScript(
+      // Node's options reach a single executable in a variable only.
+      lookAround(isExecutable() ? ["PWD", "NODE_OPTIONS"] : ["PWD"]),
+    );
     const { stdout } = await promisify(execFile)(program, parameters, {
       env: {},
       cwd: "/",
