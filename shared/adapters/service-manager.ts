@@ -20,7 +20,7 @@ interface ServicePorts {
 const realPorts: ServicePorts = {
   environment: process.env,
   notify: (words) => {
-    // Where the program is missing, systemd's own time-out of the start says so.
+    // systemd's own time-out of the start says so, too, where the program is missing.
     spawn("systemd-notify", [...words], { stdio: "ignore" })
       .on("error", (error) => {
         process.stderr.write(

@@ -59,7 +59,7 @@ export class CompactPack implements PackIndex, PackParts {
     return new CompactPack({ name, bytes, index: encodePackIndex(entries), format, count: entries.length });
   }
 
-  /** All entries, decoded anew. */
+  /** All entries, decoded at each use. */
   get entries(): readonly PackEntry[] {
     return Array.from(this.positions(), (at) => this.entryAt(at));
   }

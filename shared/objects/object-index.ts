@@ -109,13 +109,6 @@ export class ObjectIndex {
     for (const { bytes } of this.#packs.values()) sum += bytes;
     return sum;
   }
-  /** The number of objects, and the memory that this index takes. */
-  get size(): { readonly objects: number; readonly memoryBytes: number } {
-    let memoryBytes = this.#table.bytes;
-    for (const { index } of this.#packs.values()) memoryBytes += index.length;
-    return { objects: this.#table.size, memoryBytes };
-  }
-
   locate(id: Hash): Located | undefined {
     const place = this.#table.find(id);
     return place && locatedAt(place);

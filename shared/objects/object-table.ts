@@ -42,10 +42,6 @@ export class ObjectTable {
   get size(): number {
     return this.#size;
   }
-  /** Bytes of the table, without the indexes of packs. */
-  get bytes(): number {
-    return 17 * this.#pack.length;
-  }
 
   addPack(pack: CompactPack): void {
     if (this.#numbers.has(pack)) return;
@@ -65,9 +61,6 @@ export class ObjectTable {
   find(id: Hash): Place | undefined {
     const slot = this.#find(id);
     return slot === -1 ? undefined : this.#placeIn(slot);
-  }
-  has(id: Hash): boolean {
-    return this.#find(id) !== -1;
   }
 
   /** The copy of the object of which an entry is. */

@@ -48,7 +48,7 @@ export class BestFirstLists {
       this.#down(list, at, this.#lists.get(list, at));
   }
 
-  /** The best number but the first; -1 where there is no other. */
+  /** The second best number; -1 where there is only one. */
   second(list: number): number {
     const next = this.#bestChild(list, 0);
     return next < 0 ? -1 : this.#lists.get(list, next);

@@ -79,7 +79,7 @@ export class Candidates {
     return this.#lists.get(architecture, 0);
   }
 
-  /** The best model of an architecture but this one; -1 where there is no other. */
+  /** The best model of an architecture other than `except`; -1 where there is none. */
   bestExcept(architecture: number, except: number): number {
     const best = this.#lists.get(architecture, 0);
     return best === except ? this.#bestFirst.second(architecture) : best;

@@ -51,7 +51,7 @@ interface Members {
 
 export class PostingIndex implements PrefixIndex {
   readonly #maxListed: number;
-  /** A common identity of fewer architectures is no longer common: far below, so that single ones do not change it. */
+  /** An identity of fewer architectures is common no longer: far below `maxListed`, so that this is seldom. */
   readonly #minCommon: number;
   readonly #candidates = new Candidates();
   readonly #architectures = new HashNumbers();
@@ -154,7 +154,7 @@ export class PostingIndex implements PrefixIndex {
     const met: number[] = [];
     let left = this.#meet(present, { except, found, met });
     let open = this.#stillOpen(met, left, found);
-    // Where many are left, reading on in the postings rules out more than it costs.
+    // Reading on in the postings rules out more than it costs while many architectures are left.
     for (const identity of present.slice(present.length - left)) {
       if (open.length < fewOpen || open.length * readsPerComparison < this.#postings.length(identity)) break;
       this.#readFor(identity);
