@@ -201,13 +201,15 @@ function composeOffers(
     readonly sessions: DeviceSessions;
   },
 ): Offers {
-  const { repository, signer, log, events } = parts;
+  const { repository, signer, clock, log, events } = parts;
   const { fleet } = repository;
   const withoutPipeline = new Set<Hash>();
   return new Offers({
     repository,
     signer,
     sender,
+    clock,
+    log,
     provenLength: (device) => sessions.get(device)?.provenLength,
     onOffered: (device, line, versionId, carried) => {
       deliveries.offered(device, versionId, carried);

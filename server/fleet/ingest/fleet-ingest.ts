@@ -275,8 +275,9 @@ export class FleetIngest {
   }
 
   async close(): Promise<void> {
-    const { commands, downloads, codedDownloads, scheduler, confirmations, sessions } = this.services;
+    const { commands, offers, downloads, codedDownloads, scheduler, confirmations, sessions } = this.services;
     this.#stopExpiry();
+    offers.close();
     commands.end();
     downloads.end();
     await codedDownloads.close();
@@ -314,6 +315,7 @@ export class FleetIngest {
         if (body.versionId !== undefined) scheduler.refusedByDevice(device, body.versionId, body.code);
         return;
       case "fetch":
+        offers.answered(device, body.versionId);
         return downloads.fetch(device, body, correlation);
       case "blockRequest":
         downloads.onBlockRequest(device, body);
@@ -327,6 +329,7 @@ export class FleetIngest {
         const { line, name, text, versionId } = body;
         const about = { fleet: this.parts.repository.fleet, device, line };
         const named = versionId === undefined ? {} : { versionId };
+        if (versionId !== undefined) offers.answered(device, versionId);
         this.parts.events.emit({ event: "device-event", ...about, name, text, ...named });
         return;
       }

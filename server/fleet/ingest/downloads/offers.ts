@@ -2,6 +2,8 @@
  * Offers server models to devices, signed, until a device runs its assigned version. A version that a rollout
  * stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
  */
+import { stackOf } from "../../../../shared/error-text.js";
+import type { Clock, Log } from "../../../../shared/ports.js";
 import { objectId } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { modelObjectsOf } from "../../../../shared/model/record-objects.js";
@@ -13,6 +15,7 @@ import type { ServerSigner } from "../../../storage/repository/home.js";
 import { isKnown } from "../uploads/claims.js";
 import { fittingInline, type DeviceSender } from "../sessions/device-sender.js";
 import { loggedVersion, readLogged } from "./logged-version.js";
+import { OfferRepeats } from "./offer-repeats.js";
 import { offeredExtras } from "./offered-pipeline.js";
 
 export interface OfferParts {
@@ -33,6 +36,8 @@ export interface OfferParts {
   >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
+  readonly clock: Pick<Clock, "after">;
+  readonly log: Pick<Log, "error">;
   /** The length of the newest head that was sent to the device in this session; undefined: none. */
   provenLength(device: string): number | undefined;
   /** `carried`: small objects that the offer brought along. */
@@ -57,7 +62,14 @@ export class Offers {
    * descend from what is assigned, and an offer would take its training back.
    */
   readonly #undecided = new Set<string>();
-  constructor(private readonly parts: OfferParts) {}
+  readonly #repeats: OfferRepeats;
+  constructor(private readonly parts: OfferParts) {
+    this.#repeats = new OfferRepeats(parts.clock, (device, line) => {
+      this.#offerAssigned(device, line).catch((error: unknown) => {
+        parts.log.error("offer-not-repeated", { device, line, text: stackOf(error) });
+      });
+    });
+  }
 
   /** A device is connected and names the versions that it runs. */
   born(device: string, heads: readonly LineHead[]): void {
@@ -74,11 +86,20 @@ export class Offers {
   /** A connected device reports that a line runs another version. */
   activated(device: string, { line, versionId }: { readonly line: string; readonly versionId: Hash }): void {
     this.#reported.get(device)?.set(line, versionId);
+    this.answered(device, versionId);
+  }
+  /** A connected device fetches a version, or has told something about it: it has the offer. */
+  answered(device: string, versionId: Hash): void {
+    this.#repeats.answered(device, versionId);
   }
   /** The device's connection ended. */
   ended(device: string): void {
     this.#reported.delete(device);
     this.#undecided.delete(device);
+    this.#repeats.ended(device);
+  }
+  close(): void {
+    this.#repeats.close();
   }
 
   /**
@@ -91,23 +112,7 @@ export class Offers {
     const known = repository.device(device);
     if (known === undefined) return;
     this.#undecided.delete(device);
-    for (const line of known.lines) {
-      const assigned = repository.assignment(device, line);
-      if (assigned === undefined) continue;
-      const named = this.#reported.get(device)?.get(line);
-      // A version that the device names is newer than the journal's: its report may still be on the way.
-      const active = named ?? known.active[line]?.versionId;
-      if (active === assigned) continue;
-      if (repository.isAssignmentAnswered(device, line)) {
-        if (active !== undefined && this.#isInLineageOf(active, assigned)) continue;
-        if (named !== undefined && !isKnown(repository, named)) {
-          this.#undecided.add(device);
-          continue;
-        }
-      }
-      const summary = repository.get(assigned);
-      if (summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
-    }
+    for (const line of known.lines) await this.#offerAssigned(device, line);
     for (const { line, versionId, rollout } of repository.stagedFor(device)) {
       if (rollout !== allowed) continue;
       const summary = known.lines.includes(line) ? repository.get(versionId) : undefined;
@@ -119,6 +124,27 @@ export class Offers {
   /** A version of the device, or its claim, was recorded: offers what could not be decided without it. */
   async recorded(device: string): Promise<void> {
     if (this.#undecided.has(device)) await this.offerAll(device);
+  }
+
+  async #offerAssigned(device: string, line: string): Promise<void> {
+    const { repository } = this.parts;
+    const assigned = repository.assignment(device, line);
+    if (assigned === undefined) return;
+    const named = this.#reported.get(device)?.get(line);
+    // A version that the device names is newer than the journal's: its report may still be on the way.
+    const active = named ?? repository.device(device)?.active[line]?.versionId;
+    if (active === assigned) return;
+    if (repository.isAssignmentAnswered(device, line)) {
+      if (active !== undefined && this.#isInLineageOf(active, assigned)) return;
+      if (named !== undefined && !isKnown(repository, named)) {
+        this.#undecided.add(device);
+        return;
+      }
+    }
+    const summary = repository.get(assigned);
+    if (summary === undefined || summary.state === "retired") return;
+    this.#repeats.sent(device, line, assigned);
+    await this.#offer(device, line, summary);
   }
 
   #isInLineageOf(versionId: Hash, ancestor: Hash): boolean {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Offers } from "../../../../../server/fleet/ingest/downloads/offers.js";
-import { seededRandom } from "../../../../helpers/manual-clock.js";
+import { manualClock, seededRandom } from "../../../../helpers/manual-clock.js";
 import { generateKey } from "../../../../../shared/trust/keys.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
@@ -30,6 +30,7 @@ class Fleet {
   /** What a rollout gives the device to keep. */
   staged: readonly { readonly line: string; readonly versionId: Hash }[] = [];
   readonly offers: Offers;
+  readonly clock = manualClock();
 
   constructor({ active = {}, assigned, unanswered = [] }: FleetOptions) {
     const summary = (bases: readonly Hash[] | undefined, versionId: Hash) =>
@@ -66,6 +67,8 @@ class Fleet {
         sendBlock: () => Promise.resolve(),
         refuse: () => Promise.resolve(),
       },
+      clock: this.clock,
+      log: { error: (event, fields) => assert.fail(`${event} ${JSON.stringify(fields)}`) },
       provenLength: () => 1,
       onOffered: (_device, line, versionId) => this.offered.push(`${line} ${versionId}`),
       onPipelineLost: (versionId) => this.withoutPipeline.push(versionId),
@@ -181,5 +184,58 @@ describe("what is assigned", () => {
   it("is offered where the device names another version than it reported last", async () => {
     const fleet = new Fleet({ assigned: { a: base }, active: { a: base } });
     assert.deepEqual(await fleet.born({ a: version("other") }), [offerOfBase]);
+  });
+});
+
+describe("an offer that was lost", () => {
+  const minuteMs = 60_000;
+  /** In how many minutes from the start an offer came, of those that were looked at. */
+  async function offeredAt(fleet: Fleet, upToMinutes: number): Promise<readonly number[]> {
+    const minutes: number[] = [];
+    for (let minute = 1; minute <= upToMinutes; minute++) {
+      const before = fleet.offered.length;
+      fleet.clock.advance(minuteMs);
+      await new Promise(setImmediate);
+      if (fleet.offered.length > before) minutes.push(minute);
+    }
+    return minutes;
+  }
+
+  it("comes again, each time after twice as long up to an hour, until the version runs", async () => {
+    const fleet = new Fleet({ assigned: { a: base }, unanswered: ["a"] });
+    await fleet.born({ a: version("other") });
+    assert.deepEqual(await offeredAt(fleet, 250), [2, 6, 14, 30, 62, 122, 182, 242]);
+    fleet.offers.activated("car", { line: "a", versionId: base });
+    assert.deepEqual(await offeredAt(fleet, 70), []);
+  });
+  it("does not come again once the device fetches it, or is gone", async () => {
+    for (const end of [
+      (offers: Offers) => {
+        offers.answered("car", base);
+      },
+      (offers: Offers) => {
+        offers.ended("car");
+      },
+      (offers: Offers) => {
+        offers.close();
+      },
+    ]) {
+      const fleet = new Fleet({ assigned: { a: base }, unanswered: ["a"] });
+      await fleet.born({ a: version("other") });
+      fleet.offers.answered("car", version("other"));
+      end(fleet.offers);
+      assert.deepEqual(await offeredAt(fleet, 70), []);
+    }
+  });
+  it("gives way to what is assigned meanwhile, whose time begins anew", async () => {
+    const assigned = { a: base };
+    const fleet = new Fleet({ assigned, unanswered: ["a"] });
+    await fleet.born({ a: version("third") });
+    assert.deepEqual(await offeredAt(fleet, 7), [2, 6]);
+    assigned.a = version("other");
+    await fleet.offers.offerAll("car");
+    assert.deepEqual(fleet.offered.at(-1), `a ${version("other")}`);
+    assert.deepEqual(await offeredAt(fleet, 7), [2, 6]);
+    assert.deepEqual(fleet.offered.filter((offer) => offer === offerOfBase).length, 3);
   });
 });
