@@ -39,7 +39,7 @@ export class OfferRepeats {
     lines.set(line, { versionId, pauseMs, cancel });
   }
 
-  /** The device fetches the version, runs it, or has told something about it: it has the offer, and goes on by itself. */
+  /** The device fetches the version, runs it, or has told something about it: it has the offer. */
   answered(device: string, versionId: Hash): void {
     const lines = this.#waiting.get(device);
     for (const [line, offer] of lines ?? []) {
@@ -51,7 +51,7 @@ export class OfferRepeats {
 
   /** The device's connection ended; it is offered everything when it connects again. */
   ended(device: string): void {
-    for (const { cancel } of this.#waiting.get(device)?.values() ?? []) cancel();
+    for (const offer of this.#waiting.get(device)?.values() ?? []) offer.cancel();
     this.#waiting.delete(device);
   }
 
