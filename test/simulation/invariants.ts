@@ -27,7 +27,7 @@ export interface Violation {
  * are sent again within two minutes each.
  */
 const agreementMs = 15 * 60_000;
-/** How long a connected device may not take what is assigned to it: lost offers come again after 2, 6 and 14 minutes. */
+/** How long a connected device may not take what is assigned to it: lost offers come again after 2, 6, 14 minutes. */
 const assignedMs = 30 * 60_000;
 /** Why a server or an agent may fail to start: its disk does not take what it has to write. */
 const startCodes: ReadonlySet<ErrorCode> = new Set([
