@@ -82,6 +82,7 @@ const fileCodes = {
   DISK_FULL: failed,
   HOME_LOCKED: failed,
   HOME_TAKEN: failed,
+  HOME_CHANGED: failed,
   HOME_FORMAT_UNKNOWN: failed,
   PATH_TOO_LONG: failed,
 } as const;

@@ -13,6 +13,7 @@ import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { requireRegular } from "../../shared/files/not-regular.js";
 import type { ServerOperations } from "../interface/api/server-operations.js";
 import type { ServerAddress } from "../interface/http/request.js";
+import { wholeNumber } from "./whole-number.js";
 import { contextNamed, contextsPath, readContexts, type NamedServer } from "./contexts.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
@@ -32,14 +33,18 @@ export interface GlobalOptions {
   readonly isDefaultFleet: boolean;
   readonly output: OutputForm;
   readonly verbose: boolean;
+  /** The time to wait for a home that another process of this machine has. */
+  readonly waitSeconds: number;
 }
 
 /** Makes the program with the names of all commands, of which the one that the words name is loaded. */
 export type BuildProgram = (words: readonly string[]) => Promise<Command>;
 
+const defaultWaitSeconds = 60;
+
 /** Options that every command takes, at any position on the command line. */
 export function addGlobalOptions(command: Command): Command {
-  return command
+  command
     .option("--home <dir>", "Stemma's own folder (or STEMMA_HOME; default ~/.stemma)")
     .option(
       "--server <url>",
@@ -47,8 +52,14 @@ export function addGlobalOptions(command: Command): Command {
     )
     .option("--context <name>", "a server that `stemma context add` remembers (or STEMMA_CONTEXT)")
     .option("--fleet <name>", "the fleet that owns devices and models (or STEMMA_FLEET; default local)")
-    .option("-o, --output <form>", `form of the answer: ${outputForms.join(", ")}`, "table")
-    .option("--verbose", "more details on stderr; stack traces of errors", false);
+    .option("-o, --output <form>", `form of the answer: ${outputForms.join(", ")}`, "table");
+  // The policy of a rollout has an option of this name.
+  if (!command.options.some(({ long }) => long === "--wait"))
+    command.option(
+      "--wait <seconds>",
+      `how long to wait for another process that has the home, where something is written (default ${defaultWaitSeconds})`,
+    );
+  return command.option("--verbose", "more details on stderr; stack traces of errors", false);
 }
 
 export function globalOptionsOf(command: Command): GlobalOptions {
@@ -59,6 +70,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     fleet?: string;
     output?: string;
     verbose?: boolean;
+    wait?: string | boolean;
   }>();
   const form = options.output ?? "table";
   if (!(outputForms as readonly string[]).includes(form))
@@ -77,6 +89,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     isDefaultFleet: fleet === undefined,
     output: form as OutputForm,
     verbose: options.verbose ?? false,
+    waitSeconds: typeof options.wait === "string" ? wholeNumber("--wait", options.wait) : defaultWaitSeconds,
   };
 }
 
@@ -232,16 +245,15 @@ export function throwIfHungUp({ reason }: AbortSignal): void {
   if (isStemmaError(reason) && reason.details["signal"] === "SIGHUP") throw reason;
 }
 
-/** Milliseconds between two looks at a home that is busy or whose server starts, and for how long a command looks. */
+/** Milliseconds between two looks at a home that is busy or whose server starts. */
 const serverPauseMs = 200;
-const maxServerWaitMs = 60_000;
 
 async function openNaming(
   options: GlobalOptions,
   output: Output,
   signal: AbortSignal,
 ): Promise<ServerOperations> {
-  const operations = await openOperations(options, signal);
+  const operations = await openOperations(options, output, signal);
   if (!options.isDefaultFleet) return operations;
   const { namingDefaultFleet } = await import("./default-fleet.js");
   return namingDefaultFleet(operations, options.fleet, (line) => {
@@ -249,47 +261,77 @@ async function openNaming(
   });
 }
 
-/**
- * Connects to the server that is named or that holds the home; without one, opens the home itself. Waits while another
- * process of this machine has it.
- */
+/** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(
   options: GlobalOptions,
+  output: Output,
   signal: AbortSignal,
-  pausesLeft = maxServerWaitMs / serverPauseMs,
 ): Promise<ServerOperations> {
   if (options.server !== undefined)
     return connectTo({ url: options.server, token: options.token, authority: options.authority() });
+  const wait: HomeWait = { signal, pausesLeft: Math.ceil((options.waitSeconds * 1000) / serverPauseMs) };
+  const running = await connectToLocal(options.home, wait);
+  if (running !== undefined) return running;
+  const { openReadingOperations } = await import("../operations/reading-operations.js");
+  return openReadingOperations({
+    home: options.home,
+    openToWrite: () => openToWrite(options.home, wait),
+    onBeside: (holder) => {
+      output.info(
+        `stemma: note: ${holder} has this home; this reads what it has written, and does not see who is connected to it`,
+      );
+    },
+  });
+}
+
+/** The time for which a command waits for a home, counted in pauses. */
+interface HomeWait {
+  readonly signal: AbortSignal;
+  pausesLeft: number;
+  isSaid?: boolean;
+}
+
+async function pause(wait: HomeWait): Promise<void> {
+  wait.pausesLeft--;
+  await setTimeout(serverPauseMs, undefined, { signal: wait.signal }).catch(() => undefined);
+  wait.signal.throwIfAborted();
+}
+
+/** The operations of the server that holds the home; waits for one that is starting. */
+async function connectToLocal(home: string, wait: HomeWait): Promise<ServerOperations | undefined> {
   const { awaitLocalServer } = await import("../interface/http/local-server.js");
-  const pause = async (): Promise<void> => {
-    await setTimeout(serverPauseMs, undefined, { signal }).catch(() => undefined);
-    signal.throwIfAborted();
-  };
-  const running = await awaitLocalServer(options.home, {
+  const running = await awaitLocalServer(home, {
     onWait: (pid) => {
       process.stderr.write(
         `stemma: waiting for the server of this home (process ${pid}), which is starting\n`,
       );
     },
-    pause,
-    attempts: maxServerWaitMs / serverPauseMs,
+    pause: () => pause(wait),
+    attempts: wait.pausesLeft,
   });
-  if (running) return connectTo({ socketPath: running.socketPath });
+  return running && connectTo({ socketPath: running.socketPath });
+}
+
+/** Opens the home with its lock. Waits while another process of this machine has it, which may be a server by then. */
+async function openToWrite(home: string, wait: HomeWait): Promise<ServerOperations> {
   const { openLocalOperations } = await import("../operations/local-operations.js");
-  try {
-    return await openLocalOperations({ home: options.home });
-  } catch (error) {
-    // Another command works on the home, such as an import; or a server ends, or has just begun to start.
-    if (pausesLeft === 0 || !isStemmaError(error, "HOME_LOCKED") || error.details["verdict"] !== "alive")
-      throw error;
-    if (pausesLeft === maxServerWaitMs / serverPauseMs) {
-      const holder = error.details["holder"] as { readonly pid: number; readonly command: string } | null;
-      const who = holder === null ? "another process" : `process ${holder.pid} (${holder.command})`;
-      process.stderr.write(`stemma: waiting for ${who}, which has this home\n`);
+  for (;;)
+    try {
+      return await openLocalOperations({ home });
+    } catch (error) {
+      // Another command works on the home, such as an import; or a server ends, or has just begun to start.
+      const isBusy = isStemmaError(error, "HOME_LOCKED") && error.details["verdict"] === "alive";
+      if (!isBusy || wait.pausesLeft <= 0) throw error;
+      if (wait.isSaid !== true) {
+        wait.isSaid = true;
+        const holder = error.details["holder"] as { readonly pid: number; readonly command: string } | null;
+        const who = holder === null ? "another process" : `process ${holder.pid} (${holder.command})`;
+        process.stderr.write(`stemma: waiting for ${who}, which has this home\n`);
+      }
+      await pause(wait);
+      const running = await connectToLocal(home, wait);
+      if (running !== undefined) return running;
     }
-    await pause();
-    return openOperations(options, signal, pausesLeft - 1);
-  }
 }
 
 /**

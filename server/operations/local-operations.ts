@@ -10,8 +10,9 @@ import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { callNames } from "../interface/api/operation-groups.js";
-import { hasHome } from "../storage/repository/home.js";
-import { openNodeHome } from "../storage/repository/node-home.js";
+import { hasHome, type Home } from "../storage/repository/home.js";
+import type { HomeChanges } from "../storage/repository/home-changes.js";
+import { openNodeHome, openNodeHomeToRead } from "../storage/repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { noHome } from "../storage/repository/repository-errors.js";
@@ -21,7 +22,7 @@ import { journalOperations } from "./stores/journal-operations.js";
 import { lineageOperations } from "./models/lineage-operations.js";
 import { modelOperations } from "./models/model-operations.js";
 import { refuseMisspeltScope } from "../services/context/expected-names.js";
-import { fleetsAs, openFleets } from "../services/context/open-fleets.js";
+import { fleetsAs, openFleets, type OpenFleets } from "../services/context/open-fleets.js";
 import type {
   CallName,
   CallOperations,
@@ -111,14 +112,40 @@ async function openPassingOperations(settingsFolder: string): Promise<ServerOper
 async function openHomeOperations(path: string, settingsFolder = path): Promise<ServerOperations> {
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
+  return operationsOf(home, openFleets(home, rebuildVersion), settingsFolder);
+}
+
+/** A home that is read without its lock. */
+export interface OpenedHome {
+  readonly operations: ServerOperations;
+  readonly changes: HomeChanges;
+  /** True if something of a fleet that was read is missing or damaged. */
+  isDamaged(): boolean;
+}
+
+/** @throws NOT_FOUND, HOME_FORMAT_UNKNOWN, KEY_INVALID, FILE_FAILED */
+export async function openHomeForReading(path: string): Promise<OpenedHome> {
+  const home = await openNodeHomeToRead(path);
   const fleets = openFleets(home, rebuildVersion);
+  return {
+    operations: operationsOf(home, fleets, path),
+    changes: home.changes,
+    isDamaged: () =>
+      fleets.opened().some((repository) => {
+        const { packs, versions } = repository.knownDamage();
+        return packs.length > 0 || versions.length > 0;
+      }),
+  };
+}
+
+function operationsOf(home: Home, fleets: OpenFleets, settingsFolder: string): ServerOperations {
   const operations = localOperations({
     home,
     fleets,
     version: programVersion(),
     caller: { who: currentUser(), through: "command" },
     plannedEnrolment: async () =>
-      (await import("./configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
+      (await import("./configuration/planned-enrolment.js")).plannedEnrolment(home.path, async () =>
         (await import("../access/identity/authority.js")).openAuthority(home.signer, home.ports.random),
       ),
     recipeConfinement: async () =>

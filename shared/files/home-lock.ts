@@ -49,8 +49,8 @@ export interface LockOptions {
   readonly fileSystem?: FileSystemKind | undefined;
 }
 
-const claimSuffix = ".claim";
-const socketSuffix = ".sock";
+export const claimSuffix = ".claim";
+export const socketSuffix = ".sock";
 const maxAttempts = 8;
 
 /** The claims of other processes that may be alive, and those that were taken over. */

@@ -177,10 +177,15 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
       ];
     const running = await findLocalServer(home);
     const { connectOperations } = await import("../../interface/http/client.js");
+    const { openReadingOperations } = await import("../../operations/reading-operations.js");
     const { openLocalOperations } = await import("../../operations/local-operations.js");
     const operations = running
       ? connectOperations({ socketPath: running.socketPath })
-      : await openLocalOperations({ home });
+      : await openReadingOperations({
+          home,
+          openToWrite: () => openLocalOperations({ home }),
+          onBeside: () => undefined,
+        });
     try {
       const fleets = await operations.fleets();
       const crowded = fleets.filter(({ versions }) => versions > catalogLimit);

@@ -193,6 +193,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   INTERRUPTED: 503,
   JOURNAL_STOPPED: 503,
   HOME_TAKEN: 503,
+  HOME_CHANGED: 503,
   CLOCK_NOT_TRUSTED: 503,
   SEARCH_WORKER_LOST: 503,
   SERVER_UNREACHABLE: 503,

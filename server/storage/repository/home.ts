@@ -22,6 +22,7 @@ import { parseJson, type Signer } from "../../../shared/trust/keys.js";
 import { isName } from "../../../shared/wire/topics.js";
 import type { KeptKeyChange } from "../../access/identity/key-changes.js";
 import { HoldableKey } from "../../access/identity/server-key-hold.js";
+import type { HomeChanges } from "./home-changes.js";
 import {
   formatUnreadable,
   homeFormatUnknown,
@@ -32,7 +33,7 @@ import {
 } from "./repository-errors.js";
 import { checkName } from "./state/naming.js";
 import type { MemoryReading } from "./node-memory.js";
-import { keyPath, loadOrMakeServerKey } from "./server-key.js";
+import { keyPath, loadOrMakeServerKey, type ServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
 export interface HomePorts {
@@ -74,7 +75,7 @@ export interface DiskReserve {
 
 export type ServerSigner = Signer;
 
-/** An opened, locked home. */
+/** An opened home, locked unless it is only read. */
 export interface Home {
   readonly path: string;
   readonly ports: HomePorts;
@@ -92,6 +93,8 @@ export interface Home {
   fleetFolder(fleet: string): string;
   /** Fleets that exist, sorted. */
   fleets(): Promise<readonly string[]>;
+  /** Set where the home is only read, beside whoever writes to it: what has changed in it since. */
+  readonly changes?: HomeChanges;
   /** Resolves when another process was found to have the home. */
   readonly lost: Promise<StemmaError>;
   /** Releases the lock. Close open repositories first. */
@@ -128,18 +131,10 @@ export async function openHome(path: string, givenPorts: HomePorts): Promise<Hom
         formatPath(path),
         Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`),
       );
-    const { key, changes } = await loadOrMakeServerKey(files, keyPath(path), ports.random);
+    const key = await loadOrMakeServerKey(files, keyPath(path), ports.random);
     const runFolder = await findRunFolder(ports, path);
     return {
-      path,
-      ports,
-      signer: new HoldableKey(key),
-      keyChanges: changes,
-      runFolder,
-      socketPath: join(runFolder, socketName),
-      tiers: await openHomeTiers(path, ports),
-      fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
-      fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
+      ...(await homeOf(path, { ports, key, runFolder })),
       lost: lock?.lost ?? new Promise(() => undefined),
       close: async () => {
         await lock?.release();
@@ -149,6 +144,28 @@ export async function openHome(path: string, givenPorts: HomePorts): Promise<Hom
     await lock?.release();
     throw error;
   }
+}
+
+/** The part of a home that is the same whether it is locked or only read. */
+export async function homeOf(
+  path: string,
+  {
+    ports,
+    key,
+    runFolder,
+  }: { readonly ports: HomePorts; readonly key: ServerKey; readonly runFolder: string },
+): Promise<Omit<Home, "lost" | "close">> {
+  return {
+    path,
+    ports,
+    signer: new HoldableKey(key.key),
+    keyChanges: key.changes,
+    runFolder,
+    socketPath: join(runFolder, socketName),
+    tiers: await openHomeTiers(path, ports),
+    fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
+    fleets: async () => (await ports.files.list(join(path, "fleets"))).filter(isName).sort(),
+  };
 }
 
 function formatPath(home: string): string {

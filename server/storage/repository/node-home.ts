@@ -12,6 +12,7 @@ import type { Log } from "../../../shared/ports.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import { openHome, type Home, type HomePorts } from "./home.js";
 import { readMemory } from "./node-memory.js";
+import { openHomeToRead, type ReadHome } from "./read-home.js";
 
 export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
@@ -43,4 +44,9 @@ export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
 /** @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN */
 export async function openNodeHome(path: string, log?: Log, options: LockOptions = {}): Promise<Home> {
   return await openHome(path, nodeHomePorts(log, options));
+}
+
+/** @throws NOT_FOUND, HOME_FORMAT_UNKNOWN, KEY_INVALID, FILE_FAILED */
+export async function openNodeHomeToRead(path: string): Promise<ReadHome> {
+  return await openHomeToRead(path, nodeHomePorts());
 }

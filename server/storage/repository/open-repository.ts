@@ -123,7 +123,7 @@ export async function openRepositoryIn(
 ): Promise<FleetRepository> {
   const context = await openContext(home, { fleet, folder, rebuild });
   const repository = repositoryOf(context, home);
-  await noteKeyChanges(context.state, home, repository);
+  if (home.changes === undefined) await noteKeyChanges(context.state, home, repository);
   return repository;
 }
 
@@ -157,7 +157,10 @@ async function openContext(
 ): Promise<RepositoryContext> {
   const { ports, tiers } = home;
   const { files, clock, random, log } = ports;
+  await home.changes?.begin(folder);
   await makeFolderDurably(files, folder);
+  // A pack is there before the facts that name it: who reads beside a writer reads the facts first.
+  const earlyJournal = home.changes === undefined ? undefined : await openFleetJournal(files, folder, home);
   const objects = await openPackStore(files, join(folder, "packs"), {
     clock,
     random,
@@ -168,7 +171,7 @@ async function openContext(
   try {
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
-    const journal = await openFleetJournal(files, folder, home);
+    const journal = earlyJournal ?? (await openFleetJournal(files, folder, home));
     const history = await readHistory(home, { fleet, folder }, journal, objects);
     const { state, records } = history;
     const catalog = new CatalogKeeper({
@@ -210,6 +213,7 @@ async function openContext(
       checkpointQueue: new SerialQueue(),
     };
   } catch (error) {
+    await earlyJournal?.close();
     await objects.close();
     throw error;
   }

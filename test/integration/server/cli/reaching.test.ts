@@ -111,22 +111,37 @@ describe("reaching a server", () => {
     assert.match((await add()).stdout, /for all fleets/);
   });
 
-  it("not while another command has the home, for which a question waits", async () => {
+  it("not while another command has the home, beside which a question is answered", async () => {
     const home = await newHome();
-    assert.equal((await runStemmaHere(["token", "add", "waiter", "--role", "viewer"], { home })).status, 0);
+    assert.equal((await runStemmaHere(["token", "add", "reader", "--role", "viewer"], { home })).status, 0);
     const other = await openNodeHome(home);
-    const listing = spawnStemma(["token", "list", "--home", home, "-o", "name"]);
-    let [stdout, stderr] = ["", ""];
+    try {
+      const listed = await runStemma(["token", "list", "-o", "name"], { home });
+      assert.deepEqual([listed.status, listed.stdout], [0, "reader\n"]);
+      assert.match(listed.stderr, new RegExp(`^stemma: note: process ${process.pid} .* has this home`));
+      const refused = await runStemma(["token", "rm", "reader", "--wait", "0"], { home });
+      assert.equal(refused.status, 1);
+      assert.match(refused.stderr, new RegExp(`in use by process ${process.pid} .*HOME_LOCKED`));
+    } finally {
+      await other.close();
+    }
+  });
+
+  it("not while another command has the home, for which a change waits", async () => {
+    const home = await newHome();
+    const other = await openNodeHome(home);
+    const adding = spawnStemma(["token", "add", "waiter", "--role", "viewer", "--home", home, "-o", "name"]);
+    let stderr = "";
     let isReleased = false;
-    listing.stdout.on("data", (text: Buffer) => (stdout += text.toString()));
-    listing.stderr.on("data", (text: Buffer) => {
+    adding.stderr.on("data", (text: Buffer) => {
       stderr += text.toString();
       if (isReleased || !stderr.includes(`waiting for process ${process.pid} (`)) return;
       isReleased = true;
       void other.close();
     });
-    const [status] = (await once(listing, "close")) as [number];
-    assert.deepEqual([status, stdout, isReleased], [0, "waiter\n", true], stderr);
+    const [status] = (await once(adding, "close")) as [number];
+    assert.deepEqual([status, isReleased], [0, true], stderr);
+    assert.equal((await runStemmaHere(["token", "list", "-o", "name"], { home })).stdout, "waiter\n");
   });
 
   it("while it starts, by waiting for it", async () => {

@@ -68,6 +68,7 @@ describe("errors over HTTP", () => {
     const notNow = [
       "AGENT_UNREACHABLE",
       "CLOCK_NOT_TRUSTED",
+      "HOME_CHANGED",
       "HOME_TAKEN",
       "INTERRUPTED",
       "JOURNAL_STOPPED",
