@@ -1,4 +1,4 @@
-/** The layers themselves are compared with the cpu backend in backends/layer-gradients.test. */
+/** The layers themselves are compared with the cpu backend in backends/layer-gradients.slow.test. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
