@@ -55,6 +55,7 @@ import type { Home, DiskReserve } from "./home.js";
 import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
+import { OpeningMemory } from "./opening-memory.js";
 import { loadRecords } from "./state/record-cache.js";
 import { versionsOnLine } from "./state/versions-in-use.js";
 import { linesOf, noteSequence, recordVersion } from "./versions/record-version.js";
@@ -234,14 +235,22 @@ type History = Pick<
 >;
 
 async function readHistory(
-  { ports: { files, log } }: Pick<Home, "ports">,
+  { ports: { files, log, memory } }: Pick<Home, "ports">,
   { fleet, folder }: { readonly fleet: string; readonly folder: string },
   journal: FileJournal,
   objects: PackStore,
 ): Promise<History> {
   const state = emptyState();
-  for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
-  const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
+  const room = new OpeningMemory(fleet, memory);
+  for await (const { position, fact } of journal.entries()) {
+    applyFact(state, position, fact);
+    const look = room.item();
+    if (look !== undefined) await look;
+  }
+  const { records, damaged, cache } = await loadRecords(
+    { files, folder, objects, onRecord: () => room.item() },
+    state.versions.keys(),
+  );
   for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
   const claimRecords = await loadClaimRecords(objects, state.claims.keys(), (versionId, error) =>
     log?.error("record-damaged", { fleet, versionId, error }),

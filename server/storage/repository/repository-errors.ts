@@ -27,6 +27,16 @@ export const homeFormatUnknown = (home: string, format: number, known: number): 
     `${home} has format ${format}; this Stemma reads and writes format ${known}. Use the Stemma that wrote it, or a newer one.`,
     { home, format },
   );
+/** @returns MEMORY_FULL */
+export const memoryForOpening = (fleet: string, usedBytes: number, limitBytes: number): StemmaError => {
+  const doubled = Math.ceil((2 * limitBytes) / 2 ** 20);
+  return new StemmaError(
+    "MEMORY_FULL",
+    `The fleet ${fleet} cannot be opened: what is known of its models needs more than the ${Math.round(limitBytes / 1e6)} MB of heap that this process may use. Nothing was changed. Start it with NODE_OPTIONS=--max-old-space-size=${doubled} where the machine has that much (MiB).`,
+    { fleet, usedBytes, limitBytes },
+  );
+};
+
 export const socketPathTooLong = (folder: string, path: string, maxBytes: number): StemmaError =>
   new StemmaError(
     "PATH_TOO_LONG",

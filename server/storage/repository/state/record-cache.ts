@@ -87,14 +87,20 @@ export interface LoadedRecords {
   readonly cache: RecordCache;
 }
 
+export interface RecordSources {
+  readonly files: Files;
+  readonly folder: string;
+  readonly objects: Pick<ObjectReader, "read" | "has">;
+  /** Called before each record; what it returns is waited for, and what it throws ends the loading. */
+  readonly onRecord?: (() => Promise<void> | undefined) | undefined;
+}
+
 /**
  * Loads the records of the versions, from the cache where it has them, else from the packs. A damaged record
  * does not prevent the others from being served.
  */
 export async function loadRecords(
-  files: Files,
-  folder: string,
-  objects: Pick<ObjectReader, "read" | "has">,
+  { files, folder, objects, onRecord }: RecordSources,
   versionIds: Iterable<Hash>,
 ): Promise<LoadedRecords> {
   const { cache, records: cached } = await RecordCache.open(files, folder);
@@ -103,6 +109,7 @@ export async function loadRecords(
     versionIds,
     maxConcurrentReads,
     async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
+      await onRecord?.();
       try {
         // A record that is missing in the store counts as damaged, even where the cache has it.
         const known = objects.has(versionId) ? cached.get(versionId) : undefined;
