@@ -37,11 +37,16 @@ import { movingMs, WantAnswers } from "./want-answers.js";
  * Milliseconds after a welcome in which an offer may be older than what this device reported of its versions.
  */
 const echoMs = 60_000;
-/** Milliseconds after which a birth without a welcome is repeated. */
+/** Milliseconds after which a birth is repeated until the first welcome of a session. */
 const welcomeMs = 30_000;
 /** Milliseconds from a birth to the next: after a lost message, and where the server was refused. */
 const birthPauseMs = 5000;
 const refusedPauseMs = 10 * 60_000;
+/**
+ * Milliseconds from a birth to the next in a session that lasts: the server answers with what a lost message left out,
+ * such as a revocation, an order or settings.
+ */
+const freshMs = 15 * 60_000;
 /** Refusals after which an activation is reported again. */
 const reportCodes = new Set(["QUOTA_EXCEEDED", "DISK_FULL"]);
 /** Milliseconds after a receipt until the version is announced again, in case the next receipt was lost. */
@@ -210,7 +215,7 @@ export class Conversation {
     this.#bornAtMs = this.options.clock.monotonic();
     const correlation = this.options.messages.challenge();
     this.options.send(birthOf(this.options, this.#trust.birth()), { correlation });
-    this.#bornAgain(welcomeMs);
+    this.#bornAgain(this.#welcomed ? freshMs : welcomeMs);
   }
 
   /** Sends the next birth so long after the last one, unless the server is believed by then. */
@@ -280,6 +285,7 @@ export class Conversation {
       this.handlers.onWelcomed(welcome.clockMs);
     }
     this.#welcomedAtMs = clock.monotonic();
+    this.#bornAgain(freshMs);
     this.#unreported = this.#announcements.serverKnows(welcome.known);
     await this.#announceDue();
   }
@@ -416,7 +422,7 @@ export class Conversation {
       if (nowMs < this.#askAgainMs) this.#wakeAt(this.#askAgainMs);
       else this.#askAgain(nowMs);
     }
-    if (this.#welcomed) return this.#announceDue();
+    if (this.#welcomed) await this.#announceDue();
     if (nowMs < this.#nextBirthMs) this.#wakeAt(this.#nextBirthMs);
     else this.#sendBirth();
   }

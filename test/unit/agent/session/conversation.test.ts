@@ -94,6 +94,24 @@ describe("a conversation", () => {
     assert.equal(sentOf("birth").length, 3);
     assert.ok(conversation.isWelcomed);
   });
+  it("sends its birth again every 15 minutes of a session, so that the server repeats what was lost", async () => {
+    const { conversation, clock, sentOf, welcome } = await startConversation();
+    conversation.onOpen(session);
+    await welcome();
+    const births: number[] = [];
+    for (let minute = 1; minute <= 40; minute++) {
+      clock.advance(60_000);
+      await conversation.idle();
+      if (sentOf("birth").length > births.length + 1) births.push(minute);
+      if (minute === 15) await welcome();
+    }
+    // The answer to the second one is lost.
+    assert.deepEqual(births, [15, 30]);
+    conversation.onClosed();
+    clock.advance(3_600_000);
+    await conversation.idle();
+    assert.equal(sentOf("birth").length, 3);
+  });
   it("keeps a refused model, reports it once, and tries it again in the next session", async () => {
     const { conversation, save, deliver, outbox, events, sentOf, welcome } = await startConversation();
     conversation.onOpen(session);
