@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
+import { changeRefused } from "../../shared/files/reading-files.js";
 import { callNames } from "../interface/api/operation-groups.js";
 import { hasHome, type Home } from "../storage/repository/home.js";
 import type { HomeChanges } from "../storage/repository/home-changes.js";
@@ -126,7 +127,10 @@ export interface OpenedHome {
 /** @throws NOT_FOUND, HOME_FORMAT_UNKNOWN, KEY_INVALID, FILE_FAILED */
 export async function openHomeForReading(path: string): Promise<OpenedHome> {
   const home = await openNodeHomeToRead(path);
-  const fleets = openFleets(home, rebuildVersion);
+  // A training is begun once, where its tensors can be stored.
+  const fleets = openFleets(home, () =>
+    Promise.reject(changeRefused("store tensors that were dropped in", path)),
+  );
   return {
     operations: operationsOf(home, fleets, path),
     changes: home.changes,

@@ -3,7 +3,7 @@
  * beside a server or command that has it, and on a disk that is full or cannot be written. Whatever else is asked for
  * opens the home with the lock, which may have to be waited for.
  */
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { holderOf } from "../../shared/files/home-holder.js";
 import { needsToWrite } from "../../shared/files/reading-files.js";
@@ -121,7 +121,8 @@ class ReadHome {
       return opened;
     } catch (error) {
       this.#reading = undefined;
-      if (needsToWrite(error)) return undefined;
+      // A home that is being made has no key yet.
+      if (needsToWrite(error) || isStemmaError(error, "FILE_MISSING")) return undefined;
       throw error;
     }
   }

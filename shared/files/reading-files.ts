@@ -20,7 +20,7 @@ export function readingFiles(files: Files): Files {
   return {
     open: async (path, mode) => {
       if (mode === "create" || (mode === "append" && (await files.stat(path)) === undefined))
-        throw refused("create", path);
+        throw changeRefused("create", path);
       return readingFile(await files.open(path, "read"), path);
     },
     read: (path) => files.read(path),
@@ -29,13 +29,13 @@ export function readingFiles(files: Files): Files {
     readLink: (path) => files.readLink(path),
     freeBytes: (path) => files.freeBytes(path),
     makeFolder: async (path) => {
-      if ((await files.stat(path)) === undefined) throw refused("create the folder", path);
+      if ((await files.stat(path)) === undefined) throw changeRefused("create the folder", path);
     },
     // Whoever writes removes what was left unfinished.
     remove: (path) =>
-      basename(path).endsWith(".tmp") ? Promise.resolve() : Promise.reject(refused("remove", path)),
-    rename: (from) => Promise.reject(refused("rename", from)),
-    replaceLink: (_target, path) => Promise.reject(refused("replace", path)),
+      basename(path).endsWith(".tmp") ? Promise.resolve() : Promise.reject(changeRefused("remove", path)),
+    rename: (from) => Promise.reject(changeRefused("rename", from)),
+    replaceLink: (_target, path) => Promise.reject(changeRefused("replace", path)),
     syncFolder: () => Promise.resolve(),
   };
 }
@@ -45,14 +45,15 @@ function readingFile(file: OpenFile, path: string): OpenFile {
     read: (target, position) => file.read(target, position),
     size: () => file.size(),
     close: () => file.close(),
-    write: () => Promise.reject(refused("write to", path)),
+    write: () => Promise.reject(changeRefused("write to", path)),
     // An opened journal cuts off its unfinished end, which its writer may be about to finish.
     truncate: () => Promise.resolve(),
     sync: () => Promise.resolve(),
   };
 }
 
-function refused(what: string, path: string): StemmaError {
+/** The error of work that would change what is only read. @param what it would do, such as "write to" */
+export function changeRefused(what: string, path: string): StemmaError {
   const error = new StemmaError(
     "FILE_FAILED",
     `This only reads its files, and would have to ${what} ${path}. Run it where the home can be written, while no other process has it.`,

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
+import { openReadingOperations } from "../../../../../server/operations/reading-operations.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { exampleTable } from "../../../../helpers/example-table.js";
 import { fleet, hasCode, TrainedChain } from "./trained-chain.js";
@@ -93,6 +95,25 @@ describe("dropped tensors", () => {
     assert.ok((await chain.storedOf("soh:2")) > 0);
     await chain.collectAfresh();
     assert.equal(await chain.storedOf("soh:2"), 0);
+
+    // A command reads the home without its lock, and takes the lock for a training, which it begins once.
+    await chain.close();
+    let locked = 0;
+    const operations = await openReadingOperations({
+      home: chain.path,
+      openToWrite: () => {
+        locked++;
+        return openLocalOperations({ home: chain.path });
+      },
+      onBeside: () => undefined,
+    });
+    assert.equal((await operations.explainRecovery({ fleet, model: "soh:2" })).from, "replay");
+    assert.equal(locked, 0);
+    const stream = await operations.recover({ fleet, model: "soh:2" });
+    for await (const chunk of stream.chunks) assert.ok(chunk.length > 0);
+    assert.deepEqual([(await stream.report).root, locked], [roots.get("soh:2"), 1]);
+    await operations.close();
+    await chain.open();
   });
 
   it("leaves out what would free less than its replay alone needs, and says both numbers, dry or not", async () => {
