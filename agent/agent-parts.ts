@@ -32,6 +32,7 @@ import type { Conversation } from "./session/conversation.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
 import type { ServedSettings } from "./settings/served-settings.js";
+import type { StopAsked } from "./control/stop-asked.js";
 import type { LineEvaluator } from "./trainer/evaluator.js";
 import type { Trainer } from "./trainer/trainer.js";
 import type { LiveTrials } from "./trials/live-trials.js";
@@ -62,6 +63,8 @@ export interface AgentParts {
   readonly commandOwner: number | undefined;
   /** Called when the outbox can no longer store anything: the agent has to be started again. */
   readonly onFatal: (error: StemmaError) => void;
+  /** Called when a command has asked the agent to end and it is at a point where it may. */
+  readonly onStopAsked?: ((asked: StopAsked) => void) | undefined;
   readonly utcOffsetMinutes: () => number;
   /** Another network than this machine's, such as a simulated link. */
   readonly network?: ((own: LinkIdentity) => LinkIdentity) | undefined;

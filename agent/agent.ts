@@ -25,6 +25,7 @@ import { runServerCommand, type CommandTarget } from "./server-commands.js";
 import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
+import { describeWait, type StopAnswer, type StopAsked } from "./control/stop-asked.js";
 import { answerableGates } from "./trainer/answerable-gates.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
@@ -50,6 +51,7 @@ export class Agent {
   #services!: AgentServices;
   /** A command may open an agent only to use its stores; it trains and connects nothing then. */
   #isStarted = false;
+  #isEnding = false;
 
   private constructor(private readonly parts: AgentParts) {
     this.#tasks = new BackgroundTasks(parts.clock, (error) => {
@@ -96,6 +98,40 @@ export class Agent {
     await trainer.start();
     this.#tasks.repeat(config.watchSeconds * 1000, () => this.#scanInboxes());
     this.#tasks.repeat(housekeepingMs, () => this.#housekeeping());
+  }
+
+  /**
+   * Begins to end because a command asks for it; calling it again reports how far that is. For an update, a training
+   * or measurement that runs may end first, or reach its next saved state, and a switch with its hooks may end: for
+   * `limitMs` at most. Then `onStopAsked` is called.
+   */
+  endInOrder(asked: StopAsked, limitMs: number): StopAnswer {
+    if (!this.#isEnding) {
+      this.#isEnding = true;
+      this.parts.log.info("stop-asked", {
+        text: `asked to end${asked.isForUpdate ? " for an update; begins no training, and ends at a safe point" : ""}`,
+      });
+      this.#tasks.run(async () => {
+        if (asked.isForUpdate) await this.#settle(limitMs);
+        this.parts.onStopAsked?.(asked);
+      });
+    }
+    return { waitsFor: asked.isForUpdate ? describeWait(this.#services.trainer.running) : null };
+  }
+
+  async #settle(limitMs: number): Promise<void> {
+    const { trainer, activator } = this.#services;
+    const limit = new AbortController();
+    const cancel = this.parts.clock.after(limitMs, () => {
+      limit.abort();
+    });
+    const isOver = new Promise<void>((resolve) => {
+      limit.signal.addEventListener("abort", () => {
+        resolve();
+      });
+    });
+    await Promise.race([trainer.settle(limit.signal).then(() => activator.idle()), isOver]);
+    cancel();
   }
 
   /** Ends all work. What was acknowledged is kept; what was under way is continued at the next start. */

@@ -40,6 +40,7 @@ import { loadProfile, parseProfile, profileOfDevice, type Profile } from "./sett
 import { ServedSettings } from "./settings/served-settings.js";
 import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { AgentStatus } from "./status.js";
+import type { StopAsked } from "./control/stop-asked.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
@@ -92,6 +93,8 @@ export interface AgentHandle {
    * (HOME_TAKEN). Close it and start again.
    */
   readonly failed: Promise<StemmaError>;
+  /** Resolves when a command has asked the agent to end, and it may be closed. */
+  readonly stopAsked: Promise<StopAsked>;
   /** Saves a model that another program trained as the next version of a line. */
   save(line: string, request: SaveFileRequest): Promise<SavedFile>;
   close(): Promise<void>;
@@ -248,15 +251,19 @@ async function startInHome(
     samples: join(runFolder, "samples.sock"),
     models: join(runFolder, "models.sock"),
   };
-  let fail: (error: StemmaError) => void = () => undefined;
-  const failed = new Promise<StemmaError>((resolveFailed) => {
-    fail = resolveFailed;
-  });
+  const { promise: failed, resolve: onFatal } = withResolver<StemmaError>();
+  const { promise: stopAsked, resolve: onStopAsked } = withResolver<StopAsked>();
   const stopped = new AbortController();
   const deviceKey = await openDeviceKey(home, settings, ports, stopped.signal);
   const ownerCertificate = ownerCertificateOf(settings, files, log);
   const agent = await Agent.open(
-    partsOf(home, settings, ports, { ...opened, deviceKey, ownerCertificate, onFatal: fail }),
+    partsOf(home, settings, ports, {
+      ...opened,
+      deviceKey,
+      ownerCertificate,
+      onFatal,
+      onStopAsked,
+    }),
   );
   const servers: JsonLineServer[] = [];
   const descriptors = watchDescriptors({ clock, log });
@@ -267,16 +274,13 @@ async function startInHome(
     await agent.stop();
   };
   try {
-    const common = { maxLineBytes, maxConnections, log };
-    servers.push(
-      await JsonLineServer.listen({ ...common, path: sockets.control, mode: 0o600 }, controlHandler(agent)),
-    );
-    servers.push(
-      await JsonLineServer.listen({ ...common, path: sockets.samples, mode: 0o660 }, samplesHandler(agent)),
-    );
-    servers.push(
-      await JsonLineServer.listen({ ...common, path: sockets.models, mode: 0o660 }, modelsHandler(agent)),
-    );
+    for (const [name, mode, handler] of handlersOf(agent))
+      servers.push(
+        await JsonLineServer.listen(
+          { maxLineBytes, maxConnections, log, path: sockets[name], mode },
+          handler,
+        ),
+      );
     await writeRunFile(files, home, {
       pid: process.pid,
       ...sockets,
@@ -292,6 +296,7 @@ async function startInHome(
     sockets,
     log,
     failed,
+    stopAsked,
     status: () => agent.status(),
     train: (line, request) => agent.train(line, request),
     activate: (line, versionId) => agent.activate(line, versionId),
@@ -300,6 +305,23 @@ async function startInHome(
     close,
   };
 }
+
+/** Makes a promise, and the function that resolves it. */
+function withResolver<Value>() {
+  let resolve: (value: Value) => void = () => undefined;
+  const promise = new Promise<Value>((resolvePromise) => {
+    resolve = resolvePromise;
+  });
+  return { promise, resolve };
+}
+
+/** Each local socket's name, mode and handler. */
+const handlersOf = (agent: Agent) =>
+  [
+    ["control", 0o600, controlHandler(agent)],
+    ["samples", 0o660, samplesHandler(agent)],
+    ["models", 0o660, modelsHandler(agent)],
+  ] as const;
 
 /** @throws CONFIG_INVALID */
 async function openDeviceKey(
@@ -329,7 +351,10 @@ function partsOf(
   home: string,
   { enrolment, enrolmentPath, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
-  given: Pick<AgentParts, "log" | "recent" | "served" | "onFatal" | "deviceKey" | "ownerCertificate">,
+  given: Pick<
+    AgentParts,
+    "log" | "recent" | "served" | "onFatal" | "onStopAsked" | "deviceKey" | "ownerCertificate"
+  >,
 ): AgentParts {
   return {
     enrolment,
@@ -401,12 +426,13 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
   const handle = await startAgent(options);
   const { log } = handle;
   const manager = tellServiceManager();
-  const end = await Promise.race([stopped, handle.failed]);
+  const end = await Promise.race([stopped, handle.failed, handle.stopAsked]);
   if (typeof end === "string")
     log.info("stopping", {
       signal: end,
       text: `${end}: finishing writes and transfers that must be complete`,
     });
+  else if ("isForUpdate" in end) log.info("stopping", { text: "finishing writes that must be complete" });
   else
     log.error(end.code === "HOME_TAKEN" ? "home-taken" : "disk-failed", {
       code: end.code,
@@ -422,7 +448,9 @@ export async function runAgent(options: Omit<AgentOptions, "log">): Promise<numb
     await handle.close();
     // SIGINT and SIGTERM ask it to stop. After a SIGHUP, which nobody may have meant so, a service starts it again.
     if (end === "SIGHUP") return exitStatus.interrupted;
-    return typeof end === "string" ? exitStatus.done : exitStatus.failed;
+    if (typeof end === "string") return exitStatus.done;
+    if ("isForUpdate" in end) return end.isForUpdate ? exitStatus.replaced : exitStatus.done;
+    return exitStatus.failed;
   } catch (error) {
     log.error("stop-failed", {
       text: messageOf(error),

@@ -85,6 +85,7 @@ export async function makeDebianPackage({ name, target, out, executable }) {
   await writeFile(join(control, "conffiles"), `/etc/default/${command}\n`);
   for (const script of scripts) {
     const values = {
+      command,
       user: command,
       home: `/var/lib/${command}`,
       cache: `/var/cache/${command}`,

@@ -11,6 +11,8 @@ export const exitStatus = {
   notFound: 3,
   verification: 4,
   partly: 5,
+  /** The program of a service that ended to be replaced, and is not to be started again before. */
+  replaced: 75,
   timedOut: 124,
   interrupted: 130,
 } as const;

@@ -10,6 +10,7 @@ import { addRun } from "./commands/run.js";
 import { addSamples } from "./commands/samples.js";
 import { addSave } from "./commands/save.js";
 import { addStatus } from "./commands/status.js";
+import { addStop } from "./commands/stop.js";
 import { addSuggest } from "./commands/suggest.js";
 import { addTrust } from "./commands/trust.js";
 import { addTrain } from "./commands/train.js";
@@ -34,6 +35,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addRun(program, onStatus);
   addEnrol(program);
   addStatus(program);
+  addStop(program, onStatus);
   addTrain(program);
   addSamples(program);
   addSave(program);

@@ -5,6 +5,8 @@
  *     control  {"do": "status"}
  *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true, "user"?: U}
  *              {"do": "activate", "line": L, "versionId": V}
+ *              {"do": "stop", "forUpdate"?: true, "limitMs"?: N}   answered {"waitsFor": text or null} at once, also
+ *              when asked again; the socket closes when the agent ends
  *              {"do": "list-samples", "line": L, "limit"?: N, "unfit"?: true}
  *              {"do": "remove-samples", "line": L, "ids": […] or "unfit": true or "all": true}
  *              {"do": "samples", …} and {"do": "save", …} as below
@@ -25,6 +27,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeIssues } from "../settings/json-file.js";
+import { maxStopMs, type StopAsked } from "./stop-asked.js";
 import type { Handler, Request } from "./json-line-server.js";
 import { observation, type Observations } from "./observation.js";
 
@@ -42,6 +45,7 @@ export interface ControlledAgent {
     line: string,
     removal: { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true },
   ): Promise<unknown>;
+  endInOrder(asked: StopAsked, limitMs: number): unknown;
   currentFolder(line: string): unknown;
   trial(line: string): Promise<unknown>;
   observe(line: string, observations: Observations): Promise<unknown>;
@@ -85,6 +89,10 @@ const saveRequest = z.object({
   attachments: z.array(path).max(1000).optional(),
   again: z.boolean().optional(),
 });
+const stopRequest = z.object({
+  forUpdate: z.boolean().default(false),
+  limitMs: z.number().int().min(0).max(maxStopMs).default(0),
+});
 const lineRequest = z.object({ line: z.string() });
 const observeRequest = z.object({
   line: z.string(),
@@ -124,6 +132,10 @@ export function controlHandler(agent: ControlledAgent): Handler {
         const { line, versionId } = parseRequest(activateRequest, request);
         await agent.activate(line, versionId);
         return { line, versionId };
+      }
+      case "stop": {
+        const { forUpdate, limitMs } = parseRequest(stopRequest, request);
+        return agent.endInOrder({ isForUpdate: forUpdate }, limitMs);
       }
       case "list-samples": {
         const { line, limit, unfit } = parseRequest(listSamplesRequest, request);

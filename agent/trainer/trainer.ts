@@ -183,6 +183,19 @@ export class Trainer {
     });
   }
 
+  /**
+   * Begins nothing more, and waits until what runs has ended or a training has saved a further state, from which it
+   * goes on at the next start without doing a step again. What is running when `limit` aborts is left to `stop`.
+   */
+  async settle(limit: AbortSignal): Promise<void> {
+    this.#stopped = true;
+    this.#cancelCheck?.();
+    const settled = new AbortController();
+    const signal = AbortSignal.any([limit, settled.signal]);
+    await Promise.race([this.#loop, this.#runs.untilFurther(signal)]);
+    settled.abort();
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelCheck?.();

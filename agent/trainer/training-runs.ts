@@ -13,7 +13,7 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
-import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
+import { isFurther, savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { EngineNotice, TrainingProgress } from "../../shared/train/training.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
@@ -78,6 +78,21 @@ export class TrainingRuns {
   /** Cuts the running training short; it goes on at the next start of the agent. */
   stop(): void {
     this.#abort.abort();
+  }
+
+  /** Resolves when the running training has saved a further state than it had, or `signal` aborts. */
+  async untilFurther(signal: AbortSignal): Promise<void> {
+    let before: SavedProgress | undefined;
+    while (!signal.aborted) {
+      const running = this.#running;
+      // The engine replaces the file meanwhile.
+      const saved = running && (await this.savedProgress(running.line, running).catch(() => undefined));
+      if (saved !== undefined && before !== undefined && isFurther(saved, before)) return;
+      before ??= saved;
+      await new Promise<void>((resolve) => {
+        this.options.clock.after(furtherCheckMs, resolve);
+      });
+    }
   }
 
   /** Reads the saved progress of a training that was cut short. */
@@ -317,6 +332,8 @@ export class TrainingRuns {
   }
 }
 
+/** Milliseconds between two looks at the saved state of a training that is to end at its next one. */
+const furtherCheckMs = 100;
 /** Longest message of a failure in the journal, in UTF-16 code units. */
 const maxFailureLength = 2000;
 
