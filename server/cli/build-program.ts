@@ -92,9 +92,10 @@ function formatFirstHelp(command: Command, helper: Help): string {
   return Help.prototype.formatHelp.call(shorter, command, shorter);
 }
 
-/** Global options on every command, and the same handling of errors. */
+/** Global options on every command but the agent's, whose program gets all as written; the same handling of errors. */
 function decorate(command: Command): void {
-  if (command.commands.length === 0 && !isGroup(command)) addGlobalOptions(command);
+  if (command.commands.length === 0 && !isGroup(command) && command.name() !== "agent")
+    addGlobalOptions(command);
   command.exitOverride().configureOutput(fittedHelp);
   command.commands.forEach(decorate);
 }

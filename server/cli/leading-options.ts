@@ -45,5 +45,7 @@ export function withLeadingOptions(
     words++;
   }
   if (words === 0 || command.commands.length > 0) return rest;
+  // Its own commands follow, and take them.
+  if (command.name() === "agent") return [...rest, ...leading];
   return [...rest.slice(0, words), ...leading, ...rest.slice(words)];
 }

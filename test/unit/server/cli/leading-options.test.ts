@@ -7,6 +7,7 @@ import { splitLeadingOptions, withLeadingOptions } from "../../../../server/cli/
 const program = new Command("stemma");
 program.command("model").command("list");
 program.command("doctor");
+program.command("agent");
 
 function reordered(line: string): string {
   const { leading, rest } = splitLeadingOptions(line.split(" "));
@@ -17,6 +18,10 @@ test("options before the command go behind its words, in their order", () => {
   assert.equal(reordered("--home /h model list --all"), "model list --home /h --all");
   assert.equal(reordered("--home=/h -o json --verbose doctor"), "doctor --home=/h -o json --verbose");
   assert.equal(reordered("-ojson model list"), "model list -ojson");
+});
+
+test("options before the agent's command go behind all that its program gets", () => {
+  assert.equal(reordered("--home /h agent samples list cam"), "agent samples list cam --home /h");
 });
 
 test("of an option given twice the last one counts, as everywhere", () => {
