@@ -2,8 +2,9 @@
 import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
 import { fittedHelp } from "../../shared/cli/fit-help.js";
+import { describeUser } from "../../shared/adapters/current-user.js";
 import { versionText } from "../../shared/adapters/program-version.js";
-import { exitStatus } from "../../shared/errors.js";
+import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
 import { addEnrol } from "./commands/enrol.js";
 import { addRun } from "./commands/run.js";
@@ -60,6 +61,17 @@ export async function runAgentProgram(argv: readonly string[]): Promise<number> 
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;
     const form = argv.includes("json") ? "json" : undefined;
-    return reportError(error, form, argv.includes("--verbose"));
+    return reportError(withUser(error), form, argv.includes("--verbose"));
   }
+}
+
+/** Names the user of this process in an error of missing rights: homes belong to the user of a service. */
+function withUser(error: unknown): unknown {
+  const system = isStemmaError(error, "FILE_FAILED") ? error.details["system"] : undefined;
+  if (!isStemmaError(error) || (system !== "EACCES" && system !== "EPERM")) return error;
+  return new StemmaError(
+    error.code,
+    `${error.message} This command runs as ${describeUser()}: run it as the user that this belongs to, give it to that one (chown -R), or name another home with --home.`,
+    { cause: error, ...error.details },
+  );
 }

@@ -73,7 +73,7 @@ export async function openAgentHome(
   if (found.fleet !== own.fleet || found.device !== own.device)
     throw new StemmaError(
       "CONFIG_INVALID",
-      `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Give each device a home of its own.`,
+      `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Each device has a home of its own: name another folder with --home.`,
       { home },
     );
 }

@@ -2,7 +2,7 @@
 import { proxyOf } from "../../shared/adapters/proxy.js";
 import { X509Certificate } from "node:crypto";
 import { hostname } from "node:os";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import {
   generationOfBatch,
@@ -18,7 +18,7 @@ import { isName } from "../../shared/wire/topics.js";
 import type { DeviceTime } from "./device-time.js";
 import { deviceKeyOf } from "./device-key.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
-import { noHttpsAddress, notADeviceName } from "./identity-errors.js";
+import { inviterNotReached, noHttpsAddress, notADeviceName, notTheInviter } from "./identity-errors.js";
 import { checkOwnerCertificate } from "./owner-certificate.js";
 import {
   requestEnrolment,
@@ -104,7 +104,10 @@ export async function renewalExchange(
   };
 }
 
-/** Asks the server that invited a device for its certificate. @throws NOT_ALLOWED, what postRequest throws */
+/**
+ * Asks the server that invited a device for its certificate. @throws NOT_ALLOWED; SERVER_UNREACHABLE, TIMED_OUT,
+ * CERTIFICATE_REFUSED where it is not reached; what postRequest throws
+ */
 export async function sendInvited(
   { http, authorities, issuedAtMs, device }: EnrolmentTerms,
   request: CertificateRequest,
@@ -123,6 +126,12 @@ export async function sendInvited(
         purpose: "server",
       }),
     timeoutMs: connectMs,
+  }).catch((error: unknown) => {
+    if (isStemmaError(error, "CERTIFICATE_REFUSED") && error.details["isUntimely"] !== true)
+      throw notTheInviter(device, http, error);
+    if (isStemmaError(error, "SERVER_UNREACHABLE") || isStemmaError(error, "TIMED_OUT"))
+      throw inviterNotReached(device, http, error);
+    throw error;
   });
   return postRequest(base, socket, request);
 }

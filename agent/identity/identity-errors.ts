@@ -81,8 +81,23 @@ export const enrolledAlready = (device: string, path: string): StemmaError =>
   );
 export const enrolledAsAnother = (enrolled: string, invited: string, path: string): StemmaError =>
   notEnrolled(
-    `${path} is the enrolment of ${enrolled}, and the invitation is for ${invited}. Give each device a home of its own.`,
+    `${path} is the enrolment of ${enrolled}, and the invitation is for ${invited}. Each device has a home of its own: name another folder with --home.`,
     { path },
+  );
+
+// The server that invited this device is not where the invitation says.
+/** @param http the address in the invitation */
+export function inviterNotReached(device: string, http: string, cause: StemmaError): StemmaError {
+  return new StemmaError(
+    cause.code,
+    `${cause.message} ${http} is the address in the invitation, which is still good: run the same command again when the server answers there. An invitation cannot be edited; where the address is wrong, start the server with --public-url and invite ${device} again. Without a network, carry files (--request FILE).`,
+    { cause, ...cause.details },
+  );
+}
+export const notTheInviter = (device: string, http: string, cause: StemmaError): StemmaError =>
+  refused(
+    `What answers at ${http} is not the server that invited ${device}: its certificate is of another authority. Nothing was sent to it. Look which server listens there, or what on the way ends TLS; if the server was set up again, invite ${device} again there.`,
+    { cause, ...cause.details },
   );
 
 // The device's own certificate ended, cannot be used, or was not given.

@@ -305,6 +305,11 @@ export class Link {
     this.handlers.onOpen(session);
   }
 
+  /** The advice for a person at a device whose server is not reached. */
+  #whileAway(): string {
+    return `What this device trains is kept, and it tries again by itself. If the server has another address now, \`stemma device enroll ${this.options.enrolment.device} --readdress FILE\` there writes this device's enrolment again.`;
+  }
+
   #ended(why: string): void {
     if (this.#phase === "stopped") return;
     const wasOpen = this.#phase === "open";
@@ -317,6 +322,7 @@ export class Link {
       this.#failures = 0;
     } else this.#failures++;
     const attempt = this.#isRefused ? this.#refusals : this.#failures;
+    const isFirst = !wasOpen && !this.#isRefused && attempt === 1;
     const delayMs = jitteredBackoffMs(
       this.#isRefused ? refusedBackoff : connectBackoff,
       attempt,
@@ -324,7 +330,12 @@ export class Link {
     );
     this.options.log[wasOpen || isReported(attempt) ? "warn" : "debug"](
       this.#isRefused ? "not-admitted" : "disconnected",
-      { session: this.#session, attempt, retryMs: delayMs, text: why },
+      {
+        session: this.#session,
+        attempt,
+        retryMs: delayMs,
+        text: isFirst ? `${why} ${this.#whileAway()}` : why,
+      },
     );
     this.#wait(delayMs);
   }

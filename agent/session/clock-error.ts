@@ -24,6 +24,11 @@ export class ClockError {
     this.#comparedMs = nowMs;
   }
 
+  /** Milliseconds that this device's clock is ahead of the server's; undefined before the first comparison. */
+  get aheadMs(): number | undefined {
+    return this.#offsetMs;
+  }
+
   /**
    * Bound of |device clock − server clock| at wall time `nowMs`, in ms; null before the first comparison of this
    * process. Where the clock has run apart from the monotonic one, either it was set or the machine slept: the bound
@@ -36,4 +41,14 @@ export class ClockError {
     const offsetMs = Math.max(Math.abs(this.#offsetMs), Math.abs(this.#offsetMs + apartMs));
     return Math.ceil(offsetMs + this.#uncertainMs + (passedMs + Math.max(0, apartMs)) * drift);
   }
+}
+
+/** A clock that is wrong by less than that is not worth a warning. */
+const toleratedMs = 5 * 60_000;
+
+/** Says how wrong this device's clock is and what to do; undefined where it is right enough. */
+export function describeWrongClock(aheadMs: number | undefined, nowMs: number): string | undefined {
+  if (aheadMs === undefined || Math.abs(aheadMs) < toleratedMs) return undefined;
+  const [here, there] = [nowMs, nowMs - aheadMs].map((ms) => new Date(ms).toISOString().slice(0, 19));
+  return `this device's clock says ${here}Z and its server's ${there}Z. It works all the same; set the clock (NTP), since duty hours, schedules and the times of samples and models follow it. If the server's is wrong, set that`;
 }

@@ -27,6 +27,7 @@ import type { AgentFact } from "../outbox/agent-fact.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
 import { activeVersion, unreleased } from "../outbox/outbox-state.js";
 import { Announcements } from "./announcements.js";
+import { describeWrongClock } from "./clock-error.js";
 import type { ConversationHandlers, ConversationOptions } from "./conversation-parts.js";
 import { logCommand, refuseCommand, refuseStale, runCommand } from "./run-command.js";
 import type { ServerMessage } from "./server-messages.js";
@@ -282,6 +283,9 @@ export class Conversation {
         session: this.#session,
         text: `the server ${welcome.serverVersion} answers in session ${this.#session}`,
       });
+      const wrong = describeWrongClock(clockError.aheadMs, clock.now());
+      if (wrong !== undefined)
+        log.warn("clock-wrong", { aheadMs: Math.round(clockError.aheadMs ?? 0), text: wrong });
       this.handlers.onWelcomed(welcome.clockMs);
     }
     this.#welcomedAtMs = clock.monotonic();

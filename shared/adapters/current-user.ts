@@ -8,6 +8,12 @@ export function currentUser(): string {
   return `${userName()}@${hostname()}`.slice(0, 256);
 }
 
+/** "ann (user id 1000)", for messages about rights. */
+export function describeUser(): string {
+  const id = process.getuid?.();
+  return id === undefined ? userName() : `${userName()} (user id ${id})`;
+}
+
 function userName(): string {
   try {
     return userInfo().username;

@@ -15,6 +15,7 @@ import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
 import type { DeviceTime } from "../../identity/device-time.js";
 import type { OwnerCertificate } from "../../identity/owner-certificate.js";
+import { describeWrongClock } from "../../session/clock-error.js";
 import { addTakeOver, commonOptionsOf } from "../common-options.js";
 
 interface FileChoices {
@@ -141,7 +142,7 @@ async function keysIn(
 /** Holds the home's lock, so that a running agent does not renew at the same time. */
 async function withHome(
   command: Command,
-  { enrolment, request, config, takeOver }: FileChoices,
+  { enrolment, request, response, config, takeOver }: FileChoices,
   work: (opened: OpenHome) => Promise<Enrolment | undefined>,
 ): Promise<void> {
   const { home, output } = commonOptionsOf(command);
@@ -169,8 +170,11 @@ async function withHome(
     const { device, generation, fleet } = enrolled;
     const { certificateEnd } = await import("../../identity/credentials.js");
     const notAfterMs = certificateEnd(enrolled) ?? (await keys.ownerCertificate?.present())?.notAfterMs ?? 0;
+    const out = new Output(output);
+    // An answer in a file may be days old.
+    if (response === undefined) sayWrongClock(out, enrolled);
     const start = `stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`;
-    new Output(output).print({
+    out.print({
       data: { fleet, device, generation, file: path, notAfterMs },
       names: [device],
       text: enrolledText(enrolled, { path, notAfterMs, start }),
@@ -178,6 +182,14 @@ async function withHome(
   } finally {
     await lock.release();
   }
+}
+
+/** Warns a person whose device's clock is not that of the server, which has just answered. */
+function sayWrongClock(out: Output, { identity, ownerCertificate }: Enrolment): void {
+  const serverMs = (identity ?? ownerCertificate)?.issuedAtMs;
+  const nowMs = nodeClock().now();
+  const wrong = serverMs === undefined ? undefined : describeWrongClock(nowMs - serverMs, nowMs);
+  if (wrong !== undefined) out.info(`warning: ${wrong}.`);
 }
 
 function enrolledText(

@@ -162,12 +162,12 @@ async function enrolInvited(
   if (generation !== repository.nextGeneration(device))
     throw refused(
       device,
-      "its invitation was used before, or the device was enrolled again since. Invite it again",
+      `its invitation was used before, or the device was enrolled again since. Invite it again with \`stemma device enroll ${device}\`.`,
     );
   if (invitation.expiresAtMs <= atMs)
     throw refused(
       device,
-      `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again`,
+      `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again with \`stemma device enroll ${device}\`.`,
     );
   return enrolWithCertificate(context, repository, { terms: invitation, asked, source, atMs });
 }

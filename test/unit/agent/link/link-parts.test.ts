@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import "../../../helpers/property-seed.js";
-import { ClockError } from "../../../../agent/session/clock-error.js";
+import { ClockError, describeWrongClock } from "../../../../agent/session/clock-error.js";
 import { jitteredBackoffMs, connectBackoff } from "../../../../agent/resources/backoff.js";
 import { Pacer } from "../../../../agent/link/pacer.js";
 import { SessionCounter } from "../../../../agent/link/session-counter.js";
@@ -131,6 +131,19 @@ describe("the pacer", () => {
 });
 
 describe("the clock's error", () => {
+  it("is told to a person from five minutes up, with both times", () => {
+    const error = new ClockError();
+    assert.equal(describeWrongClock(error.aheadMs, 0), undefined);
+    error.compare(Date.UTC(2026, 0, 1), 0, Date.UTC(2026, 0, 1, 0, 4), 0);
+    assert.equal(describeWrongClock(error.aheadMs, 0), undefined);
+    const hereMs = Date.UTC(1970, 0, 2);
+    error.compare(Date.UTC(2026, 0, 1), 0, hereMs, 0);
+    assert.match(
+      describeWrongClock(error.aheadMs, hereMs) ?? "",
+      /1970-01-02T00:00:00Z and its server's 2026-01-01T00:00:00Z.*set the clock/,
+    );
+  });
+
   it("is unknown before a comparison, then bounds offset, round trip and drift", () => {
     const error = new ClockError();
     assert.equal(error.errorMs(0, 0), null);

@@ -76,9 +76,15 @@ it("reports attempts to reconnect at growing distances", async () => {
   await once(taken, "listening");
   const { port } = taken.address() as AddressInfo;
   await new Promise((resolve) => taken.close(resolve));
+  const logged = await attemptsAt(port, 9);
   assert.deepEqual(
-    (await attemptsAt(port, 9)).map(({ event, attempt }) => [event, attempt]),
+    logged.map(({ event, attempt }) => [event, attempt]),
     [1, 2, 4, 8].map((attempt) => ["disconnected", attempt]),
+  );
+  // The first one says what becomes of the device's work and what a person can do.
+  assert.deepEqual(
+    logged.map(({ text }) => /is kept.*tries again by itself.*device enroll d --readdress/.test(text)),
+    [true, false, false, false],
   );
 });
 
