@@ -11,6 +11,7 @@ interface DemoChoices {
   readonly stay: boolean;
   readonly clean: boolean;
   readonly rounds: number;
+  readonly agent?: string;
 }
 
 export function defineDemoCommand(command: Command): void {
@@ -18,6 +19,7 @@ export function defineDemoCommand(command: Command): void {
     .option("--stay", "keep the server running at the end, until Ctrl-C", false)
     .option("--clean", "remove the demo's folder and stop", false)
     .option("--rounds <n>", "fine-tunes of every line", Number, 3)
+    .option("--agent <file>", "run the agents from this executable (default: from this program)")
     .action(async (choices: DemoChoices, command: Command) =>
       withContext(command, async ({ output, signal }) => {
         // The demo ignores STEMMA_HOME: its home is .stemma-demo unless --home names another.
@@ -34,7 +36,8 @@ export function defineDemoCommand(command: Command): void {
           return;
         }
         const { runDemo } = await import("../demo/run-demo.js");
-        const report = await runDemo({ home, rounds: choices.rounds, stay: choices.stay, signal, output });
+        const { rounds, stay, agent } = choices;
+        const report = await runDemo({ home, rounds, stay, agent: agent && resolve(agent), signal, output });
         if (!report.allExact) process.exitCode = exitStatus.verification;
       }),
     );

@@ -6,7 +6,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { ownPart } from "../../../shared/adapters/own-program.js";
+import type { ProcessStart } from "../../../shared/adapters/own-program.js";
 import { StemmaError } from "../../../shared/errors.js";
 
 export interface StartedProcess {
@@ -30,6 +30,7 @@ export interface EndedProcess {
   readonly stderr: string;
 }
 
+type Program = Pick<ProcessStart, "program" | "args">;
 type Environment = Readonly<Record<string, string>>;
 interface SpawnedProcess {
   readonly child: ChildProcess;
@@ -57,13 +58,11 @@ export class ChildProcesses {
   }
 
   /** @throws INTERRUPTED once all are being stopped, CHECK_FAILED where the system starts no process */
-  #spawn(name: string, words: readonly string[], environment: Environment): SpawnedProcess {
+  #spawn(name: string, { program, args }: Program, environment: Environment): SpawnedProcess {
     if (this.#isStopping)
       throw new StemmaError("INTERRUPTED", `The process ${name} was not started: all are being stopped.`);
     // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
     // the child ends itself.
-    const [script = "", ...rest] = words;
-    const { program, args } = ownPart({ script, args: rest });
     const child = spawn(program, [...args], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...withoutOwnSettings(process.env), ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
@@ -86,8 +85,8 @@ export class ChildProcesses {
   }
 
   /** Runs a command to its end. @throws as `start` */
-  async run(args: readonly string[], environment: Environment = {}): Promise<EndedProcess> {
-    const { stdout, stderr, ended } = this.#spawn("command", args, environment);
+  async run(program: Program, environment: Environment = {}): Promise<EndedProcess> {
+    const { stdout, stderr, ended } = this.#spawn("command", program, environment);
     const [out, err] = [stdout, stderr].map((stream) => {
       const parts: Buffer[] = [];
       stream.on("data", (part: Buffer) => parts.push(part));
@@ -99,8 +98,8 @@ export class ChildProcesses {
   }
 
   /** Starts a process that stays. @throws INTERRUPTED once all are being stopped, CHECK_FAILED */
-  start(name: string, args: readonly string[], environment: Environment = {}): StartedProcess {
-    const { child, pid, stdout, stderr, ended } = this.#spawn(name, args, environment);
+  start(name: string, program: Program, environment: Environment = {}): StartedProcess {
+    const { child, pid, stdout, stderr, ended } = this.#spawn(name, program, environment);
     const log = createWriteStream(`${this.logFolder}/${name}.log`, { flags: "a" });
     const listeners = new Set<(line: string) => void>();
     const tail: string[] = [];

@@ -3,7 +3,7 @@
  * first lines of what it prints, in 78 columns.
  */
 import { join, relative } from "node:path";
-import { isExecutable } from "../../../shared/adapters/own-program.js";
+import { isExecutable, ownPart, type ProcessStart } from "../../../shared/adapters/own-program.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { wrapLine } from "../../../shared/cli/text-width.js";
 import type { Output } from "../../../shared/cli/output.js";
@@ -81,6 +81,8 @@ export interface ScriptOptions {
   readonly output: Output;
   /** Folder of the built programs: dist/. */
   readonly programs: string;
+  /** The agent's executable; absent: its commands are parts of this program. */
+  readonly agent?: string | undefined;
   /** Variables of every command, such as its home. */
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -137,20 +139,27 @@ export class DemoScript {
 
   /** Shows a command that stays, and starts it. */
   start(name: string, words: readonly string[]): StartedProcess {
-    const { processes, programs, environment, output } = this.options;
+    const { processes, environment, output } = this.options;
     for (const line of commandLines(["stemma", ...words], " &")) output.info(line);
-    const [program, args] = words[0] === "agent" ? ["agent", words.slice(1)] : ["server", words];
-    return processes.start(name, [join(programs, `${program}/cli/main.js`), ...args], environment);
+    return processes.start(name, this.#program(words, true), environment);
   }
 
   #end(words: readonly string[]): Promise<EndedProcess> {
-    const { processes, programs, environment } = this.options;
-    const [program, args] = words[0] === "agent" ? ["agent", words.slice(1)] : ["stemma", words];
+    const { processes, environment } = this.options;
+    return processes.run(this.#program(words, false), environment);
+  }
+
+  #program(words: readonly string[], stays: boolean): Pick<ProcessStart, "program" | "args"> {
+    const { programs, agent } = this.options;
+    const isAgent = words[0] === "agent";
+    const args = isAgent ? words.slice(1) : words;
+    if (isAgent && agent !== undefined) return { program: agent, args };
     // An executable has no second form for short commands.
-    const file = isExecutable()
-      ? `${program === "agent" ? "agent" : "server"}/cli/main.js`
-      : `bundle/${program}.cjs`;
-    return processes.run([join(programs, file), ...args], environment);
+    const file =
+      stays || isExecutable()
+        ? `${isAgent ? "agent" : "server"}/cli/main.js`
+        : `bundle/${isAgent ? "agent" : "stemma"}.cjs`;
+    return ownPart({ script: join(programs, file), args });
   }
 }
 

@@ -33,6 +33,8 @@ export interface DemoOptions {
   readonly home: string;
   readonly rounds: number;
   readonly stay: boolean;
+  /** The agent's executable; absent: agents are parts of this program. */
+  readonly agent?: string | undefined;
   readonly signal: AbortSignal;
   readonly output: Output;
 }
@@ -68,7 +70,8 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
   );
   const processes = new ChildProcesses(folders.logs);
   const environment = { STEMMA_HOME: folders.server, STEMMA_FLEET: demoFleet, STEMMA_CONTEXT: "" };
-  const script = new DemoScript({ processes, output: options.output, programs, environment });
+  const { output, agent } = options;
+  const script = new DemoScript({ processes, output, programs, agent, environment });
   const demo = { script, processes, folders, plan, options };
   try {
     const report = await untilInterrupted(runScript(demo, startedAtMs), demo);

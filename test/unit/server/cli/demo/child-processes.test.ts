@@ -17,7 +17,10 @@ test("a process gets the demo's settings, and none of the person's own", async (
   });
   const processes = new ChildProcesses(logs);
   const script = "console.log(JSON.stringify(process.env))";
-  const { status, stdout } = await processes.run(["-e", script], { STEMMA_HOME: "/demo" });
+  const { status, stdout } = await processes.run(
+    { program: process.execPath, args: ["-e", script] },
+    { STEMMA_HOME: "/demo" },
+  );
   await processes.stopAll();
   const seen = JSON.parse(stdout) as Readonly<Record<string, string | undefined>>;
   assert.equal(status, 0);

@@ -2,8 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pickVersions, type SavedModel } from "../../../../../server/cli/demo/compare-recovered.js";
-import { commandLines, firstLines } from "../../../../../server/cli/demo/demo-script.js";
+import type { ChildProcesses } from "../../../../../server/cli/demo/child-processes.js";
+import { commandLines, DemoScript, firstLines } from "../../../../../server/cli/demo/demo-script.js";
+import type { Output } from "../../../../../shared/cli/output.js";
+import type { ProcessStart } from "../../../../../shared/adapters/own-program.js";
 import { metricsOf, shareText } from "../../../../../server/cli/demo/summary.js";
+
+type Program = Pick<ProcessStart, "program" | "args">;
 
 test("a command is broken between words, an option with its value, and quoted as a shell needs it", () => {
   assert.deepEqual(commandLines(["stemma", "rollout", "undo", "a", "--because", "it's over"]), [
@@ -15,6 +20,39 @@ test("a command is broken between words, an option with its value, and quoted as
   assert.ok(lines.slice(0, -1).every((line) => line.endsWith(" \\")));
   const joined = lines.map((line) => line.replace(/ \\$/, "").trim()).join(" ");
   assert.equal(joined, `$ stemma ${words.map((word) => (word === "" ? "''" : word)).join(" ")} &`);
+});
+
+test("agents run from the executable that is named, everything else from this program", async () => {
+  const started: string[] = [];
+  const note = ({ program, args }: Program): void => {
+    started.push(
+      [program === process.execPath ? "node" : program, ...args].join(" ").replaceAll(/\S*\/dist\//g, ""),
+    );
+  };
+  const processes = {
+    start: (_: string, program: Program) => {
+      note(program);
+    },
+    run: (program: Program) => {
+      note(program);
+      return Promise.resolve({ status: 0, stdout: "", stderr: "" });
+    },
+  } as unknown as ChildProcesses;
+  const output = { info: () => undefined } as unknown as Output;
+  const common = { processes, output, programs: "/x/dist", environment: {} };
+  for (const agent of [undefined, "/x/stemma-agent"]) {
+    const script = new DemoScript({ ...common, agent });
+    script.start("a", ["agent", "run"]);
+    script.start("s", ["server"]);
+    await script.tell(["agent", "status"]);
+    await script.tell(["model", "list"]);
+  }
+  assert.deepEqual(started, [
+    ...["node agent/cli/main.js run", "node server/cli/main.js server"],
+    ...["node bundle/agent.cjs status", "node bundle/stemma.cjs model list"],
+    ...["/x/stemma-agent run", "node server/cli/main.js server"],
+    ...["/x/stemma-agent status", "node bundle/stemma.cjs model list"],
+  ]);
 });
 
 test("what a command printed is shortened to its first lines, and says so", () => {
