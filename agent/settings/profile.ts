@@ -24,6 +24,11 @@ export const profileSchema = z.strictObject({
   format: z.literal(1),
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/),
   description: z.string().max(400),
+  measured: z
+    .string()
+    .max(600)
+    .optional()
+    .describe("What was measured with this profile and on which machine, for people."),
   training: z.strictObject({
     backends: z
       .array(z.enum(["wasm", "native"]))

@@ -37,6 +37,11 @@ describe("firmware profiles", () => {
     for (const name of names) {
       const profile = await loadProfile(files, name);
       assert.equal(profile.name, name);
+      assert.match(
+        profile.measured ?? "",
+        /\barm64\b.*(emulated|measured)/,
+        `${name} says where it was measured`,
+      );
       assert.ok(engineThreads(profile.training.threads, 64) <= profile.training.threads);
       // The engine accepts the job of every profile: a device that is refused would never train.
       parseJob(
