@@ -1,7 +1,7 @@
 /** The policy of a rollout as it is asked for, and what its waves mean. Pure. */
-import { StemmaError } from "../../../shared/errors.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
 import { defaultPolicy, type RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
+import { rolloutInvalid } from "./rollout-errors.js";
 import { parseWindow } from "./windows.js";
 
 /** @throws ROLLOUT_INVALID */
@@ -12,23 +12,16 @@ export function policyOf(changes: {
   const policy: RolloutPolicy = { ...defaultPolicy, ...given };
   policy.waves.forEach((wave, index) => {
     if (!/^(?:[1-9]\d{0,6}|(?:100|[1-9]\d?)%|rest)$/.test(wave))
-      throw invalid(
+      throw rolloutInvalid(
         `a wave is a number of devices, a share such as 10%, or rest, not ${JSON.stringify(wave)}`,
       );
     if (wave === "rest" && index < policy.waves.length - 1)
-      throw invalid("only the last wave can be the rest");
+      throw rolloutInvalid("only the last wave can be the rest");
   });
   if (!(policy.level > 0 && policy.level < 1))
-    throw invalid("the level is above 0 and below 1, such as 0.05");
+    throw rolloutInvalid("the level is above 0 and below 1, such as 0.05");
   for (const window of policy.windows ?? []) parseWindow(window);
   return policy;
-}
-
-function invalid(why: string): StemmaError {
-  return new StemmaError(
-    "ROLLOUT_INVALID",
-    `The rollout cannot be made: ${why}. Correct it; \`stemma rollout create --help\` shows the options.`,
-  );
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import type { Clock, Log } from "../../../shared/ports.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
@@ -14,6 +14,7 @@ import { needsOf, whyDeferred } from "./ask-devices.js";
 import type { Judgement } from "./judge-device.js";
 import { factsOf, judgementOf, nextAnswer } from "./next-answer.js";
 import { Places } from "./places.js";
+import { serverStops } from "./rollout-errors.js";
 import { whyClosed } from "./windows.js";
 
 export interface DeviceQuestionsParts {
@@ -255,9 +256,7 @@ export class DeviceQuestions {
     let stop: () => void = () => undefined;
     const stopped = new Promise<never>((_, reject) => {
       stop = () => {
-        reject(
-          new StemmaError("INTERRUPTED", "The server stops; the rollout goes on when it is started again."),
-        );
+        reject(serverStops());
       };
       signal.addEventListener("abort", stop, { once: true });
       if (signal.aborted) stop();

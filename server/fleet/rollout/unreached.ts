@@ -1,5 +1,4 @@
 /** The devices that a rollout does not reach, and why: one text for plan, creation, status and report. Pure. */
-import { StemmaError } from "../../../shared/errors.js";
 
 /** A device that the selection means and that cannot take part now. */
 export interface Unreached {
@@ -31,13 +30,4 @@ export function whyNobody(unreached: readonly Unreached[]): string {
   return unreached.length === 0
     ? "its selection means no device"
     : `no selected device can take part: ${unreachedLines(unreached).join("; ")}`;
-}
-
-/** @returns the refusal of a rollout that reaches no device now */
-export function reachesNobody(name: string, unreached: readonly Unreached[]): StemmaError {
-  return new StemmaError(
-    "ROLLOUT_REACHES_NOBODY",
-    `The rollout ${name} would reach no device now, and nothing was changed: ${whyNobody(unreached)}. Correct its selection, line or version, or create one with --wait for devices that come later.`,
-    { rollout: name },
-  );
 }

@@ -1,6 +1,6 @@
 /** The times of the week in which a rollout asks devices, by the clock of each device's place. Pure. */
-import { StemmaError } from "../../../shared/errors.js";
 import { localTimeText, placeOf } from "../../storage/selection/place-labels.js";
+import { windowInvalid } from "./rollout-errors.js";
 
 const days = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const dayMinutes = 24 * 60;
@@ -29,11 +29,7 @@ export function parseWindow(text: string): Window {
     from === dayMinutes ||
     chosen === undefined
   )
-    throw new StemmaError(
-      "ROLLOUT_INVALID",
-      `${JSON.stringify(text.slice(0, 80))} is not a window. Write it as "22:00-05:00" or "mon-fri 22:00-05:00"; \`stemma rollout create --help\` shows the options.`,
-      { window: text },
-    );
+    throw windowInvalid(text);
   return { days: chosen, from, until: until > from ? until : until + dayMinutes };
 }
 

@@ -30,10 +30,10 @@ import { standingsOf } from "../../fleet/rollout/family.js";
 import { nextWave } from "../../fleet/rollout/next-step.js";
 import { leastOf, planTransfers, type PlannedDelivery } from "../../fleet/rollout/plan-transfers.js";
 import { policyOf } from "../../fleet/rollout/policy.js";
+import { reachesNobody } from "../../fleet/rollout/rollout-errors.js";
 import { reportOf } from "../../fleet/rollout/rollout-report.js";
 import { spanOf } from "../../fleet/rollout/transfer-times.js";
 import { returnsOf, undo } from "../../fleet/rollout/undo.js";
-import { reachesNobody } from "../../fleet/rollout/unreached.js";
 import { whyClosed } from "../../fleet/rollout/windows.js";
 
 type RolloutOperations = Pick<

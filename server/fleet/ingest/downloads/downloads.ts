@@ -12,6 +12,7 @@ import { boundedBlockBytes } from "../../../../shared/wire/transfer/manifest.js"
 import { runSender, type RunningSender } from "../../../../shared/wire/transfer/run-sender.js";
 import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { sendingFailed, tensorsDropped, tooManyDownloads, versionNotAssigned } from "../ingest-errors.js";
 import type { CodedDownload, CodedDownloads } from "./coded-downloads.js";
 import type { Deliveries, SentStream } from "./deliveries.js";
 import { overFetchQuota, type DeviceQuota } from "../sessions/device-quota.js";
@@ -87,12 +88,7 @@ async function refuseDropped(repository: FleetRepository, summary: VersionSummar
   if (dropped === undefined) return;
   const leaves = await repository.leaves(versionId);
   if (leaves.every(({ tensor }) => repository.objects.has(tensor))) return;
-  throw new StemmaError(
-    "MODEL_DROPPED",
-    `The server gave up the tensors of ${name}:${version}, which a replay gives again. Ask for it when somebody has ` +
-      `stored them: stemma model keep ${name}:${version}.`,
-    { versionId },
-  );
+  throw tensorsDropped(name, version, versionId);
 }
 
 export class Downloads {
@@ -223,18 +219,9 @@ export class Downloads {
     const ofDevice = [...this.#running.values(), ...this.#preparing.values()].filter(
       (one) => one.device === device,
     );
-    if (ofDevice.length >= maxDownloadsPerDevice)
-      throw new StemmaError(
-        "QUOTA_EXCEEDED",
-        `The device downloads ${maxDownloadsPerDevice} models already. Ask again when one of them is complete.`,
-      );
+    if (ofDevice.length >= maxDownloadsPerDevice) throw tooManyDownloads(maxDownloadsPerDevice);
     const summary = this.parts.repository.get(versionId);
-    if (summary === undefined || !this.#mayHave(device, summary))
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `The version ${versionId} is not assigned to ${device}. Assign it with \`stemma device assign\`.`,
-        { versionId },
-      );
+    if (summary === undefined || !this.#mayHave(device, summary)) throw versionNotAssigned(versionId, device);
     return summary;
   }
 
@@ -340,11 +327,7 @@ export class Downloads {
   ): StemmaError {
     if (isStemmaError(error)) return error;
     this.parts.log.error("download-failed", { ...about, text: stackOf(error) });
-    return new StemmaError(
-      "INTERNAL",
-      "The server failed internally while sending a model to the device. Its log states the cause.",
-      { cause: error },
-    );
+    return sendingFailed(error);
   }
 
   #stop(download: Download): void {

@@ -2,8 +2,8 @@
  * Joins the parts of a device's fetch into one list of objects. The number of unfinished lists is bounded;
  * the oldest is dropped first.
  */
-import { StemmaError } from "../../../../shared/errors.js";
 import type { Fetch, ObjectRef } from "../../../../shared/wire/messages.js";
+import { partNotAllowed, partsChanged } from "../ingest-errors.js";
 
 const maxParts = 64;
 const maxLists = 1024;
@@ -20,19 +20,11 @@ export class FetchLists {
    */
   join(key: string, fetch: Fetch): readonly ObjectRef[] | undefined {
     const parts = Math.max(1, fetch.parts);
-    if (parts > maxParts || fetch.part >= parts)
-      throw new StemmaError(
-        "ANNOUNCE_INVALID",
-        `A fetch has part ${fetch.part} of ${parts}; at most ${maxParts} parts are allowed. Ask for less at a time.`,
-      );
+    if (parts > maxParts || fetch.part >= parts) throw partNotAllowed(fetch.part, parts, maxParts);
     if (parts === 1) return fetch.objects;
     const list: List =
       this.#unfinished.get(key) ?? new Array<readonly ObjectRef[] | undefined>(parts).fill(undefined);
-    if (list.length !== parts)
-      throw new StemmaError(
-        "ANNOUNCE_INVALID",
-        "A fetch changed the number of its parts. Ask again with a new transfer.",
-      );
+    if (list.length !== parts) throw partsChanged();
     list[fetch.part] = fetch.objects;
     const received = list.filter((part) => part !== undefined);
     if (received.length === parts) {

@@ -4,7 +4,6 @@
  * optimizer's state for a training that goes on from it; of one that the device sent also everything else
  * that its training used. An engine is served to nobody; devices run the one they are installed with.
  */
-import { StemmaError } from "../../../../shared/errors.js";
 import {
   streamedKinds,
   type Leaf,
@@ -23,6 +22,7 @@ import {
 } from "../../../../shared/wire/transfer/stream.js";
 import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { objectFetchedTwice, objectNotOfVersion } from "../ingest-errors.js";
 import { offeredExtras } from "./offered-pipeline.js";
 import type { SharedTensors } from "./shared-tensors.js";
 
@@ -48,11 +48,7 @@ export async function fetchedStream(
   withUses: boolean,
 ): Promise<FetchedStream> {
   const { versionId, record } = summary;
-  if (new Set(refs.map(({ id }) => id)).size !== refs.length)
-    throw new StemmaError(
-      "ANNOUNCE_INVALID",
-      `A fetch of the version ${versionId} names an object twice. Ask for each object once.`,
-    );
+  if (new Set(refs.map(({ id }) => id)).size !== refs.length) throw objectFetchedTwice(versionId);
   const named = withUses ? sentObjectsOf(record) : modelObjectsOf(record);
   const optimizer = record.uses?.optimizer;
   const kinds = new Map<Hash, ObjectKind>([
@@ -69,13 +65,7 @@ export async function fetchedStream(
     if (leaf !== undefined) objects.push(tensors.open(id));
     else if (pipeline !== undefined) objects.push(streamObjectOfBytes(pipeline));
     else if (known !== undefined && known === kind) objects.push(await openObject(repository, known, id));
-    else
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `The object ${id} is not a part of the version ${versionId} that the device may have. Ask for ` +
-          "what its tree and record name.",
-        { id },
-      );
+    else throw objectNotOfVersion(id, versionId);
   }
   // The sizes of tensors are known to both sides. Sizes of other objects are sent as encodings (code 0: raw).
   const isAllTensors = refs.every(({ kind }) => kind === "tensor");

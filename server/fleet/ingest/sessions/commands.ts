@@ -5,6 +5,14 @@ import { correlationOf, requestField } from "../../../../shared/request-id.js";
 import { maxMessageBytes } from "../../../../shared/wire/limits.js";
 import type { CommandToSend } from "../../../services/context/operations-context.js";
 import type { CommandResult } from "../../../../shared/wire/messages.js";
+import {
+  answerNotJson,
+  commandTooLong,
+  commandUnanswered,
+  connectionEnded,
+  deviceNotConnected,
+  tooManyCommands,
+} from "../ingest-errors.js";
 import type { DeviceSender } from "./device-sender.js";
 
 export interface CommandReply {
@@ -40,16 +48,8 @@ export class CommandRelay {
     timeoutMs: number,
   ): Promise<CommandReply> {
     const json = JSON.stringify(body ?? {});
-    if (Buffer.byteLength(json) > maxMessageBytes - 1024)
-      throw new StemmaError(
-        "ENVELOPE_TOO_LARGE",
-        `A command of ${Buffer.byteLength(json)} bytes does not fit into one message. Send a smaller one.`,
-      );
-    if (this.#waiting.size >= maxWaiting)
-      throw new StemmaError(
-        "QUOTA_EXCEEDED",
-        `${maxWaiting} commands wait for their results already. Try again when some are answered.`,
-      );
+    if (Buffer.byteLength(json) > maxMessageBytes - 1024) throw commandTooLong(Buffer.byteLength(json));
+    if (this.#waiting.size >= maxWaiting) throw tooManyCommands(maxWaiting);
     const correlation = correlationOf(request, Buffer.from(this.random.bytes(8)).toString("hex"));
     const answer = new Promise<CommandReply>((resolve, reject) =>
       this.#waiting.set(correlation, { device, settle: resolve, fail: reject }),
@@ -57,22 +57,12 @@ export class CommandRelay {
     answer.catch(() => undefined); // The journal's write may fail before it is awaited below.
     const startedMs = this.clock.monotonic();
     const cancel = this.clock.after(timeoutMs, () =>
-      this.#waiting
-        .get(correlation)
-        ?.fail(
-          new StemmaError(
-            "TIMED_OUT",
-            `The device ${device} did not answer the command "${name}" within ${timeoutMs} ms. It may be busy or gone: look at it with \`stemma device show ${device}\`.`,
-          ),
-        ),
+      this.#waiting.get(correlation)?.fail(commandUnanswered(device, name, timeoutMs)),
     );
     try {
       const command = { type: "command", name, json } as const;
       if (!(await this.sender.send(device, command, correlation, Math.ceil(timeoutMs))))
-        throw new StemmaError(
-          "SERVER_UNREACHABLE",
-          `The device ${device} is not connected, or its session has only begun. Ask again when it is there: \`stemma device show ${device}\`.`,
-        );
+        throw deviceNotConnected(device);
       const reply = await answer;
       this.#logEnd(device, { name, request }, reply.code, startedMs);
       return reply;
@@ -110,13 +100,7 @@ export class CommandRelay {
     try {
       waiting.settle({ code, result: json === "" ? null : (JSON.parse(json) as unknown) });
     } catch (cause) {
-      waiting.fail(
-        new StemmaError(
-          "ENVELOPE_MALFORMED",
-          `The device ${device} answered a command with something that is not valid JSON. Update its agent.`,
-          { cause },
-        ),
-      );
+      waiting.fail(answerNotJson(device, cause));
     }
   }
 
@@ -126,13 +110,7 @@ export class CommandRelay {
    */
   end(device?: string): void {
     for (const waiting of this.#waiting.values()) {
-      if (device === undefined || waiting.device === device)
-        waiting.fail(
-          new StemmaError(
-            "SERVER_UNREACHABLE",
-            `The connection to the device ${waiting.device} ended before it answered. Ask again when it is back.`,
-          ),
-        );
+      if (device === undefined || waiting.device === device) waiting.fail(connectionEnded(waiting.device));
     }
   }
 }

@@ -11,6 +11,7 @@ import type { ObjectReader } from "../../../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../../../shared/tensor/tensor.js";
 import type { Encoding } from "../../../../shared/wire/messages.js";
 import { objectsOfStream } from "../../../../shared/wire/transfer/stream.js";
+import { tensorAmongObjects } from "../ingest-errors.js";
 import type { Accepted, HeldObject } from "./announcement.js";
 import type { IngestLimits } from "../limits.js";
 import { tooManyTensors } from "./needs.js";
@@ -88,10 +89,7 @@ export class AnnouncedObjects {
       byteLength: encodings[index]?.byteLength ?? 0,
     }));
     const noTensor = (): TensorHeader => {
-      throw new StemmaError(
-        "OBJECT_KIND_MISMATCH",
-        "A transfer of small objects holds a tensor. Announce the version again.",
-      );
+      throw tensorAmongObjects();
     };
     for await (const object of objectsOfStream(refs, noTensor, transfer.readRange())) {
       if (object.kind === "object" && object.ref.kind !== "tensor")

@@ -1,12 +1,12 @@
 /** Writes everything of an announced version into one pack: record, small objects, tensors, streams. */
 import { availableParallelism } from "node:os";
 import { Turns } from "../../../../shared/concurrency/turns.js";
-import { StemmaError } from "../../../../shared/errors.js";
 import type { LeafTable } from "../../../../shared/model/model.js";
 import type { ObjectWriter, PackWriter } from "../../../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../../../shared/tensor/tensor.js";
 import { openTensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";
 import { objectsOfStream } from "../../../../shared/wire/transfer/stream.js";
+import { tensorNotAnnounced } from "../ingest-errors.js";
 import type { HeldObject } from "./announcement.js";
 import { putReceivedTensors } from "./coded-tensors.js";
 import type { UploadTransfer } from "./upload-transfer.js";
@@ -62,11 +62,7 @@ async function putTensors(
   const headers = new Map(leaves.map((leaf) => [leaf.tensor, leaf]));
   const headerOf = (tensor: Hash): TensorHeader => {
     const leaf = headers.get(tensor);
-    if (leaf === undefined)
-      throw new StemmaError(
-        "OBJECT_MISSING",
-        `The tensor ${tensor} is not in a tree of the announced version. The device should announce the version again.`,
-      );
+    if (leaf === undefined) throw tensorNotAnnounced(tensor);
     return { dtype: leaf.dtype, shape: leaf.shape };
   };
   const coder = openTensorCoder(transfer.rawBytes);

@@ -3,7 +3,6 @@
  * against the one after it. Each names at most one such tensor (encodings.ts), so what has to be decoded
  * first is a chain, and the chain is bounded.
  */
-import { StemmaError } from "../../../../shared/errors.js";
 import type { ObjectReader } from "../../../../shared/objects/object-store.js";
 import { readStoredTensor } from "../../../../shared/objects/tensor-stream.js";
 import {
@@ -16,6 +15,7 @@ import { decodeCoded, type ReceivedCoded } from "../../../../shared/wire/coding/
 import { maxOwnDepth } from "../../../../shared/wire/coding/references.js";
 import type { TensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";
 import { listEncodingReferences } from "../../../../shared/wire/encoding-links.js";
+import { ownChainTooLong } from "../ingest-errors.js";
 
 /** The depth of a coded tensor: how many have to be decoded before it in all, and of this stream. */
 interface Depth {
@@ -56,13 +56,7 @@ export class EarlierTensors {
     const references = listEncodingReferences(encoding);
     const own = references.flatMap((id) => this.#tensors.get(id) ?? []);
     const ownDepth = own.reduce((most, one) => Math.max(most, 1 + one.ownDepth), 0);
-    if (ownDepth > maxOwnDepth)
-      throw new StemmaError(
-        "CHAIN_TOO_LONG",
-        `The tensor ${ref.id} is coded against a chain of ${ownDepth} tensors of its own transfer; at ` +
-          `most ${maxOwnDepth} are allowed. It is requested raw.`,
-        { id: ref.id },
-      );
+    if (ownDepth > maxOwnDepth) throw ownChainTooLong(ref.id, ownDepth, maxOwnDepth);
     const depth = own.reduce(
       (most, one) => Math.max(most, 1 + one.depth),
       depthAgainst(this.objects, references),

@@ -3,6 +3,7 @@ import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { ClaimSummary } from "../../../storage/repository/claim.js";
 import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
+import { receivingFailed } from "../ingest-errors.js";
 
 /** The end of an incoming upload. `interrupted`: it is resumed when the device announces again. */
 export type IncomingUploadEnd =
@@ -39,11 +40,7 @@ const retryMs = { uselessCoding: 1_000, temporary: 30_000, unexpected: 60_000 };
  */
 export function refusalOf(error: unknown, isUselessCoding: boolean): IncomingUploadEnd {
   if (!isStemmaError(error)) {
-    const unexpected = new StemmaError(
-      "INTERNAL",
-      "The server failed internally while receiving this version. Its log states the cause; the device keeps the model and tries again.",
-      { cause: error },
-    );
+    const unexpected = receivingFailed(error);
     return { end: "refused", error: unexpected, retryAfterMs: retryMs.unexpected };
   }
   const temporary = temporaryCodes.has(error.code) ? retryMs.temporary : undefined;

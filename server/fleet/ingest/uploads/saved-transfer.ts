@@ -2,7 +2,6 @@
  * The state of an interrupted transfer, kept with its spool, and how a transfer is resumed from it. A state
  * that cannot be used costs a transfer, never a model.
  */
-import { StemmaError } from "../../../../shared/errors.js";
 import type { LeafTable } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../../../shared/wire/coding/references.js";
@@ -10,6 +9,7 @@ import type { ObjectRef } from "../../../../shared/wire/messages.js";
 import type { ReceiverState } from "../../../../shared/wire/transfer/receiver.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
 import { heldOptimizer, heldVersion } from "../downloads/held-versions.js";
+import { codedAgainstIncomplete, listedNotInVersion } from "../ingest-errors.js";
 import type { IngestLimits } from "../limits.js";
 import type { Spool, SpoolFolder } from "./spool.js";
 import { tensorRefsOf } from "./want-messages.js";
@@ -115,11 +115,7 @@ async function optimizerReference(
 
 function complete(version: HeldVersion | undefined, id: Hash): HeldVersion {
   if (version !== undefined) return version;
-  throw new StemmaError(
-    "REFERENCE_MISSING",
-    `The version ${id} that an interrupted transfer was coded against is not complete here any more. ` +
-      "The transfer starts again.",
-  );
+  throw codedAgainstIncomplete(id);
 }
 
 /** First position of each tensor of a list among the leaves. @throws TRANSFER_MANIFEST_INVALID */
@@ -130,11 +126,7 @@ function indicesOf(versionId: Hash, refs: readonly ObjectRef[], leaves: LeafTabl
   });
   return tensorRefsOf(refs).map(({ id }) => {
     const index = first.get(id);
-    if (index === undefined)
-      throw new StemmaError(
-        "TRANSFER_MANIFEST_INVALID",
-        `An interrupted transfer of ${versionId} lists a tensor that the version does not have. Announce it again.`,
-      );
+    if (index === undefined) throw listedNotInVersion(versionId);
     return index;
   });
 }

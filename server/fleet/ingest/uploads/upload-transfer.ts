@@ -5,7 +5,6 @@
 import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../../shared/defined.js";
 import { messageOf } from "../../../../shared/error-text.js";
-import { StemmaError } from "../../../../shared/errors.js";
 import type { Clock, Log } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import {
@@ -21,6 +20,7 @@ import type { Encoding } from "../../../../shared/wire/messages.js";
 import { runReceiver, type RunningReceiver } from "../../../../shared/wire/transfer/run-receiver.js";
 import type { ReadRange } from "../../../../shared/wire/transfer/stream.js";
 import type { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
+import { spoolFull } from "../ingest-errors.js";
 import type { DeviceSender } from "../sessions/device-sender.js";
 import { tensorsOf } from "../downloads/held-versions.js";
 import type { IngestLimits } from "../limits.js";
@@ -200,13 +200,7 @@ export class UploadTransfer {
     const { spools, versionId, device } = this.parts;
     const spool = await spools.create(versionId, byteLength, device);
     this.#opening = undefined;
-    if (spool === undefined)
-      throw new StemmaError(
-        "QUOTA_EXCEEDED",
-        "The server's space for unfinished transfers is used up, or this device's share of it " +
-          `(its last quarter is for devices that have little there), and ${byteLength} bytes more do not fit. The device tries again later; if this stays, raise ` +
-          "the server's limits (spoolBytes, spoolBytesPerDevice) or free its disk.",
-      );
+    if (spool === undefined) throw spoolFull(byteLength);
     return spool;
   }
 
