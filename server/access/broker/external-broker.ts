@@ -9,7 +9,6 @@ import mqtt, { ErrorWithSubackPacket, type MqttClient } from "mqtt";
 import { connectionProblem } from "../../../shared/connection-error.js";
 import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Log } from "../../../shared/ports.js";
 import type { Signer } from "../../../shared/trust/keys.js";
 import { signServerMessage } from "../../../shared/trust/server-message.js";
@@ -17,6 +16,7 @@ import { encodeEnvelope } from "../../../shared/wire/codec.js";
 import { protocolVersion } from "../../../shared/wire/limits.js";
 import { keepNoMqttNumbers } from "../../../shared/wire/mqtt-numbers.js";
 import { buildTopic, fleetSubscriptions, parseTopic, type Topic } from "../../../shared/wire/topics.js";
+import { brokerRefused, subscriptionRefused } from "./broker-errors.js";
 import type { BrokerLimits } from "./broker-limits.js";
 import type {
   BrokerEvent,
@@ -79,11 +79,7 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
   } catch (cause) {
     client.end(true);
     const { why, next } = connectionProblem(cause, "Check its address, its certificate and the credentials.");
-    throw new StemmaError(
-      "SERVER_UNREACHABLE",
-      `The MQTT broker ${url} did not accept this server: ${why}. ${next}`,
-      { cause, url },
-    );
+    throw brokerRefused(url, why, next, cause);
   }
   return broker;
 }
@@ -171,12 +167,7 @@ class ExternalBroker implements RunningBroker {
       if (!(error instanceof ErrorWithSubackPacket)) throw error;
       refused = topics.filter((_, i) => Number(error.packet.granted[i]) > maxGrantedQos);
     }
-    if (refused.length > 0)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `The MQTT broker ${this.url} refuses the subscription to ${refused.join(", ")}. Allow it to this server's user.`,
-        { url: this.url },
-      );
+    if (refused.length > 0) throw subscriptionRefused(this.url, refused);
   }
 
   /**

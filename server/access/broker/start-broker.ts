@@ -7,10 +7,10 @@
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { constants } from "node:crypto";
 import { createServer as createTlsServer, type TlsOptions } from "node:tls";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Clock, Log } from "../../../shared/ports.js";
 import { urlHost } from "../../../shared/url-host.js";
 import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
+import { addressNotUsable, portNotUsable } from "./broker-errors.js";
 import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
 import type { Authenticate, BrokerEvent, EventHandler, RunningBroker } from "./broker-port.js";
 import { Connections } from "./connections.js";
@@ -154,16 +154,8 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     server.once("error", (cause: NodeJS.ErrnoException) => {
       reject(
         cause.code === "EADDRINUSE" || cause.code === "EACCES"
-          ? new StemmaError(
-              "PORT_TAKEN",
-              `The MQTT port ${port} on ${host} cannot be used (${cause.code}): another program may listen there, or another Stemma server. Choose another with --mqtt-port, or 0 for a free one.`,
-              { cause, port, host },
-            )
-          : new StemmaError(
-              "SERVER_UNREACHABLE",
-              `The MQTT broker cannot listen on ${host}:${port} (${cause.message}). Check the address.`,
-              { cause, port, host },
-            ),
+          ? portNotUsable(port, host, cause)
+          : addressNotUsable(port, host, cause),
       );
     });
     server.listen(port, host, () => {

@@ -1,7 +1,6 @@
 /** Reads the file of an authority that a fleet's owner wants to be trusted, and refuses what is none. Pure. */
 import { X509Certificate } from "node:crypto";
 import { messageOf } from "../../../shared/error-text.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { pemBlocks } from "../../../shared/trust/certificates/pem-chain.js";
 import {
   isServerAuthority,
@@ -9,6 +8,7 @@ import {
   whyNotIssuer,
   type Link,
 } from "../../../shared/trust/certificates/verify-chain.js";
+import { notAnAuthority } from "./certificate-errors.js";
 
 const maxAuthorityCertificates = 8;
 
@@ -16,21 +16,23 @@ const maxAuthorityCertificates = 8;
 export function readAuthorityFile(text: string, atMs: number): readonly string[] {
   const blocks = pemBlocks(text);
   if (blocks.some(({ label }) => label.includes("PRIVATE KEY")))
-    throw refused(
+    throw notAnAuthority(
       "it contains a private key, which this server must never have. Give it the certificate alone, and consider whether the key is still a secret",
     );
   const certificates = blocks.filter(({ label }) => label === "CERTIFICATE");
   if (certificates.length === 0)
-    throw refused("it contains no certificate in PEM (-----BEGIN CERTIFICATE-----). Export it in that form");
+    throw notAnAuthority(
+      "it contains no certificate in PEM (-----BEGIN CERTIFICATE-----). Export it in that form",
+    );
   if (certificates.length > maxAuthorityCertificates)
-    throw refused(
+    throw notAnAuthority(
       `it contains ${certificates.length} certificates, and at most ${maxAuthorityCertificates} are taken. Give it those of the authority alone`,
     );
   const links = certificates.map((each) => readLink(each.text));
   for (const link of links) {
     const why = whyNotAuthority(link, atMs);
     if (why !== undefined)
-      throw refused(
+      throw notAnAuthority(
         `the certificate of ${nameOf(link)} is not taken: ${why}. Give the authority's own certificate`,
       );
   }
@@ -46,7 +48,7 @@ function readLink(pem: string): Link {
   try {
     return linkOf(new X509Certificate(pem));
   } catch (error) {
-    throw refused(`a certificate in it cannot be read (${messageOf(error)}). Export it again`);
+    throw notAnAuthority(`a certificate in it cannot be read (${messageOf(error)}). Export it again`);
   }
 }
 
@@ -69,8 +71,4 @@ export function dateOf(atMs: number): string {
     .toISOString()
     .replace("T", " ")
     .replace(/\.\d+Z$/, "Z");
-}
-
-function refused(why: string): StemmaError {
-  return new StemmaError("CERTIFICATE_REFUSED", `The file is not one of an authority: ${why}.`);
 }

@@ -10,6 +10,7 @@ import {
   type CertificateFields,
   type NameKind,
 } from "../../../shared/trust/certificates/certificate-fields.js";
+import { nameFormInvalid } from "./certificate-errors.js";
 
 export const defaultNameForm = "cn:{device}";
 const maxFormCharacters = 200;
@@ -22,11 +23,7 @@ interface NameForm {
 
 /** @throws USAGE */
 export function parseNameForm(text: string): NameForm {
-  const wrong = (why: string): StemmaError =>
-    new StemmaError(
-      "USAGE",
-      `${JSON.stringify(text.slice(0, 80))} does not say how certificates name devices: ${why}. Write for example cn:{device}, serialNumber:{device}, uri:urn:oem:vehicle:{device} or dns:{device}.cars.example.`,
-    );
+  const wrong = (why: string): StemmaError => nameFormInvalid(text, why);
   const colon = text.indexOf(":");
   const kind = nameKinds.find((each) => each === text.slice(0, Math.max(colon, 0)));
   if (kind === undefined)

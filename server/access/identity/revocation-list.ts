@@ -4,7 +4,6 @@
  * certificates or of a part are refused. Pure.
  */
 import { verify, X509Certificate } from "node:crypto";
-import { StemmaError } from "../../../shared/errors.js";
 import {
   algorithmOf,
   extensionIds,
@@ -26,6 +25,7 @@ import { bytesOfPem, certificatesOfPem, pemBlocks } from "../../../shared/trust/
 import { signatureHashes, whyWeakSignature } from "../../../shared/trust/certificates/strong-enough.js";
 import { linkOf, whyNotIssuingChain, type Link } from "../../../shared/trust/certificates/verify-chain.js";
 import { dateOf, nameOf } from "./authority-file.js";
+import { listRefused } from "./certificate-errors.js";
 
 /** A list that its issuer signed and that is valid now. */
 export interface CheckedList {
@@ -54,13 +54,6 @@ interface ReadList {
   readonly serials: ReadonlySet<string>;
 }
 
-function refused(why: string): StemmaError {
-  return new StemmaError(
-    "CERTIFICATE_REFUSED",
-    `The revocation list is not taken: ${why}. Nothing was changed.`,
-  );
-}
-
 /**
  * @param text PEM: one list, and the certificates between what signed it and the authority, where that did not itself
  * @param trusted PEM of the authority
@@ -70,17 +63,16 @@ export function checkRevocationList(text: string, trusted: readonly string[], at
   const lists = pemBlocks(text).filter(({ label }) => label === "X509 CRL");
   const [block] = lists;
   if (block === undefined || lists.length > 1)
-    throw refused(`the file has ${lists.length} lists, and one is taken at a time`);
+    throw listRefused(`the file has ${lists.length} lists, and one is taken at a time`);
   const der = bytesOfPem(block);
   if (der.length > maxListBytes)
-    throw refused(`it has ${der.length} bytes, and at most ${maxListBytes} are read`);
+    throw listRefused(`it has ${der.length} bytes, and at most ${maxListBytes} are read`);
   const list = readList(der);
   const weak = whyWeakSignature(list.algorithm);
-  if (weak !== undefined) throw refused(weak);
+  if (weak !== undefined) throw listRefused(weak);
   const signer = signerOf(list, text, { trusted, atMs });
-  if (list.thisUpdateMs > atMs) throw refused(`it is valid only from ${dateOf(list.thisUpdateMs)} on`);
-  if (list.nextUpdateMs <= atMs)
-    throw refused(`it ended on ${dateOf(list.nextUpdateMs)}; fetch the newest one from its authority`);
+  if (list.thisUpdateMs > atMs) throw listRefused(`it is valid only from ${dateOf(list.thisUpdateMs)} on`);
+  if (list.nextUpdateMs <= atMs) throw listRefused(`it ended on ${dateOf(list.nextUpdateMs)}`);
   const { number, thisUpdateMs, nextUpdateMs, serials } = list;
   return { issuer: issuerIdOf(signer.fields), number, thisUpdateMs, nextUpdateMs, serials };
 }
@@ -101,7 +93,7 @@ function signerOf(
   );
   const named = candidates.filter(({ fields }) => Buffer.compare(fields.subject, list.issuerName) === 0);
   if (named.length === 0)
-    throw refused(
+    throw listRefused(
       "its issuer is neither the authority nor one of the certificates that were given with it. Name the issuer's certificate with --issuer FILE",
     );
   const hash = signatureHashes.get(list.algorithm);
@@ -113,9 +105,11 @@ function signerOf(
     }
   });
   if (signer === undefined)
-    throw refused("its signature is not of its issuer's key: another authority made it, or it was changed");
+    throw listRefused(
+      "its signature is not of its issuer's key: another authority made it, or it was changed",
+    );
   if (mayBeUsedTo(signer.fields, "crlSign") !== true)
-    throw refused(`${nameOf(signer)} may not sign revocation lists (key usage)`);
+    throw listRefused(`${nameOf(signer)} may not sign revocation lists (key usage)`);
   if (authorities.some(({ raw }) => raw.equals(signer.certificate.raw))) return signer;
   const above = given.filter((der) => !signer.certificate.raw.equals(der));
   const why = whyNotIssuingChain([signer.certificate.raw, ...above], {
@@ -124,7 +118,7 @@ function signerOf(
     purpose: "device",
   });
   if (why !== undefined)
-    throw refused(`${nameOf(signer)}, which signed it, is not of this authority: ${why}`);
+    throw listRefused(`${nameOf(signer)}, which signed it, is not of this authority: ${why}`);
   return signer;
 }
 
@@ -144,7 +138,7 @@ function readList(der: Uint8Array): ReadList {
   const [, issuerName, thisUpdate, ...rest] = members;
   const [next] = rest;
   const hasEnd = next?.tag === derTags.utcTime || next?.tag === derTags.generalizedTime;
-  if (thisUpdate === undefined || !hasEnd) throw refused("it does not say when the next one comes");
+  if (thisUpdate === undefined || !hasEnd) throw listRefused("it does not say when the next one comes");
   const entries = rest.find(({ tag }) => tag === derTags.sequence);
   const bits = requireTag(signature, derTags.bitString).content;
   return {
@@ -163,15 +157,15 @@ function numberOf(value: DerValue | undefined): string {
   const extensions = value === undefined ? new Map<string, never>() : readExtensions(value.content);
   const unknown = [...extensions].find(([id, { critical }]) => critical && !understood.has(id));
   if (unknown !== undefined)
-    throw refused(
+    throw listRefused(
       `its critical extension ${unknown[0]} is not known here. Complete lists of one issuer are taken; lists of changes, of a part, or of other issuers' certificates are not`,
     );
   const number = extensions.get(extensionIds.crlNumber);
   if (number === undefined)
-    throw refused("it has no number, so an older one could not be told from a newer one");
+    throw listRefused("it has no number, so an older one could not be told from a newer one");
   const content = onlyDerValue(number.value, derTags.integer).content;
   if (content.length === 0 || content.length > maxSerialBytes || ((content[0] ?? 0) & 0x80) !== 0)
-    throw refused("its number is negative or too large");
+    throw listRefused("its number is negative or too large");
   return BigInt(`0x${Buffer.from(content).toString("hex")}`).toString();
 }
 
@@ -182,12 +176,12 @@ function serialsOf(entries: DerValue): ReadonlySet<string> {
     const { content } = requireTag(serial, derTags.integer);
     const hex = integerHex(content);
     if (content.length === 0 || hex.length > 2 * maxSerialBytes)
-      throw refused(`a serial number has more than ${maxSerialBytes} bytes`);
+      throw listRefused(`a serial number has more than ${maxSerialBytes} bytes`);
     if (
       extensions !== undefined &&
       [...readExtensions(extensions.bytes).values()].some(({ critical }) => critical)
     )
-      throw refused("an entry has a critical extension, so it may be of another issuer's certificate");
+      throw listRefused("an entry has a critical extension, so it may be of another issuer's certificate");
     serials.add(hex);
   }
   return serials;
