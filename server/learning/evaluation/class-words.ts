@@ -2,12 +2,12 @@
  * Compares the words of the classes that a model was trained on with those of the data that it is measured on: a class
  * is an index, so equal data with words in another order measure another thing.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import { plainOf } from "../../../shared/provenance/plain-value.js";
 import { valueOf } from "../../../shared/provenance/openings.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { classesInOtherOrder } from "./evaluation-errors.js";
 
 export interface ClassWords {
   readonly model: readonly string[];
@@ -40,20 +40,8 @@ export async function differingWords(
   const isSame = model.length === data.length && model.every((word, index) => word === data[index]);
   if (isSame) return undefined;
   if (model.length === data.length && model.every((word) => data.includes(word)))
-    throw new StemmaError(
-      "ARCHITECTURE_MISMATCH",
-      `The data have the classes ${listOf(data)}, and ${version.name}:${version.version} was trained on ` +
-        `${listOf(model)}: the same words in another order, so every figure would be wrong. Register the data again ` +
-        "with the order of the model (for a table --set classNames=…).",
-      { model, data },
-    );
+    throw classesInOtherOrder(version, model, data);
   return { model, data };
-}
-
-/** The first words of a list, for people. */
-function listOf(words: readonly string[]): string {
-  const shown = words.slice(0, 12).map((word) => word.slice(0, 40));
-  return `${shown.join(", ")}${words.length > shown.length ? ", …" : ""}`;
 }
 
 /** The description of a version's data in its record; of a reduced model, that of the exact one. */

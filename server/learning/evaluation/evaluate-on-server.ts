@@ -5,7 +5,6 @@
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
 import { outputsOf, type SamplePart, type SampleSet } from "../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
@@ -30,6 +29,7 @@ import { findDataset } from "../../services/data/readable-dataset.js";
 import { maxPredictionsBytes } from "../../storage/repository/evaluations.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { differingWords } from "./class-words.js";
+import { countNotAllowed, predictionsNotStored, predictionsTooLarge } from "./evaluation-errors.js";
 import { evaluationToStore, type Predictions } from "./evaluation-to-store.js";
 import { metricOf } from "./metric.js";
 
@@ -49,11 +49,7 @@ export async function evaluateOnServer(
 ): Promise<EvaluationReport> {
   checkCount("--top", request.top);
   checkCount("--limit", request.limit);
-  if (request.predictions === true && request.store === false)
-    throw new StemmaError(
-      "USAGE",
-      "Predictions are stored with the evaluation. Store it, or leave the predictions out.",
-    );
+  if (request.predictions === true && request.store === false) throw predictionsNotStored();
   return withinEvaluationLimit(context, () => evaluateVersion(context, request, signal));
 }
 
@@ -132,12 +128,7 @@ async function predictionsOf(
 ): Promise<Predictions> {
   const bytes = await readFile(path);
   if (bytes.length > maxPredictionsBytes)
-    throw new StemmaError(
-      "SIZE_OVER_LIMIT",
-      `The predictions for ${evaluated} samples have ${bytes.length} bytes; at most ${maxPredictionsBytes} are ` +
-        "stored. Evaluate fewer samples with --limit, or leave out --predictions.",
-      { bytes: bytes.length },
-    );
+    throw predictionsTooLarge(evaluated, bytes.length, maxPredictionsBytes);
   // The engine writes one output after the other.
   const widths =
     evaluation.task === "general"
@@ -189,9 +180,5 @@ function identityOf({
 /** @param option as the user wrote it. @throws USAGE */
 export function checkCount(option: string, count: number | undefined): void {
   if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1 && count <= maxEvaluated))
-    throw new StemmaError(
-      "USAGE",
-      `${option} is ${count}; it takes a whole number from 1 to ${maxEvaluated}.`,
-      { option },
-    );
+    throw countNotAllowed(option, count, maxEvaluated);
 }

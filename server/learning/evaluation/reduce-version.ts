@@ -5,7 +5,6 @@
  */
 import { defined } from "../../../shared/defined.js";
 import { sharedDeltaCodec } from "../../../shared/delta/load.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Leaf, ModelSource } from "../../../shared/model/model.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import { decodeScheme, isReducible } from "../../../shared/schemes/decode-scheme.js";
@@ -30,6 +29,7 @@ import { requireRoom } from "../../services/context/room-for-models.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { ReduceReport } from "../../interface/api/models/reduce-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
+import { reducedAlready, seedInvalid } from "./evaluation-errors.js";
 
 type Codec = Awaited<ReturnType<typeof sharedDeltaCodec>>;
 
@@ -56,12 +56,7 @@ export async function reduceOnServer(
   const seed = checkSeed(request.seed ?? "0");
   const repository = await context.fleets.get(request.fleet);
   const version = repository.resolve(request.model);
-  if (version.record.scheme !== undefined)
-    throw new StemmaError(
-      "MODEL_REDUCED",
-      `${version.name}:${version.version} is already reduced by ${version.record.scheme}, and two losses could not be separated. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`,
-      { versionId: version.versionId },
-    );
+  if (version.record.scheme !== undefined) throw reducedAlready(version);
   checkExactness(
     request.name,
     request.scheme,
@@ -96,11 +91,7 @@ export async function reduceOnServer(
 }
 
 function checkSeed(seed: string): string {
-  if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n)
-    throw new StemmaError(
-      "USAGE",
-      `--seed ${seed.slice(0, 40)} is not an unsigned 64-bit number. Give it in decimal digits.`,
-    );
+  if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n) throw seedInvalid(seed);
   return seed;
 }
 

@@ -1,6 +1,5 @@
 /** Lists and shows stored evaluations. */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { StoredEvaluation } from "../../../shared/provenance/stored-evaluation.js";
 import type { EvaluationDetails, ListedEvaluation } from "../../interface/api/models/evaluation-schemas.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
@@ -9,6 +8,7 @@ import { readEvaluation } from "../../storage/repository/evaluations.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { EvaluationState } from "../../storage/repository/state/evaluation-state.js";
+import { evaluationAmbiguous, evaluationMissing } from "./evaluation-errors.js";
 
 interface Found {
   readonly version: VersionSummary;
@@ -99,14 +99,7 @@ function requireEvaluation(repository: FleetRepository, id: string): Found {
     : [];
   const [first] = found;
   if (first !== undefined && found.length === 1) return first;
-  throw new StemmaError(
-    found.length > 1 ? "MODEL_AMBIGUOUS" : "NOT_FOUND",
-    found.length > 1
-      ? `${found.length} evaluations have ids that begin with ${id}. Give more digits.`
-      : `The fleet ${repository.fleet} has no evaluation ${id.slice(0, 64)}. \`stemma model evals\` shows those that ` +
-          "it has; those of retired versions are not kept.",
-    { id: id.slice(0, 64) },
-  );
+  throw found.length > 1 ? evaluationAmbiguous(id, found.length) : evaluationMissing(repository.fleet, id);
 }
 
 function membersOf(

@@ -5,6 +5,7 @@ import type { Clock } from "../../../shared/ports.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { CandidateTrainer } from "./candidate.js";
 import { DeviceEvents } from "./device-events.js";
+import { noWorker, notASearchLine } from "./search-errors.js";
 import { DeviceTrainer, retireStarts } from "./train-on-device.js";
 
 /** Devices of one search: each candidate holds a lease, and a fleet has at most 64 of those. */
@@ -39,12 +40,7 @@ export async function devicesOfSearch(
   { select, clock, ...options }: SearchDevicesOptions,
 ): Promise<SearchDevices> {
   const { fleet, line } = options;
-  if (!searchLine.test(line))
-    throw new StemmaError(
-      "USAGE",
-      `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name ` +
-        'a line that is called "search", or begins with "search-".',
-    );
+  if (!searchLine.test(line)) throw notASearchLine(line);
   const found = (await operations.devices({ fleet, select })).map((each) => ({
     device: each.device,
     why: !each.lines.includes(line)
@@ -82,9 +78,5 @@ function noDevice(
     first === undefined
       ? `the selection ${JSON.stringify(select)} means no device of the fleet ${fleet} (stemma device list)`
       : `${first.device}: ${first.why}${others.length === 1 ? "" : `, and ${others.length - 1} more`}`;
-  return new StemmaError(
-    "SEARCH_WORKER_LOST",
-    `No device can take part in the search: ${why}. A device takes part when it is connected and was enrolled with ` +
-      `the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
-  );
+  return noWorker(why, line);
 }

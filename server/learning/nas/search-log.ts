@@ -5,11 +5,11 @@
  */
 import { dirname, join } from "node:path";
 import * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Files } from "../../../shared/ports.js";
 import { isHash, sha256 } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { noSearchIn, otherSearch, searchDamaged } from "./search-errors.js";
 
 const hash = z.custom<Hash>(isHash, "not a hash");
 const count = z.number().int().nonnegative();
@@ -75,14 +75,14 @@ export class SearchLog {
   static async open(files: Files, folder: string): Promise<SearchLog> {
     const path = join(folder, logName);
     const stat = await files.stat(path);
-    if (stat !== undefined && stat.size > maxLogBytes) throw damaged(path, `it has ${stat.size} bytes`);
+    if (stat !== undefined && stat.size > maxLogBytes) throw searchDamaged(path, `it has ${stat.size} bytes`);
     const bytes = stat === undefined ? Buffer.alloc(0) : Buffer.from(await files.read(path));
     const end = bytes.lastIndexOf("\n") + 1;
     const lines = bytes.subarray(0, end).toString("utf8").split("\n").slice(0, -1);
     const events = lines.map((line, index) => {
       const text = line.slice(digestDigits + 1);
       if (sha256(text).slice(0, digestDigits) !== line.slice(0, digestDigits))
-        throw damaged(path, `line ${index + 1} is not what was written`);
+        throw searchDamaged(path, `line ${index + 1} is not what was written`);
       return event.parse(JSON.parse(text));
     });
     return new SearchLog(files, folder, events, end);
@@ -114,14 +114,6 @@ export class SearchLog {
   }
 }
 
-function damaged(path: string, why: string): StemmaError {
-  return new StemmaError(
-    "SEARCH_DAMAGED",
-    `${path} cannot be continued: ${why}. Put the file back from a backup, or start the search in another folder; ` +
-      "its models stay in the fleet.",
-  );
-}
-
 export function settingsPath(folder: string): string {
   return join(folder, settingsName);
 }
@@ -140,11 +132,7 @@ export async function keepSettings(
   if ((await files.stat(path)) !== undefined) {
     const kept = (await readSettings(files, folder)) as object;
     if (textOf({ ...kept, candidates: 0 }) !== textOf({ ...settings, candidates: 0 }))
-      throw new StemmaError(
-        "SEARCH_OTHER",
-        `The folder ${folder} has a search with other settings (${settingsName}). Continue it with the same options, or ` +
-          "name another folder.",
-      );
+      throw otherSearch(folder, settingsName);
   }
   await files.makeFolder(folder);
   await writeDurably(files, path, Buffer.from(textOf(settings)));
@@ -165,14 +153,10 @@ export async function missingFolders(files: Files, folder: string): Promise<read
 /** Reads the request of the search in this folder. @throws FILE_MISSING, SEARCH_DAMAGED */
 export async function readSettings(files: Files, folder: string): Promise<unknown> {
   const path = settingsPath(folder);
-  if ((await files.stat(path)) === undefined)
-    throw new StemmaError(
-      "FILE_MISSING",
-      `There is no search in ${folder}. Start one with \`stemma nas run\`.`,
-    );
+  if ((await files.stat(path)) === undefined) throw noSearchIn(folder);
   try {
     return JSON.parse(Buffer.from(await files.read(path)).toString("utf8"));
   } catch {
-    throw damaged(path, "it is no JSON");
+    throw searchDamaged(path, "it is not JSON");
   }
 }

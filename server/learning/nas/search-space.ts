@@ -3,10 +3,10 @@
  * A candidate is one choice per stage, as the option's index. Pure.
  */
 import * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Streams } from "../../../shared/random/streams.js";
 import { GraphBuilder, type NodeId } from "../../../shared/train/builders/graph-builder.js";
 import type { StoredModel } from "../../../shared/train/recipes/recipe.js";
+import { searchSpaceInvalid } from "./search-errors.js";
 
 const positive = z.number().int().min(1);
 const activation = z.enum(["linear", "relu", "tanh", "sigmoid"]).optional();
@@ -48,11 +48,11 @@ export function readSearchSpace(value: unknown, where: string): SearchSpace {
   const read = spaceSchema.safeParse(value);
   if (!read.success) {
     const [issue] = read.error.issues;
-    throw invalid(where, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`.trim());
+    throw searchSpaceInvalid(where, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`.trim());
   }
   const space = read.data;
   const names = space.stages.map(({ name }) => name);
-  if (new Set(names).size !== names.length) throw invalid(where, "two stages have the same name");
+  if (new Set(names).size !== names.length) throw searchSpaceInvalid(where, "two stages have the same name");
   // Every option of a stage must fit the others: shapes depend on all choices before.
   for (const [stage, { options }] of space.stages.entries())
     for (const option of options.keys()) {
@@ -61,17 +61,13 @@ export function readSearchSpace(value: unknown, where: string): SearchSpace {
         new CandidateBuilder(space).head(choices);
       } catch (error) {
         if (!(error instanceof Unfit)) throw error;
-        throw invalid(where, `option ${option} of the stage ${names[stage]} does not fit: ${error.message}`);
+        throw searchSpaceInvalid(
+          where,
+          `option ${option} of the stage ${names[stage]} does not fit: ${error.message}`,
+        );
       }
     }
   return space;
-}
-
-function invalid(where: string, why: string): StemmaError {
-  return new StemmaError(
-    "SEARCH_SPACE_INVALID",
-    `${where} does not describe a search space: ${why}. docs/architecture-search.md describes the file.`,
-  );
 }
 
 /** Number of different candidates. */
@@ -93,7 +89,10 @@ export function candidateModel(
     return builder.build(choices, streams);
   } catch (error) {
     if (!(error instanceof Unfit)) throw error;
-    throw invalid("The space", `the choices ${choices.join(",")} do not fit together: ${error.message}`);
+    throw searchSpaceInvalid(
+      "The space",
+      `the choices ${choices.join(",")} do not fit together: ${error.message}`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 /** Defines the request of a search, as `search.json` in its folder keeps it. */
 import * as z from "zod";
-import { StemmaError } from "../../../shared/errors.js";
+import { searchDamaged } from "./search-errors.js";
 import { spaceSchema } from "./search-space.js";
 
 const count = z.number().int().min(1);
@@ -33,9 +33,8 @@ export function checkSettings(value: unknown, where: string): KeptSettings {
   const read = settingsSchema.safeParse(value);
   if (read.success) return read.data;
   const [issue] = read.error.issues;
-  throw new StemmaError(
-    "SEARCH_DAMAGED",
-    `${where} does not have the settings of a search: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}. Put it ` +
-      "back from a backup, or start the search in another folder.",
+  throw searchDamaged(
+    where,
+    `it does not have the settings of a search: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`,
   );
 }

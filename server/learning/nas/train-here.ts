@@ -2,7 +2,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Files } from "../../../shared/ports.js";
 import { encodeArchitecture, weightSlots } from "../../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors, writeSafetensors } from "../../../shared/tensor/safetensors.js";
@@ -10,6 +9,7 @@ import { sourceOfTensor, tensorOfSource, type Tensor } from "../../../shared/ten
 import { trainInChild } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
 import { candidateStart, recipeParameters, type CandidateStart, type CandidateTrainer } from "./candidate.js";
+import { noHeldOutSamples } from "./search-errors.js";
 
 export interface HereOptions {
   readonly files: Files;
@@ -38,11 +38,7 @@ export function trainerHere({ files, dataset, threads }: HereOptions): Candidate
         { workFolder, ...defined({ signal }) },
       );
       const { metric, durationMs } = outcome.result;
-      if (metric === null)
-        throw new StemmaError(
-          "DATASET_EMPTY",
-          "The data of the search have no held-out samples, so candidates cannot be compared. Use data with more samples.",
-        );
+      if (metric === null) throw noHeldOutSamples();
       return {
         ...start,
         tensors: await readTensors(files, outcome.modelFile),

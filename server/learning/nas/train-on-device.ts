@@ -24,6 +24,7 @@ import {
   type MadeCandidate,
 } from "./candidate.js";
 import type { DeviceEvents } from "./device-events.js";
+import { notOneClassEach, searchStopped, workerLost } from "./search-errors.js";
 import { inChunks, readRecovered, type Inherited } from "./search-store.js";
 
 /** The operations of a server that a search uses to train on its devices. */
@@ -177,11 +178,7 @@ export class DeviceTrainer implements CandidateTrainer {
             if (isStemmaError(error, "QUOTA_EXCEEDED")) return undefined;
             throw error;
           }
-          throw new StemmaError(
-            "DATASET_MALFORMED",
-            `The data "${data}" do not have one class for each sample, so candidates cannot be compared by them. ` +
-              "Name data of images and classes.",
-          );
+          throw notOneClassEach(data);
         },
         signal,
         evaluationPauseMs,
@@ -242,8 +239,7 @@ export class DeviceTrainer implements CandidateTrainer {
     const { clock, events, device, patienceMs } = this.#options;
     const endMs = clock.monotonic() + patienceMs;
     for (;;) {
-      if (signal?.aborted === true)
-        throw new StemmaError("TRAINING_STOPPED", "The search was stopped while a device trained.");
+      if (signal?.aborted === true) throw searchStopped();
       const moment = events.moment(device);
       const found = await unlessUnreachable(look);
       if (found !== undefined) return found;
@@ -395,13 +391,4 @@ async function unlessUnreachable<T>(look: () => Promise<T | undefined>): Promise
     if (isStemmaError(error, "SERVER_UNREACHABLE") || isStemmaError(error, "TIMED_OUT")) return undefined;
     throw error;
   }
-}
-
-export function workerLost(device: string, why: string): StemmaError {
-  return new StemmaError(
-    "SEARCH_WORKER_LOST",
-    `The device ${device} trains no more candidates: ${why}. Look at it with \`stemma device show ${device}\`; the ` +
-      "same command goes on with it.",
-    { device },
-  );
 }

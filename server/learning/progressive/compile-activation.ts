@@ -9,7 +9,8 @@ import {
 } from "./activation-layers.js";
 import type { BoundedLayer } from "./bounded-layer.js";
 import type { CompileLayer, Shape } from "./layer-compiler.js";
-import { axisOf, numberOf, unsupported } from "./layer-settings.js";
+import { axisOf, numberOf } from "./layer-settings.js";
+import { unsupported } from "./progressive-errors.js";
 
 /** The layer of a named activation; an empty list for "linear" and for no activation. */
 export function activationLayers(shape: Shape, name: unknown): readonly BoundedLayer[] {

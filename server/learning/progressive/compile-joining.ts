@@ -1,5 +1,4 @@
 /** Compiles layers that move elements (reshape, pad, concatenate …) or join several inputs. */
-import { StemmaError } from "../../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
 import {
   AdditionLayer,
@@ -9,7 +8,8 @@ import {
   sourcesBy,
 } from "./joining-layers.js";
 import type { CompileLayer, Shape } from "./layer-compiler.js";
-import { axisOf, marginsOf, numberOf, pairOf, requireChannelsLast, unsupported } from "./layer-settings.js";
+import { axisOf, marginsOf, numberOf, pairOf, requireChannelsLast } from "./layer-settings.js";
+import { reshapedToOtherSize, unsupported } from "./progressive-errors.js";
 
 /** Compiles layers that do nothing in inference, such as Dropout. */
 export const compileIdentity: CompileLayer = ({ shape }) => [new RoutingLayer(shape)];
@@ -54,11 +54,7 @@ export const compileReshape: CompileLayer = ({ leaf, shape }) => {
   );
   const knownSize = sizeOf(target.filter((extent) => extent >= 0));
   const out = target.map((extent) => (extent < 0 ? sizeOf(shape) / knownSize : extent));
-  if (sizeOf(out) !== sizeOf(shape))
-    throw new StemmaError(
-      "ARCHITECTURE_INVALID",
-      `A layer reshapes [${shape.join(", ")}] to [${target.join(", ")}], which has another size. Check the model's architecture.`,
-    );
+  if (sizeOf(out) !== sizeOf(shape)) throw reshapedToOtherSize(shape, target);
   return [new RoutingLayer(out)];
 };
 

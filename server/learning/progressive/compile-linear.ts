@@ -3,16 +3,10 @@ import { activationLayers } from "./compile-activation.js";
 import type { BoundedLayer } from "./bounded-layer.js";
 import { sizeOf } from "./bounds.js";
 import type { CompileLayer, Shape } from "./layer-compiler.js";
-import {
-  axisOf,
-  convolutionForm,
-  numberOf,
-  poolingForm,
-  requireChannelsLast,
-  unsupported,
-} from "./layer-settings.js";
+import { axisOf, convolutionForm, numberOf, poolingForm, requireChannelsLast } from "./layer-settings.js";
 import { ConvolutionLayer, DepthwiseLayer } from "./linear-layers.js";
 import { NormalizationLayer } from "./normalization-layer.js";
+import { unsupported } from "./progressive-errors.js";
 import { pointWindows, windowsOf, type Windows } from "./windows.js";
 
 /** An image; a sequence is an image one column wide. */

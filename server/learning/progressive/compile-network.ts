@@ -3,14 +3,13 @@
  * have the meaning that TensorFlow.js's layers give them. A layer without bounds is refused by name. Does not
  * use the store.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import { weightSlots } from "../../../shared/model/architecture.js";
 import type { Architecture, LeafLayer } from "../../../shared/model/model.js";
 import { SoftmaxLayer } from "./activation-layers.js";
 import type { IntervalNetwork, Step } from "./interval-network.js";
 import type { CompileLayer, Shape } from "./layer-compiler.js";
 import { compilerOf } from "./layer-compilers.js";
-import { unsupported } from "./layer-settings.js";
+import { otherWeightCount, unsupported } from "./progressive-errors.js";
 import { weightBounds, type WeightBounds } from "./weight-bounds.js";
 
 /** The bytes of a tensor, and how many of the highest bytes of each element are known. */
@@ -63,11 +62,7 @@ function weightsByLayer(
   known: readonly (KnownWeights | WeightBounds)[],
 ): ReadonlyMap<number, readonly WeightBounds[]> {
   const slots = weightSlots(architecture);
-  if (slots.length !== known.length)
-    throw new StemmaError(
-      "ARCHITECTURE_MISMATCH",
-      `The architecture has ${slots.length} weight tensors, but ${known.length} were given. Check that both come from one model.`,
-    );
+  if (slots.length !== known.length) throw otherWeightCount(slots.length, known.length);
   const otherType = slots.find(({ dtype }) => dtype !== "F32");
   if (otherType !== undefined) throw unsupported(`weights of type ${otherType.dtype} (${otherType.path})`);
   const byLayer = new Map<number, WeightBounds[]>();

@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { isErrorCode, isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { DecideLevel, LevelAnswers } from "./decide-level.js";
 import type { DecideThreadMessage } from "./decide-thread.js";
+import { evaluationStopped, threadEnded } from "./progressive-errors.js";
 
 /**
  * Returns a port that decides levels in a worker thread until the signal aborts.
@@ -28,12 +29,7 @@ export function decideInThread(signal?: AbortSignal): DecideLevel {
         });
         worker.on("error", reject);
         worker.on("exit", () => {
-          reject(
-            new StemmaError(
-              "INTERNAL",
-              "The thread that evaluates bounds ended without an answer. If memory is short, evaluate fewer samples (--limit).",
-            ),
-          );
+          reject(threadEnded());
         });
         signal?.addEventListener(
           "abort",
@@ -52,11 +48,5 @@ export function decideInThread(signal?: AbortSignal): DecideLevel {
 }
 
 function interruption({ reason }: AbortSignal): StemmaError {
-  return isStemmaError(reason)
-    ? reason
-    : new StemmaError(
-        "INTERRUPTED",
-        "The evaluation was stopped. Nothing was saved. Start it again to get an answer.",
-        { cause: reason },
-      );
+  return isStemmaError(reason) ? reason : evaluationStopped(reason);
 }

@@ -3,10 +3,10 @@
  * self-contained, so that it can run in a worker thread.
  */
 import type { Architecture } from "../../../shared/model/model.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
 import { compileNetwork } from "./compile-network.js";
 import { propagateBounds, type Propagation } from "./interval-network.js";
+import { otherSampleSize } from "./progressive-errors.js";
 import { decideTopK, type TopK } from "./top-k.js";
 import { tighten } from "./tighten.js";
 import type { WeightBounds } from "./weight-bounds.js";
@@ -46,11 +46,7 @@ export const decideLevel: DecideLevel = async (
 ) => {
   const network = compileNetwork(architecture, weights);
   const size = sizeOf(network.inputShape);
-  if (inputs.length !== size * count)
-    throw new StemmaError(
-      "ARCHITECTURE_MISMATCH",
-      `The model takes samples of ${size} numbers, but the data has ${inputs.length / count} for each sample. Choose data that was made for this model.`,
-    );
+  if (inputs.length !== size * count) throw otherSampleSize(size, inputs.length / count);
   const askedBySample = new Map<number, { readonly question: number; readonly position: number }[]>();
   questions.forEach(({ samples }, question) => {
     samples.forEach((sample, position) => {

@@ -2,19 +2,11 @@
  * Reads the settings of canonical layers with TensorFlow.js's defaults, and refuses settings that have no
  * bounds.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import type { LeafLayer } from "../../../shared/model/model.js";
+import { unsupported } from "./progressive-errors.js";
 import type { WindowForm } from "./windows.js";
 
 type Config = LeafLayer["config"];
-
-export function unsupported(subject: string): StemmaError<"PROGRESSIVE_UNSUPPORTED"> {
-  return new StemmaError(
-    "PROGRESSIVE_UNSUPPORTED",
-    `Progressive evaluation does not support ${subject}. Evaluate this model with all its bytes (without --progressive).`,
-    { subject },
-  );
-}
 
 export function numberOf(config: Config, key: string, fallback: number): number {
   return typeof config[key] === "number" ? config[key] : fallback;

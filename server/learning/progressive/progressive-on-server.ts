@@ -8,7 +8,6 @@ import { listReferences } from "../../../shared/delta/links.js";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { sharedDeltaCodec } from "../../../shared/delta/load.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
@@ -35,6 +34,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { writeModelFolder } from "../../services/context/model-folder.js";
 import { requireArchitecture } from "../../services/context/require-architecture.js";
 import { decideInThread } from "./decide-in-thread.js";
+import { answerDiffers, noClassesToRank, topsNotAllowed } from "./progressive-errors.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
 import { floatPlaneCount } from "./weight-bounds.js";
 import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
@@ -54,11 +54,7 @@ export async function progressiveOnServer(
   signal?: AbortSignal,
 ): Promise<ProgressiveEvaluationReport> {
   const { tops = [1, 5] } = request;
-  if (tops.length === 0 || tops.length > maxTops)
-    throw new StemmaError(
-      "USAGE",
-      `The request asks for ${tops.length} top-k answers. Ask for 1 to ${maxTops}.`,
-    );
+  if (tops.length === 0 || tops.length > maxTops) throw topsNotAllowed(tops.length, maxTops);
   for (const top of tops) checkCount("--top", top);
   checkCount("--limit", request.limit);
   return withinEvaluationLimit(context, () => evaluateVersion(context, { ...request, tops }, signal));
@@ -80,11 +76,7 @@ async function evaluateVersion(
     explainRefusedData(error, registered, workFolderOf(home)),
   );
   const words = await differingWords(repository, version, () => Promise.resolve(set.description));
-  if (set.task !== "classification")
-    throw new StemmaError(
-      "USAGE",
-      `The data ${request.data} is for a regression, which has no classes to rank. Evaluate without --progressive.`,
-    );
+  if (set.task !== "classification") throw noClassesToRank(request.data);
   const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count);
   const leaves = await repository.leaves(version.versionId);
   await repository.ensureTensors(version.versionId, signal);
@@ -105,12 +97,7 @@ async function evaluateVersion(
       forward: forwardInChild({ repository, version, dataset, limit: part.count, workFolder, signal }),
     });
     const different = report.tops.find(({ equal }) => equal === false);
-    if (different !== undefined)
-      throw new StemmaError(
-        "PROGRESSIVE_DIFFERS",
-        `A top-${different.top} answer from part of the bytes of ${version.name}:${version.version} is not the full-precision one. Check the store with \`stemma storage check\`; if that finds nothing, report this with the model.`,
-        { versionId: version.versionId, top: different.top },
-      );
+    if (different !== undefined) throw answerDiffers(different.top, version);
     return {
       versionId: version.versionId,
       name: version.name,

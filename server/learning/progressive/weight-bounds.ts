@@ -2,8 +2,8 @@
  * Bounds of weights from their highest bytes: for each float32 the midpoint and radius of the interval of all
  * numbers with those bytes. Reads bits as integers. Does not know the store or layers.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
+import { bytesNotOfShape } from "./progressive-errors.js";
 
 /** Byte planes of a float32. As a level it means that all bytes are known. */
 export const floatPlaneCount = 4;
@@ -27,12 +27,7 @@ export interface WeightBounds {
  */
 export function weightBounds(shape: readonly number[], bytes: Uint8Array, planes: number): WeightBounds {
   const count = sizeOf(shape);
-  if (bytes.length !== 4 * count)
-    throw new StemmaError(
-      "TENSOR_SIZE_MISMATCH",
-      `A float32 tensor [${shape.join(", ")}] has ${4 * count} bytes, but ${bytes.length} were read. Check the store with \`stemma storage check\`.`,
-      { expected: 4 * count, actual: bytes.length },
-    );
+  if (bytes.length !== 4 * count) throw bytesNotOfShape(shape, 4 * count, bytes.length);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const mid = new Float64Array(count);
   const radius = new Float64Array(count);

@@ -3,7 +3,7 @@
  * Windows are placed as in TensorFlow.js, where "same" pads what the strides leave over, the larger half at
  * the end. Uses integer arithmetic only.
  */
-import { StemmaError } from "../../../shared/errors.js";
+import { windowTooLarge } from "./progressive-errors.js";
 
 export interface Windows {
   readonly outHeight: number;
@@ -46,11 +46,7 @@ export function windowsOf(
 ): Windows {
   const rows = axisOf(height, size[0], strides[0], dilation[0], padding);
   const columns = axisOf(width, size[1], strides[1], dilation[1], padding);
-  if (rows.out < 1 || columns.out < 1)
-    throw new StemmaError(
-      "ARCHITECTURE_INVALID",
-      `A window of ${size.join(" × ")} does not fit an input of ${height} × ${width}. Check the model's architecture.`,
-    );
+  if (rows.out < 1 || columns.out < 1) throw windowTooLarge(size, height, width);
   const starts = new Int32Array(rows.out * columns.out + 1);
   const taps: number[] = [];
   const positions: number[] = [];

@@ -2,7 +2,6 @@
  * Proves a version on another engine than the one that trained it, so that the old one need not be kept. Where the
  * other one gives other bits, nothing is refuted: the version stays with its tensors and its engine.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import { ownEngine } from "../../../shared/train/own-engine.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
@@ -10,6 +9,7 @@ import type { OperationInput } from "../../interface/api/server-operations.js";
 import { storeNamedEngine } from "../../services/context/own-engine.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { notOneEngine } from "./replay-errors.js";
 import { replayVersion } from "./replay-version.js";
 
 /**
@@ -41,9 +41,5 @@ async function wantedEngine(repository: FleetRepository, reference: string | und
     );
   const [only] = found;
   if (only !== undefined && found.length === 1 && /^[0-9a-f]{8,64}$/.test(reference)) return only.engineId;
-  throw new StemmaError(
-    "NOT_FOUND",
-    `${JSON.stringify(reference.slice(0, 80))} is not one engine of this fleet. Give at least 8 digits of an id that ` +
-      "`stemma replay engine list` shows, or approve the engine first.",
-  );
+  throw notOneEngine(reference, found.length);
 }

@@ -7,7 +7,6 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { programVersion } from "../../../shared/adapters/program-version.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../../shared/train/training.js";
 import type { RebuildVersion } from "../../services/context/open-fleets.js";
@@ -19,6 +18,7 @@ import { readLeaves } from "../../storage/repository/state/references.js";
 import { judgeReplay } from "./judge-replay.js";
 import { recoveriesOf, type Recovery } from "./recoveries.js";
 import { storeTrained } from "./replay-claim.js";
+import { rebuildFailed, rebuildStopped, rebuiltOtherModel } from "./replay-errors.js";
 import { inWorkFolder } from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { trainAgain } from "./train-again.js";
@@ -54,7 +54,7 @@ export const rebuildTensors: RebuildVersion = async ({ home, fleets }, { fleet, 
   const recovery: Recovery = {
     fleet,
     versionId,
-    title: nameOf(version),
+    title: `${version.name}:${version.version}`,
     askedAtMs: home.ports.clock.now(),
     measuredMs: dropped.replayMs,
     base: dropped.base,
@@ -77,12 +77,12 @@ async function inTurn(task: Rebuild): Promise<boolean> {
   turns.set(home, turn);
   return await new Promise((resolve, reject) => {
     const leave = (): void => {
-      reject(stopped(version));
+      reject(rebuildStopped(version));
     };
     signal.addEventListener("abort", leave, { once: true });
     const work = turn.run(async () => {
       signal.removeEventListener("abort", leave);
-      if (signal.aborted) throw stopped(version);
+      if (signal.aborted) throw rebuildStopped(version);
       return await withTensorsOf(repository, version.dropped.base, () => trainAndStore(task));
     });
     work.then(resolve, reject);
@@ -122,7 +122,7 @@ async function trainAndStore({ context, repository, version, signal, recovery }:
   await inWorkFolder(context, { keptFolder, signal }, async (workFolder) => {
     const startedMs = home.ports.clock.monotonic();
     const read = storyOf(await readOpenedProvenance(repository, record.objects));
-    if ("unreplayable" in read) throw failed(version, read.unreplayable.text);
+    if ("unreplayable" in read) throw rebuildFailed(version, read.unreplayable.text);
     const task = {
       context,
       repository,
@@ -137,9 +137,9 @@ async function trainAndStore({ context, repository, version, signal, recovery }:
       storedData: dropped.data === null ? [] : [dropped.data],
     };
     const trained = await trainAgain(task, read.story, workFolder);
-    if ("reason" in trained) throw failed(version, trained.text);
+    if ("reason" in trained) throw rebuildFailed(version, trained.text);
     const { grade, text } = await judgeReplay(task, { ...trained, ...read });
-    if (grade !== "bit-exact") throw otherModel(version, text);
+    if (grade !== "bit-exact") throw rebuiltOtherModel(version, text);
     await storeTrained(repository, version, trained.outcome, () => Promise.resolve());
     home.ports.log?.info("tensors-made-again", {
       fleet: repository.fleet,
@@ -158,34 +158,4 @@ async function removeOldest(folder: string, except: string): Promise<void> {
   aged.sort((a, b) => a.ms - b.ms);
   for (const { path } of aged.slice(0, others.length - maxKeptFolders + 1))
     await rm(path, { recursive: true, force: true });
-}
-
-function nameOf({ name, version }: Pick<VersionSummary, "name" | "version">): string {
-  return `${name}:${version}`;
-}
-
-function failed(version: VersionSummary, text: string): StemmaError {
-  return new StemmaError(
-    "REBUILD_FAILED",
-    `The tensors of ${nameOf(version)} were dropped, and they cannot be made again now: ${text} Mend that and recover ` +
-      "again; nothing was changed. `stemma storage check` names everything that is missing.",
-    { versionId: version.versionId },
-  );
-}
-
-function otherModel(version: VersionSummary, text: string): StemmaError {
-  return new StemmaError(
-    "ROOT_MISMATCH",
-    `The training of ${nameOf(version)} was repeated to recover it, and did not give the recorded model: ${text} ` +
-      "Nothing of it was stored. Check this machine with `stemma doctor`, and recover on another one or from a backup.",
-    { versionId: version.versionId, expected: version.record.root },
-  );
-}
-
-function stopped(version: VersionSummary): StemmaError {
-  return new StemmaError(
-    "TRAINING_STOPPED",
-    `The recovery of ${nameOf(version)} was stopped before its training began. Recover it again when it is needed.`,
-    { versionId: version.versionId },
-  );
 }

@@ -2,10 +2,10 @@
  * Keeps the trainings that recoveries of dropped versions wait for, of one home. Some run, and others wait
  * for a base or for their turn. In memory, as a recovery ends with the process that asked for it.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../../shared/train/training.js";
 import type { Home } from "../../storage/repository/home.js";
+import { recoveryCancelled } from "./replay-errors.js";
 
 export interface Recovery {
   readonly fleet: string;
@@ -69,14 +69,7 @@ export class Recoveries {
     const found = this.#underWay.get(keyOf({ fleet, versionId }));
     if (found === undefined) return undefined;
     const { title } = found.recovery;
-    found.abort.abort(
-      new StemmaError(
-        "RECOVERY_CANCELLED",
-        `The recovery of ${title}, whose tensors were dropped, was cancelled${by === undefined ? "" : ` by ${by}`}. ` +
-          "Nothing was changed. Recover again when it is needed: its training goes on from its last saved state.",
-        { versionId },
-      ),
-    );
+    found.abort.abort(recoveryCancelled(title, by, versionId));
     return found.recovery;
   }
 }

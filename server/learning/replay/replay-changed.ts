@@ -18,7 +18,9 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { checkExactness } from "../../storage/repository/state/exactness.js";
 import { saveOutcome } from "../training/save-outcome.js";
 import { boundedCost } from "../training/bounded-cost.js";
-import { tooLong, withinTime } from "../training/training-cost.js";
+import { minutesText, tooLong, withinTime } from "../training/training-cost.js";
+import { endedForTime } from "../training/training-errors.js";
+import { replayIncomplete } from "./replay-errors.js";
 import { inWorkFolder, withinReplayLimit } from "./replay-version.js";
 import { storyOf, type Story } from "./story.js";
 import { findBase } from "../../services/data/find-base.js";
@@ -79,7 +81,7 @@ async function trainChanged(
 ): Promise<ChangedReplayReport> {
   checkExactness(name, undefined, repository.versions({ name, includeRetired: true }).at(-1));
   const read = storyOf(found);
-  if ("unreplayable" in read) throw incomplete(what, read.unreplayable.text);
+  if ("unreplayable" in read) throw replayIncomplete(what, read.unreplayable.text);
   const changes = changesOf(what, read.opened, set);
   const changed = Object.fromEntries(changes.map(({ parameter, after }) => [parameter, after]));
   const { opened } = read;
@@ -103,7 +105,7 @@ async function trainChanged(
           story,
           folder,
         );
-        if ("reason" in trained) throw incomplete(what, trained.text);
+        if ("reason" in trained) throw replayIncomplete(what, trained.text);
         const base =
           story.base === undefined
             ? undefined
@@ -113,10 +115,7 @@ async function trainChanged(
     ),
   );
   if (ended === tooLong)
-    throw new StemmaError(
-      "REPLAY_TOO_LONG",
-      `The training took longer than was allowed, and was ended; nothing of it was saved. Allow more with --max-minutes.`,
-    );
+    throw endedForTime("REPLAY_TOO_LONG", what, minutesText(limits.maxMinutes * 60_000), limits);
   return {
     ...ended,
     of: { versionId: original.versionId, name: original.name, version: original.version },
@@ -215,8 +214,4 @@ async function save(
 function calledBefore(opened: OpenedProvenance): readonly string[] {
   const parameters = (valueOf(opened, "parameters") ?? {}) as Record<string, { readonly from?: unknown }>;
   return Object.entries(parameters).flatMap(([name, { from }]) => (from === "call" ? [name] : []));
-}
-
-function incomplete(what: string, text: string): StemmaError {
-  return new StemmaError("REPLAY_INCOMPLETE", `${what} cannot be replayed here: ${text}`);
 }

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { callerPaths, type Caller } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -15,6 +14,7 @@ import { count, errorCode, hash, timeMs } from "../../interface/api/fields.js";
 import type { ValueOf } from "../../interface/api/operation.js";
 import { defaultReplayPriority, replayPriority } from "../../interface/api/models/replay-schemas.js";
 import type { Home } from "../../storage/repository/home.js";
+import { queueDamaged, tooManyReplays } from "./replay-errors.js";
 
 const caller = z.looseObject({
   who: z.string(),
@@ -92,10 +92,7 @@ export class ReplayJobs {
       const known = replays.find((each) => each.versionId === versionId);
       if (known?.state === "waiting") return { ...known, priority, ...bounds };
       if (replays.filter(({ state }) => state === "waiting").length >= maxWaitingReplays)
-        throw new StemmaError(
-          "QUOTA_EXCEEDED",
-          `${maxWaitingReplays} replays wait already. Wait for some of them, or cancel some: stemma replay list.`,
-        );
+        throw tooManyReplays(maxWaitingReplays);
       return {
         versionId,
         name,
@@ -162,12 +159,7 @@ export class ReplayJobs {
     try {
       return fileSchema.parse(JSON.parse(Buffer.from(await files.read(this.#path)).toString("utf8"))).replays;
     } catch (cause) {
-      throw new StemmaError(
-        "CONFIG_INVALID",
-        `The queue of replays in ${this.#path} cannot be read. No model depends on it: delete the file, and ` +
-          "queue again what is still to be replayed.",
-        { cause },
-      );
+      throw queueDamaged(this.#path, cause);
     }
   }
 

@@ -1,7 +1,6 @@
 /** Operations on queued replays: what waits, what runs, how it ended. */
 import { defined } from "../../../shared/defined.js";
 import { byOf, describeCaller } from "../../../shared/journal/caller.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { TrainingProgress } from "../../../shared/train/training.js";
 import { defaultReplayPriority, type ReplayJob } from "../../interface/api/models/replay-schemas.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
@@ -11,6 +10,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
 import { boundedCost } from "../training/bounded-cost.js";
 import { recoveriesOf, type Recovery } from "./recoveries.js";
+import { claimEndedMeanwhile, noReplayWaits } from "./replay-errors.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 
 type ReplayOperations = Pick<ServerOperations, "replays" | "queueReplay" | "cancelReplay">;
@@ -63,12 +63,7 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
       const cancelled = await new ReplayJobs(home, fleet).cancel(versionId);
       if (cancelled === undefined && recovery !== undefined)
         return { ...jobOfRecovery(repository, recovery), state: "cancelled" };
-      if (cancelled === undefined)
-        throw new StemmaError(
-          "NOT_FOUND",
-          `No replay of ${name}:${version} waits or runs. \`stemma replay list\` shows those that do.`,
-          { versionId },
-        );
+      if (cancelled === undefined) throw noReplayWaits(name, version, versionId);
       live?.replays.stop(fleet, versionId);
       return queued(fleet, cancelled);
     },
@@ -100,11 +95,7 @@ async function cancelClaim(
   await (await live?.fleet(repository.fleet))?.claimEnded(versionId);
   const left = repository.claim(versionId);
   if (left !== undefined) return left;
-  throw new StemmaError(
-    "MODEL_NOT_FOUND",
-    `${versionId.slice(0, 12)} is not a claim any more: its parameters came meanwhile. \`stemma model show\` shows it.`,
-    { versionId },
-  );
+  throw claimEndedMeanwhile(versionId);
 }
 
 function findClaim(repository: FleetRepository, reference: string): ClaimSummary | undefined {

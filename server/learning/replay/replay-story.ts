@@ -8,7 +8,6 @@ import { decodeMetadata } from "../../../shared/model/metadata.js";
 import type { Architecture, Leaf } from "../../../shared/model/model.js";
 import { encodeTree } from "../../../shared/model/tree-object.js";
 import { treeRoot } from "../../../shared/model/tree.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { decodeStory, type ExportedStory } from "../../../shared/provenance/exported-story.js";
 import { objectId, tensorIdOfSource } from "../../../shared/tensor/hash.js";
 import type { Hash, TensorSource } from "../../../shared/tensor/tensor.js";
@@ -21,6 +20,7 @@ import { compareTensors } from "./compare-tensors.js";
 import { judgeReplay, type RecordedModel } from "./judge-replay.js";
 import { boundedCost } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
+import { tensorsNotOfStory } from "./replay-errors.js";
 import { inWorkFolder, tookTooLong, unreplayable, withinReplayLimit } from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { trainAgain } from "./train-again.js";
@@ -175,10 +175,5 @@ function requireOwnTensors(told: ExportedStory, architecture: Architecture, tens
     tensor: id,
   }));
   if (tensors.length === slots.length && treeRoot(leaves) === told.record.root) return;
-  throw new StemmaError(
-    "STORY_MISMATCH",
-    "The tensors of the file are not those of its story, so a replay cannot prove them: the file was changed or " +
-      "damaged after its export. Copy or export it again.",
-    { expected: told.record.root },
-  );
+  throw tensorsNotOfStory(told.record.root);
 }

@@ -5,7 +5,6 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultsOf, parametersLike } from "../../../shared/train/declared-parameters.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { fileOfBytes, readSafetensors } from "../../../shared/tensor/safetensors.js";
 import { describeRecipe, type DescribedRecipe } from "../../../shared/train/own-recipes/describe-recipe.js";
 import { recipeCommand, type RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
@@ -15,6 +14,7 @@ import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference, type TrainingProgress } from "../../../shared/train/training.js";
 import { trainWithinLimits } from "./limited-training.js";
 import { costOfSize, type CostLimits, type PredictedCost } from "./training-cost.js";
+import { noGeneratedSamples, trainingsDiffer } from "./training-errors.js";
 
 export interface RecipeTrial {
   readonly bundle: Uint8Array;
@@ -80,11 +80,7 @@ export async function tryRecipe(trial: RecipeTrial, threads?: number): Promise<T
 function generatedFor({ task, name }: DescribedRecipe): DatasetReference {
   if (task === "regression" || task === "classification") return generated[task];
   if (task === "any") return generated.regression;
-  throw new StemmaError(
-    "USAGE",
-    `The recipe ${name} is for ${task === "general" ? "declared targets" : task}, and no generator makes such samples. ` +
-      "Name data with --reader, --location and --read.",
-  );
+  throw noGeneratedSamples(name, task);
 }
 
 export interface Checked extends TrialResult {
@@ -104,13 +100,7 @@ export async function checkRecipe(trial: RecipeTrial): Promise<Checked> {
   const other = await tensorsOf(second.outcome);
   const names = [...new Set([...one.keys(), ...other.keys()])];
   const differing = names.find((name) => one.get(name)?.equals(other.get(name) ?? Buffer.alloc(0)) !== true);
-  if (differing !== undefined)
-    throw new StemmaError(
-      "RECIPE_INEXACT",
-      `Two trainings by the recipe ${first.recipe.name} gave different models: the first tensor that differs is ` +
-        `${differing}. A version that it trains could not be replayed. Look for state that the recipe keeps.`,
-      { tensor: differing },
-    );
+  if (differing !== undefined) throw trainingsDiffer(first.recipe.name, differing);
   return { ...first, tensors: names.length, threads };
 }
 

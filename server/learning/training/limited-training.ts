@@ -2,7 +2,6 @@
  * Runs a training in a child process within its limits. It is refused by its plan, which the engine tells
  * before its first step, or ended when its time is over.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import type { Clock } from "../../../shared/ports.js";
 import {
   trainInChild,
@@ -18,6 +17,7 @@ import {
   type CostLimits,
   type PredictedCost,
 } from "./training-cost.js";
+import { endedForTime } from "./training-errors.js";
 
 export interface LimitedOptions extends ChildOptions {
   /** Names the training in errors. */
@@ -34,7 +34,7 @@ export interface LimitedOptions extends ChildOptions {
  */
 export async function trainWithinLimits(job: TrainingJob, options: LimitedOptions): Promise<TrainingOutcome> {
   const { what, clock, limits, predict, onCost, ...child } = options;
-  const { maxMinutes, mostMinutes, memoryLimitMb } = limits;
+  const { maxMinutes, memoryLimitMb } = limits;
   const ended = await withinTime(clock, { maxMinutes, signal: child.signal }, (signal) =>
     trainInChild(job, {
       ...child,
@@ -48,12 +48,5 @@ export async function trainWithinLimits(job: TrainingJob, options: LimitedOption
     }),
   );
   if (ended !== tooLong) return ended;
-  throw new StemmaError(
-    "TRAINING_TOO_LONG",
-    `The training of ${what} was ended after ${minutesText(maxMinutes * 60_000)}, and nothing of it was saved as a version. ` +
-      (maxMinutes < mostMinutes
-        ? `Allow more with --max-minutes, at most ${mostMinutes}, or train fewer epochs.`
-        : "That is all that can be allowed (limits.training.requestMinutes in server.json): train fewer epochs."),
-    { maxMinutes },
-  );
+  throw endedForTime("TRAINING_TOO_LONG", what, minutesText(maxMinutes * 60_000), limits);
 }

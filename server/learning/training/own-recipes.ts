@@ -5,7 +5,6 @@ import { declaredParameters, defaultsOf, parametersLike } from "../../../shared/
 import { recipeCommand } from "../../../shared/train/own-recipes/confinement.js";
 import { describeRecipe } from "../../../shared/train/own-recipes/describe-recipe.js";
 import type { Parameters } from "../../../shared/train/recipes/recipe.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { placeRecipe } from "../../../shared/train/own-recipes/job-recipe.js";
 import { recipes as builtIn } from "../../../shared/train/recipes/registry.js";
@@ -13,6 +12,7 @@ import type { JobRecipe, TrainingJob } from "../../../shared/train/training.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { approvalRevoked, nameOfBuiltIn, noSuchRecipe } from "./training-errors.js";
 
 /**
  * The fleet's own recipe of a name, an id or at least 8 digits of it; of several versions of a name the one that was
@@ -31,18 +31,8 @@ export function findOwnRecipe(
   );
   const approved = found.filter(({ revoked }) => revoked === undefined).at(-1);
   if (approved !== undefined) return approved;
-  if (found.length > 0)
-    throw new StemmaError(
-      "RECIPE_NOT_APPROVED",
-      `The approval of the recipe ${reference} was revoked. \`stemma recipe list\` shows those that may be run.`,
-      { recipe: reference },
-    );
-  throw new StemmaError(
-    "RECIPE_UNKNOWN",
-    `There is no recipe ${JSON.stringify(reference.slice(0, 80))}, neither built in nor approved in this fleet. ` +
-      "`stemma recipe list` shows all.",
-    { recipe: reference.slice(0, 80) },
-  );
+  if (found.length > 0) throw approvalRevoked(reference);
+  throw noSuchRecipe(reference);
 }
 
 /** Parameters that were passed, with the types that the recipe declares for them. */
@@ -89,10 +79,5 @@ export async function jobRecipe(
 
 /** @throws RECIPE_INVALID for a name that only a built-in recipe has */
 export function requireFreeName(name: TrainingJob["recipe"]): void {
-  if (builtIn.some((recipe) => recipe.name === name))
-    throw new StemmaError(
-      "RECIPE_INVALID",
-      `${name} is the name of a built-in recipe. Give the recipe another name.`,
-      { recipe: name },
-    );
+  if (builtIn.some((recipe) => recipe.name === name)) throw nameOfBuiltIn(name);
 }

@@ -3,11 +3,11 @@
  * what it likes: its stated time counts only until a training by the same recipe was measured here, never for less than
  * the fastest machine takes, and whatever was predicted, a training ends at its limit. Pure.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import type { Architecture } from "../../../shared/model/model.js";
 import type { Clock } from "../../../shared/ports.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { trainingSize, type StatedTraining, type TrainingSize } from "../../../shared/train/training-size.js";
+import { predictedTooLarge, predictedTooLong, type TimeLimits, type TooLongCode } from "./training-errors.js";
 
 const minuteMs = 60_000;
 const MiB = 1024 ** 2;
@@ -155,14 +155,9 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-export interface CostLimits {
-  readonly maxMinutes: number;
-  /** The largest number of minutes that a request may allow. */
-  readonly mostMinutes: number;
+export interface CostLimits extends TimeLimits {
   readonly memoryLimitMb: number;
 }
-
-export type TooLongCode = "REPLAY_TOO_LONG" | "TRAINING_TOO_LONG";
 
 /**
  * @param code of the error where it takes too long
@@ -175,33 +170,11 @@ export function refuseTooCostly(
   limits: CostLimits,
   code: TooLongCode = "REPLAY_TOO_LONG",
 ): void {
-  const { ms, memoryBytes, basis } = cost;
-  const { maxMinutes, mostMinutes, memoryLimitMb } = limits;
-  if (ms !== undefined && ms > maxMinutes * minuteMs) {
-    const minutes = Math.ceil(ms / minuteMs);
-    throw new StemmaError(
-      code,
-      `The training of ${what} takes ${cost.isLeast === true ? "at least" : "about"} ${minutes} minutes, ${basis}, and ` +
-        `${maxMinutes} are allowed. ${howToAllow(minutes, mostMinutes)}`,
-      { predictedMs: ms, maxMinutes },
-    );
-  }
-  if (memoryBytes === undefined || memoryBytes <= memoryLimitMb * MiB) return;
-  const needed = Math.ceil(memoryBytes / MiB);
-  throw new StemmaError(
-    "MEMORY_EXHAUSTED",
-    `The training of ${what} takes about ${needed} MiB of memory, by its samples and the size of its model, and ` +
-      `${memoryLimitMb} are allowed. Allow more with limits.training.memoryMiB in server.json, on a machine that has it.`,
-    { predictedBytes: memoryBytes, memoryLimitMb },
-  );
-}
-
-function howToAllow(minutes: number, mostMinutes: number): string {
-  return minutes > mostMinutes
-    ? `At most ${mostMinutes} can be allowed (limits.training.requestMinutes in server.json), so it is not begun. ` +
-        "Train fewer epochs, or on fewer samples."
-    : `Allow more with --max-minutes ${Math.min(minutes * 2, mostMinutes)}, or with limits.training.maxMinutes in ` +
-        "server.json.";
+  const { ms, memoryBytes } = cost;
+  if (ms !== undefined && ms > limits.maxMinutes * minuteMs)
+    throw predictedTooLong(code, what, { ...cost, ms }, limits);
+  if (memoryBytes === undefined || memoryBytes <= limits.memoryLimitMb * MiB) return;
+  throw predictedTooLarge(what, memoryBytes, limits.memoryLimitMb);
 }
 
 /** Describes the predicted cost when a training begins. */

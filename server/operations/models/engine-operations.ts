@@ -8,6 +8,7 @@ import { ownEngine } from "../../../shared/train/own-engine.js";
 import { trainInChild } from "../../../shared/train/train-in-child.js";
 import { jobFormat } from "../../../shared/train/training.js";
 import { requireEngine, unpackEngine } from "../../../shared/train/unpack-engine.js";
+import { notOneEngine } from "../../learning/replay/replay-errors.js";
 import type { OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
@@ -92,12 +93,5 @@ function findEngine(repository: FleetRepository, reference: string): EngineSumma
     : [];
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
-  throw new StemmaError(
-    "NOT_FOUND",
-    found.length > 1
-      ? `${JSON.stringify(reference)} can be ${found.length} engines. Give more digits of the id.`
-      : `This fleet has no engine ${JSON.stringify(reference.slice(0, 80))}. \`stemma replay engine ` +
-          `list\` shows those that it has.`,
-    { reference: reference.slice(0, 80) },
-  );
+  throw notOneEngine(reference, found.length);
 }
