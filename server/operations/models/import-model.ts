@@ -16,6 +16,7 @@ import { loadSaveBase } from "../../../shared/save/save-model.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { ExportedStory } from "../../../shared/provenance/exported-story.js";
 import { zeroHash } from "../../../shared/tensor/hash.js";
+import { otherShape } from "../../services/context/context-errors.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { ImportOptions, ImportStream, LocalFile } from "../../interface/api/server-operations.js";
@@ -24,7 +25,6 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import { refuseMisspeltLines } from "../../services/context/expected-names.js";
 import {
   differenceFromLine,
-  otherShape,
   refuseOtherNetwork,
   shapeOfModel,
 } from "../../services/context/expected-shape.js";

@@ -2,13 +2,14 @@
  * Compares a model with what its line has had, and with the base that it is said to be trained from: by the shapes of
  * their tensors, and by their inputs where both have an architecture. Names, values and types may differ.
  */
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import type { Architecture, Leaf } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { ownLine } from "../../storage/repository/state/naming.js";
+import { otherNetwork, otherShape } from "./context-errors.js";
 
 /** Versions of a line that a model is compared with, at most. */
 const maxCompared = 20;
@@ -129,15 +130,6 @@ export async function refuseOtherShape(
   if (difference !== undefined) throw otherShape(line, `${version.name}:${version.version}`, difference);
 }
 
-export function otherShape(line: string, model: string, difference: string): StemmaError {
-  return new StemmaError(
-    "SHAPE_DIFFERENT",
-    `${model} is of another shape than what the line ${line} has had ${difference}. Nothing was changed. Name the ` +
-      "line or the model that is meant, or repeat it with --force (over HTTP: force) where the network changes.",
-    { line },
-  );
-}
-
 /** @throws BASE_UNRELATED where a model has less than half of its base's tensors by shape, or the base of its own */
 export async function refuseOtherNetwork(
   repository: Reads,
@@ -149,11 +141,5 @@ export async function refuseOtherNetwork(
   if (shape === undefined) return;
   const common = model.tensors.length - without(model.tensors, shape.tensors).length;
   if (2 * common >= Math.min(model.tensors.length, shape.tensors.length)) return;
-  throw new StemmaError(
-    "BASE_UNRELATED",
-    `${name} is another network than its base ${base.name}:${base.version}: ${common} of its ` +
-      `${model.tensors.length} tensors have the shape of one of the base's ${shape.tensors.length}. Nothing was ` +
-      "saved. Leave --base out, name the base that is meant, or repeat it with --force (over HTTP: force).",
-    { base: base.versionId },
-  );
+  throw otherNetwork(name, base, { common, all: model.tensors.length, ofBase: shape.tensors.length });
 }

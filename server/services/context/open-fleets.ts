@@ -8,8 +8,8 @@ import type { Caller } from "../../../shared/journal/caller.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { Home } from "../../storage/repository/home.js";
 import { openRepository } from "../../storage/repository/open-repository.js";
+import { noFleet } from "./context-errors.js";
 import { refuseMisspeltFleet } from "./expected-names.js";
-import { nearName } from "./near-name.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 export interface FleetChoice {
@@ -79,16 +79,6 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
     },
   };
   return fleets;
-}
-
-function noFleet(fleet: string, names: readonly string[], where = "The home"): StemmaError {
-  const near = nearName(fleet, names);
-  const question = near === undefined ? "" : ` Did you mean "${near}"?`;
-  return new StemmaError(
-    "NOT_FOUND",
-    `${where} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}).${question} Name another with --fleet, or start this one with an import or an enrolment.`,
-    { fleet },
-  );
 }
 
 /** A user of fleets. */

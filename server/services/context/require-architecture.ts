@@ -1,7 +1,7 @@
 /** Requires that a version has an architecture. */
-import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import { withoutArchitecture } from "./context-errors.js";
 
 /**
  * @returns id of the version's architecture object
@@ -9,11 +9,6 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
  */
 export function requireArchitecture({ name, version, versionId, record }: VersionSummary): Hash {
   const { architecture } = record.objects;
-  if (architecture === undefined)
-    throw new StemmaError(
-      "MODEL_OPAQUE",
-      `${name}:${version} was imported without an architecture, so how its tensors form a network is unknown: it can be stored, compared and recovered as safetensors, but not trained, evaluated or written as model.json. Import it again with --arch model.json.`,
-      { versionId },
-    );
+  if (architecture === undefined) throw withoutArchitecture(name, version, versionId);
   return architecture;
 }

@@ -2,7 +2,7 @@
  * Checks whether a home's disk and this process's memory have space for new models. Some stays free for what must still
  * be done when no model fits any more: facts, and the collection that frees space.
  */
-import { StemmaError } from "../../../shared/errors.js";
+import { diskFull } from "./context-errors.js";
 import { fullShare, memoryUse, requireMemory, shareOf } from "./memory-room.js";
 import type { Home } from "../../storage/repository/home.js";
 
@@ -43,9 +43,5 @@ export async function requireRoom({ path, ports: { files, memory } }: HomeDisk, 
   const freeBytes = await files.freeBytes(path);
   if (freeBytes >= bytes + reservedBytes) return;
   const needed = bytes === 0 ? "" : `${bytes} bytes for the model, and `;
-  throw new StemmaError(
-    "DISK_FULL",
-    `The server's disk is full: it has ${freeBytes} free bytes, and a new model needs ${needed}${reservedBytes} bytes that stay free for the journal. Nothing was stored. Free some space on the server, for example with \`stemma storage gc\`, and try again.`,
-    { freeBytes, bytes, reservedBytes },
-  );
+  throw diskFull(freeBytes, needed, reservedBytes, bytes);
 }

@@ -1,5 +1,5 @@
 /** Limits how many works of one kind run on a home at the same time. */
-import { StemmaError } from "../../../shared/errors.js";
+import { tooManyRunning } from "./context-errors.js";
 import type { OperationsContext } from "./operations-context.js";
 
 type HomeContext = Pick<OperationsContext, "home">;
@@ -22,12 +22,7 @@ export function createRunLimit(kind: string, maxRunning: number, instead = ""): 
   const run = async <T>(context: HomeContext, work: () => Promise<T>): Promise<T> => {
     const { home } = context;
     const now = running.get(home) ?? 0;
-    if (!isFree(context))
-      throw new StemmaError(
-        "QUOTA_EXCEEDED",
-        `The limit of ${kind} that run at the same time is ${maxRunning}. Try again when one has ended.${instead}`,
-        { running: now },
-      );
+    if (!isFree(context)) throw tooManyRunning(kind, maxRunning, instead, now);
     running.set(home, now + 1);
     try {
       return await work();

@@ -12,6 +12,7 @@ import { modelNotFound } from "../../storage/repository/state/state-errors.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { differencesOf, type DataDifference } from "./data-differences.js";
+import { readByAnother, readingNotRecorded } from "./data-errors.js";
 import { readerParametersOf } from "./locate-data.js";
 import { readWithFiles, type ReadFiles } from "./raw-files.js";
 
@@ -53,12 +54,7 @@ export async function recordedData(
 }
 
 function toldOf(of: string, opened: OpenedProvenance | undefined): RecordedData {
-  const refuse = (why: string): StemmaError =>
-    new StemmaError(
-      "NOT_FOUND",
-      `The record of ${of} does not say how its data are read: ${why}. Name the reader with --kind, and its parameters ` +
-        "with --set.",
-    );
+  const refuse = (why: string): StemmaError => readingNotRecorded(of, why);
   const hashes = opened?.provenance.data ?? [];
   const [hash] = hashes;
   if (opened === undefined || hash === undefined)
@@ -79,11 +75,7 @@ export async function readDataLike(
   { kind, location, set }: { kind?: string | undefined; location: string; set: Addressed["parameters"] },
   workFolder: string,
 ): Promise<DataLike> {
-  if (kind !== undefined && kind !== description.reader)
-    throw new StemmaError(
-      "USAGE",
-      `The data of ${of} are read by ${description.reader}, not by ${kind}. Leave out --kind, or --like.`,
-    );
+  if (kind !== undefined && kind !== description.reader) throw readByAnother(of, description.reader, kind);
   const { reader } = description;
   const recorded = readerParametersOf(description);
   const data = {

@@ -3,9 +3,9 @@ import { open, readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { isUrl } from "../../../shared/data/data-url.js";
-import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { requireRegular } from "../../../shared/files/not-regular.js";
+import { kindUnclear, unreadable } from "./data-errors.js";
 
 const headBytes = 64 * 1024;
 const maxLooked = 200;
@@ -22,7 +22,7 @@ export async function isCanonicalFile(path: string): Promise<boolean> {
  */
 export async function kindOfData(location: string): Promise<string> {
   if (location === "" || isUrl(location))
-    throw unclear(
+    throw kindUnclear(
       location === "" ? "-" : location,
       location === "" ? ["battery-simulated", "images-generated"] : ["csv", "libsvm", "samples", "canonical"],
     );
@@ -30,23 +30,8 @@ export async function kindOfData(location: string): Promise<string> {
     return (await stat(location)).isDirectory() ? await kindOfFolder(location) : await kindOfFile(location);
   } catch (cause) {
     if (cause instanceof StemmaError) throw cause;
-    throw new StemmaError(
-      "FILE_MISSING",
-      `${location} cannot be read: ${messageOf(cause)}. Check the path.`,
-      { path: location, cause },
-    );
+    throw unreadable(location, cause);
   }
-}
-
-/** @param why what was seen, and what to write instead */
-function unclear(location: string, candidates: readonly string[], why = ""): StemmaError {
-  const could = candidates.length === 0 ? "no reader takes them as they are" : candidates.join(" or ");
-  const next = why === "" ? `Name one: --kind ${candidates[0] ?? "READER"}` : why;
-  return new StemmaError(
-    "DATASET_KIND_UNCLEAR",
-    `How the data at ${location} are read cannot be seen (${could}). ${next}.`,
-    { location, candidates },
-  );
 }
 
 /** @throws FILE_NOT_REGULAR for a pipe, which would make the reader wait for ever */
@@ -89,14 +74,14 @@ async function kindOfFile(path: string): Promise<string> {
     case "canonical":
       return "canonical";
     case "sqlite":
-      throw unclear(path, ["sql"], 'It is a SQLite file: --kind sql --query "SELECT …"');
+      throw kindUnclear(path, ["sql"], 'It is a SQLite file: --kind sql --query "SELECT …"');
     case "idx":
     case "gzip":
-      throw unclear(path, ["idx"], "Name its folder: --kind idx --set inputs=FILE --set labels=FILE");
+      throw kindUnclear(path, ["idx"], "Name its folder: --kind idx --set inputs=FILE --set labels=FILE");
     case "picture":
-      throw unclear(path, ["image-folder"], "Name a folder that has a folder of pictures for each class");
+      throw kindUnclear(path, ["image-folder"], "Name a folder that has a folder of pictures for each class");
     case "other":
-      throw unclear(path, [], "Write them as CSV, LIBSVM, IDX, JSON lines, pictures or texts");
+      throw kindUnclear(path, [], "Write them as CSV, LIBSVM, IDX, JSON lines, pictures or texts");
     case "text":
       return kindOfText(path, head);
   }
@@ -116,7 +101,7 @@ function kindOfText(path: string, head: Buffer): string {
   const isTable = (separator: string): boolean =>
     first.includes(separator) && lines.every((line) => line.includes(separator));
   if (isSvm) {
-    if (isTable(",")) throw unclear(path, ["libsvm", "csv"]);
+    if (isTable(",")) throw kindUnclear(path, ["libsvm", "csv"]);
     return "libsvm";
   }
   const other = isTable(";") ? "semicolon" : isTable("\t") ? "tab" : undefined;
@@ -125,7 +110,7 @@ function kindOfText(path: string, head: Buffer): string {
     const fields = lines.slice(1).flatMap((line) => line.split(separator));
     const hasComma = fields.some((field) => /^\s*"?-?\d+,\d+"?\s*$/.test(field));
     // A comma in every line may also be the one between fields.
-    throw unclear(
+    throw kindUnclear(
       path,
       ["csv"],
       `Every line has a ${other}: --kind csv --set delimiter=${other}${hasComma ? " --set decimal=comma" : ""}` +
@@ -133,7 +118,7 @@ function kindOfText(path: string, head: Buffer): string {
     );
   }
   if (isTable(",")) return "csv";
-  throw unclear(
+  throw kindUnclear(
     path,
     ["csv", "libsvm", "samples"],
     "It is a text. Name one: --kind csv for a table of one column",
@@ -158,7 +143,7 @@ async function kindOfFolder(folder: string): Promise<string> {
   const [only, ...others] = kinds;
   if (only !== undefined && others.length === 0) return only;
   const [table] = files.filter((name) => /\.(csv|tsv|svm|libsvm|txt)$/.test(name));
-  throw unclear(
+  throw kindUnclear(
     folder,
     [...kinds],
     kinds.size === 0 && table !== undefined ? `Name one file, such as ${join(folder, basename(table))}` : "",

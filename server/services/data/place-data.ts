@@ -12,6 +12,7 @@ import { connectionProblem } from "../../../shared/connection-error.js";
 import { isUrl } from "../../../shared/data/data-url.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { proxiedFetch } from "../network/proxied-fetch.js";
+import { dataTooLarge, dataUrlInvalid, notFetched, notServed } from "./data-errors.js";
 
 /** Readers of one file. */
 const fileReaders = ["csv", "libsvm", "samples", "canonical"];
@@ -31,14 +32,7 @@ export interface PlacedData {
  * @throws RECIPE_PARAMETERS_INVALID
  */
 function requireDataUrl(location: string, reader: string): URL {
-  const refuse = (problem: string): StemmaError =>
-    new StemmaError(
-      "RECIPE_PARAMETERS_INVALID",
-      `${problem} Correct the location, or download the data first.`,
-      {
-        reader,
-      },
-    );
+  const refuse = (problem: string): StemmaError => dataUrlInvalid(problem, reader);
   if (!fileReaders.includes(reader))
     throw refuse(`The reader ${reader} needs files on this machine; by a URL go ${fileReaders.join(", ")}.`);
   let url: URL;
@@ -79,12 +73,7 @@ export async function placeData(
     await release();
     if (isStemmaError(error)) throw error;
     const { why, next } = connectionProblem(error);
-    throw new StemmaError(
-      "FILE_FAILED",
-      `The data at ${url.href} cannot be fetched: ${why}. ${next} Where the ` +
-        "samples were stored with `stemma data push`, they are read from there.",
-      { url: url.href, cause: error },
-    );
+    throw notFetched(url, why, next, error);
   }
 }
 
@@ -92,22 +81,13 @@ async function download(url: URL, path: string): Promise<void> {
   const answer = await proxiedFetch(url, { signal: AbortSignal.timeout(maxFetchMs) });
   if (!answer.ok || answer.body === null) {
     await answer.body?.cancel();
-    throw new StemmaError(
-      answer.status === 404 || answer.status === 410 ? "FILE_MISSING" : "FILE_FAILED",
-      `The data at ${url.href} cannot be fetched: the server answered ${answer.status}. Check the address.`,
-      { url: url.href, status: answer.status },
-    );
+    throw notServed(url, answer.status);
   }
   let received = 0;
   const bounded = async function* (source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of source) {
       received += chunk.length;
-      if (received > maxBytes)
-        throw new StemmaError(
-          "DATASET_MALFORMED",
-          `The data at ${url.href} have more than ${maxBytes} bytes. Use fewer.`,
-          { url: url.href },
-        );
+      if (received > maxBytes) throw dataTooLarge(url.href, maxBytes);
       yield chunk;
     }
   };

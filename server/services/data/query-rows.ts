@@ -9,9 +9,9 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { messageOf } from "../../../shared/error-text.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Files } from "../../../shared/ports.js";
+import { queryRefused, queryWithoutRows, unreadable } from "./data-errors.js";
 
 /** A copy of the database is in memory while the query runs. */
 const maxDatabaseBytes = 1024 * 1024 * 1024;
@@ -35,25 +35,18 @@ export interface QueryRows {
   readonly database: string;
 }
 
-const refuse = (problem: string, details: Record<string, unknown> = {}): StemmaError =>
-  new StemmaError(
-    "DATASET_MALFORMED",
-    `The query cannot be used: ${problem}. Correct the query or the database.`,
-    details,
-  );
-
 /**
  * Runs a query that reads one table.
  * @throws DATASET_MALFORMED, DATASET_EMPTY, FILE_MISSING, FILE_FAILED
  */
 export async function rowsOfQuery(path: string, query: string, maxMs = maxQueryMs): Promise<QueryRows> {
-  if (query.length > maxQueryCharacters) throw refuse(`it has more than ${maxQueryCharacters} characters`);
+  if (query.length > maxQueryCharacters)
+    throw queryRefused(`it has more than ${maxQueryCharacters} characters`);
   const database = await readDatabase(path);
   const hash = createHash("sha256").update(database).digest("hex");
   const answer = await runInThread({ database, query, maxBytes: maxRowCharacters }, maxMs);
-  if ("problem" in answer) throw refuse(answer.problem, { path });
-  if (answer.count === 0)
-    throw new StemmaError("DATASET_EMPTY", "The query gives no rows. Choose another query.", { path });
+  if ("problem" in answer) throw queryRefused(answer.problem, { path });
+  if (answer.count === 0) throw queryWithoutRows(path);
   return { csv: answer.rows, count: answer.count, database: hash };
 }
 
@@ -62,13 +55,10 @@ async function readDatabase(path: string): Promise<Uint8Array> {
   try {
     ({ size } = await stat(path));
   } catch (cause) {
-    throw new StemmaError("FILE_MISSING", `The database ${path} cannot be read: ${messageOf(cause)}.`, {
-      path,
-      cause,
-    });
+    throw unreadable(path, cause);
   }
   if (size > maxDatabaseBytes)
-    throw refuse(`the database has ${size} bytes, and at most ${maxDatabaseBytes} are read`, { path });
+    throw queryRefused(`the database has ${size} bytes, and at most ${maxDatabaseBytes} are read`, { path });
   return await readFile(path);
 }
 
@@ -79,8 +69,8 @@ async function runInThread(work: QueryWork, maxMs: number): Promise<QueryAnswer>
     const [answer] = (await once(worker, "message", { signal: timer })) as [QueryAnswer];
     return answer;
   } catch (cause) {
-    if (timer.aborted) throw refuse(`it takes more than ${maxMs / 1000} s`);
-    throw refuse(messageOf(cause), { cause });
+    if (timer.aborted) throw queryRefused(`it takes more than ${maxMs / 1000} s`);
+    throw queryRefused(messageOf(cause), { cause });
   } finally {
     await worker.terminate();
   }

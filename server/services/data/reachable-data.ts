@@ -1,7 +1,7 @@
 /** Refuses files of the server's machine to those who may not name them. Pure. */
 import { isUrl } from "../../../shared/data/data-url.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Grant } from "../../interface/api/rights.js";
+import { fileNotForToken } from "./data-errors.js";
 
 /** The server's disk has other fleets' files. @throws NOT_ALLOWED */
 export function requireReachableData(
@@ -10,9 +10,5 @@ export function requireReachableData(
 ): void {
   const isOfServer = kind === "sql" || (location !== "" && !isUrl(location));
   if (grant?.fleets === undefined || !isOfServer) return;
-  throw new StemmaError(
-    "NOT_ALLOWED",
-    "A token that is limited to fleets cannot name files of the server's machine. Name a URL, or have the data " +
-      "registered on the server's own machine with --home.",
-  );
+  throw fileNotForToken();
 }

@@ -5,12 +5,12 @@
 import { join } from "node:path";
 import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { notThere, quoted } from "../../../shared/missing-errors.js";
 import type { Files } from "../../../shared/ports.js";
-import { isName, nameRule } from "../../../shared/wire/topics.js";
+import { isName } from "../../../shared/wire/topics.js";
 import { factTypes } from "../../storage/repository/state/fact-codec.js";
+import { nameNotFree, tooManyWebhooks, typesUnknown, urlInvalid, webhooksDamaged } from "./webhook-errors.js";
 
 const hashText = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -69,11 +69,7 @@ export async function readWebhooks(files: ReadFiles, home: string): Promise<read
   try {
     return webhooksFile.parse(JSON.parse(Buffer.from(await files.read(path)).toString("utf8"))).webhooks;
   } catch (cause) {
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `${path} is damaged, so no webhook is called. Remove it and add the webhooks again with \`stemma webhook add\`.`,
-      { cause, path },
-    );
+    throw webhooksDamaged(path, cause);
   }
 }
 
@@ -91,16 +87,8 @@ export function addWebhook(
     const present = await readWebhooks(files, home);
     checkTarget(webhook);
     if (!isName(webhook.name) || present.some(({ name }) => name === webhook.name))
-      throw new StemmaError(
-        "NAME_INVALID",
-        `${JSON.stringify(webhook.name.slice(0, 80))} is not a valid name of a webhook, or another has it: ${nameRule}. \`stemma webhook list\` lists them.`,
-        { name: webhook.name },
-      );
-    if (present.length >= maxWebhooks)
-      throw new StemmaError(
-        "QUOTA_EXCEEDED",
-        `There are ${maxWebhooks} webhooks already. Remove one first with \`stemma webhook rm\`.`,
-      );
+      throw nameNotFree(webhook.name);
+    if (present.length >= maxWebhooks) throw tooManyWebhooks(maxWebhooks);
     await record(webhook);
     // First, so that a server killed in between does not send a new webhook the history of an old one.
     await writeCursor(files, home, webhook.name, cursor);
@@ -114,17 +102,9 @@ export function addWebhook(
 
 /** @throws USAGE */
 function checkTarget({ url, types = [] }: Webhook): void {
-  if (!webhookSchema.shape.url.safeParse(url).success)
-    throw new StemmaError(
-      "USAGE",
-      `${JSON.stringify(url.slice(0, 200))} is not an address that facts can be sent to: it has to begin with http:// or https://.`,
-    );
+  if (!webhookSchema.shape.url.safeParse(url).success) throw urlInvalid(url);
   const unknown = types.filter((type) => !factTypes.includes(type));
-  if (unknown.length > 0)
-    throw new StemmaError(
-      "USAGE",
-      `${unknown.join(", ").slice(0, 200)}: facts are not of this type. Types are ${factTypes.join(", ")}.`,
-    );
+  if (unknown.length > 0) throw typesUnknown(unknown, factTypes);
 }
 
 /** @throws NOT_FOUND, CONFIG_INVALID */
