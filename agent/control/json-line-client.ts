@@ -1,7 +1,7 @@
 /** Calls a running agent over one of its local sockets (json-line-server.ts describes the protocol). */
 import { connect } from "node:net";
-import { connectionProblem } from "../../shared/connection-error.js";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
+import { agentNotReached, closedWithoutAnswer, noAnswerInTime } from "./control-errors.js";
 
 interface Response {
   readonly ok: boolean;
@@ -39,12 +39,7 @@ function exchangeLines(socketPath: string, text: string, timeoutMs: number): Pro
       reject(error);
     };
     socket.setTimeout(timeoutMs, () => {
-      fail(
-        new StemmaError(
-          "TIMED_OUT",
-          `The agent at ${socketPath} did not answer within ${timeoutMs} ms. See its log.`,
-        ),
-      );
+      fail(noAnswerInTime(socketPath, timeoutMs));
     });
     socket.on("connect", () => {
       socket.write(text);
@@ -57,35 +52,10 @@ function exchangeLines(socketPath: string, text: string, timeoutMs: number): Pro
       resolve(received.slice(0, newline));
     });
     socket.on("error", (cause: NodeJS.ErrnoException) => {
-      fail(unreachable(socketPath, cause));
+      fail(agentNotReached(socketPath, cause));
     });
     socket.on("end", () => {
-      fail(
-        new StemmaError(
-          "AGENT_UNREACHABLE",
-          `The agent at ${socketPath} closed the connection without an answer. See its log.`,
-        ),
-      );
+      fail(closedWithoutAnswer(socketPath));
     });
-  });
-}
-
-/** A socket that refuses, or that is not there, shows that no agent runs; nothing else does. */
-function unreachable(socketPath: string, cause: NodeJS.ErrnoException): StemmaError {
-  if (cause.code === "ECONNREFUSED" || cause.code === "ENOENT")
-    return new StemmaError(
-      "AGENT_UNREACHABLE",
-      `No agent answers at ${socketPath} (${cause.code}). Start it with \`stemma agent run\`, or name its home with --home.`,
-      { cause },
-    );
-  if (cause.code === "EAGAIN")
-    return new StemmaError(
-      "TIMED_OUT",
-      `The agent at ${socketPath} is busy: it takes no more connections now. Try again later.`,
-      { cause },
-    );
-  const { why, next } = connectionProblem(cause);
-  return new StemmaError("AGENT_UNREACHABLE", `The agent at ${socketPath} is not reached: ${why}. ${next}`, {
-    cause,
   });
 }

@@ -10,9 +10,16 @@ import { rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import { listenLocally } from "../../shared/files/listen-locally.js";
 import type { Log } from "../../shared/ports.js";
+import {
+  requestNotJson,
+  requestNotObject,
+  requestWithoutDo,
+  socketNotOpened,
+  socketPathTooLong,
+} from "./control-errors.js";
 
 export interface Request {
   readonly id: string | number | null;
@@ -50,11 +57,7 @@ export class JsonLineServer {
    */
   static async listen(options: JsonLineServerOptions, handler: Handler): Promise<JsonLineServer> {
     if (Buffer.byteLength(options.path) >= maxSocketPathBytes)
-      throw new StemmaError(
-        "PATH_TOO_LONG",
-        `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes; at most ${maxSocketPathBytes - 1} are allowed. Choose a shorter folder.`,
-        { path: options.path },
-      );
+      throw socketPathTooLong(options.path, maxSocketPathBytes - 1);
     await rm(options.path, { force: true });
     const server = createServer();
     const lineServer = new JsonLineServer(server, options.path);
@@ -65,11 +68,7 @@ export class JsonLineServer {
     try {
       await listenLocally(server, options.path, options.mode);
     } catch (cause) {
-      throw new StemmaError(
-        "FILE_FAILED",
-        `The local socket ${options.path} could not be opened: ${messageOf(cause)}. Check the folder's permissions.`,
-        { cause },
-      );
+      throw socketNotOpened(options.path, cause);
     }
     return lineServer;
   }
@@ -124,18 +123,10 @@ async function respond(line: Buffer, handler: Handler): Promise<string> {
   let id: Request["id"] = null;
   try {
     const value = parseJson(line);
-    if (typeof value !== "object" || value === null || Array.isArray(value))
-      throw new StemmaError(
-        "USAGE",
-        'A request is one JSON object on one line, such as {"id": 1, "do": "status"}. Correct it and send it again.',
-      );
+    if (typeof value !== "object" || value === null || Array.isArray(value)) throw requestNotObject();
     const request = value as Record<string, unknown>;
     id = typeof request["id"] === "string" || typeof request["id"] === "number" ? request["id"] : null;
-    if (typeof request["do"] !== "string")
-      throw new StemmaError(
-        "USAGE",
-        'The request has no text in its field "do". Name the operation there, such as "status".',
-      );
+    if (typeof request["do"] !== "string") throw requestWithoutDo();
     return `${JSON.stringify({ id, ok: true, result: (await handler({ ...request, id, do: request["do"] })) ?? null })}\n`;
   } catch (error) {
     const code = isStemmaError(error) ? error.code : "INTERNAL";
@@ -147,10 +138,6 @@ function parseJson(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString("utf8")) as unknown;
   } catch (cause) {
-    throw new StemmaError(
-      "USAGE",
-      `A request line is not JSON: ${messageOf(cause)}. Correct it and send it again.`,
-      { cause },
-    );
+    throw requestNotJson(cause);
   }
 }

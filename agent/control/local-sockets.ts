@@ -23,10 +23,10 @@
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { callerText, type Caller } from "../../shared/journal/caller.js";
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeIssues } from "../settings/json-file.js";
+import { fieldsInvalid, samplesNotNamed, unknownRequest } from "./control-errors.js";
 import { maxStopMs, type StopAsked } from "./stop-asked.js";
 import type { Handler, Request } from "./json-line-server.js";
 import { observation, type Observations } from "./observation.js";
@@ -104,11 +104,7 @@ const observeRequest = z.object({
 /** Checks a request's fields. @throws USAGE naming the field */
 function parseRequest<T>(schema: z.ZodType<T>, request: Request): T {
   const result = schema.safeParse(request);
-  if (!result.success)
-    throw new StemmaError(
-      "USAGE",
-      `The request "${request.do}" is not usable: ${describeIssues(result.error)}. Correct it and send it again.`,
-    );
+  if (!result.success) throw fieldsInvalid(request.do, describeIssues(result.error));
   return result.data;
 }
 
@@ -153,11 +149,7 @@ export function controlHandler(agent: ControlledAgent): Handler {
 
 async function removeSamples(agent: ControlledAgent, request: Request): Promise<unknown> {
   const { line, ids, unfit, all } = parseRequest(removeSamplesRequest, request);
-  if ([ids, unfit, all].filter((named) => named !== undefined).length !== 1)
-    throw new StemmaError(
-      "USAGE",
-      'The request "remove-samples" names either "ids", or "unfit": true, or "all": true. Name one of them.',
-    );
+  if ([ids, unfit, all].filter((named) => named !== undefined).length !== 1) throw samplesNotNamed();
   return await agent.removeSamples(
     line,
     ids !== undefined ? { ids } : all === true ? { all } : { unfit: true },
@@ -181,7 +173,7 @@ export function samplesHandler(agent: ControlledAgent): Handler {
         return await agent.observe(line, observations);
       }
       default:
-        throw unknownRequest(request);
+        throw unknownRequest(request.do);
     }
   };
 }
@@ -197,14 +189,7 @@ export function modelsHandler(agent: ControlledAgent): Handler {
       case "current":
         return agent.currentFolder(parseRequest(lineRequest, request).line);
       default:
-        throw unknownRequest(request);
+        throw unknownRequest(request.do);
     }
   };
-}
-
-function unknownRequest(request: Request): StemmaError {
-  return new StemmaError(
-    "USAGE",
-    `This socket does not know the request "${request.do.slice(0, 40)}". docs/reference/agent.md lists its requests.`,
-  );
 }
