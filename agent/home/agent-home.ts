@@ -15,13 +15,13 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Files } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { maxSocketPathBytes } from "../control/json-line-server.js";
 import { parseJsonFile } from "../settings/json-file.js";
+import { homeOfAnother, noAgentRuns, notAnAgentsHome, ownerNotNamed, socketNotNamed } from "./home-errors.js";
 
 /** The addresses by which commands find a running agent. */
 export interface RunFile {
@@ -58,24 +58,9 @@ export async function openAgentHome(
     return;
   }
   const found = (await parseJsonFile(files, path, "HOME_FORMAT_UNKNOWN")) as Partial<typeof own>;
-  if (found.kind !== own.kind || found.format !== 1)
-    throw new StemmaError(
-      "HOME_FORMAT_UNKNOWN",
-      `${home} is not an agent's home of format 1 (its home.json has the kind ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`,
-      { home },
-    );
-  if (found.fleet === undefined || found.device === undefined)
-    throw new StemmaError(
-      "HOME_FORMAT_UNKNOWN",
-      `${path} is damaged: it lacks the device that the home belongs to. If that is ${own.fleet}/${own.device}, write ${JSON.stringify(own)} into it.`,
-      { home },
-    );
-  if (found.fleet !== own.fleet || found.device !== own.device)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Each device has a home of its own: name another folder with --home.`,
-      { home },
-    );
+  if (found.kind !== own.kind || found.format !== 1) throw notAnAgentsHome(home, found.kind, found.format);
+  if (found.fleet === undefined || found.device === undefined) throw ownerNotNamed(home, path, own);
+  if (found.fleet !== own.fleet || found.device !== own.device) throw homeOfAnother(home, found, own);
 }
 
 /**
@@ -97,18 +82,9 @@ export async function writeRunFile(files: Files, home: string, run: RunFile): Pr
 /** Reads where the agent of a home listens. @throws AGENT_UNREACHABLE when none ever ran there */
 export async function readRunFile(files: Files, home: string): Promise<RunFile> {
   const path = join(home, "run.json");
-  if ((await files.stat(path)) === undefined)
-    throw new StemmaError(
-      "AGENT_UNREACHABLE",
-      `No agent runs with the home ${home}. Start one with \`stemma agent run --home ${home}\`, or name its home.`,
-      { home },
-    );
+  if ((await files.stat(path)) === undefined) throw noAgentRuns(home);
   const run = (await parseJsonFile(files, path, "AGENT_UNREACHABLE")) as Partial<RunFile>;
   if (typeof run.control !== "string" || typeof run.samples !== "string" || typeof run.models !== "string")
-    throw new StemmaError(
-      "AGENT_UNREACHABLE",
-      `${path} does not name the socket on which the agent listens. Start the agent again.`,
-      { home },
-    );
+    throw socketNotNamed(home, path);
   return run as RunFile;
 }

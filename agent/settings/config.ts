@@ -6,7 +6,6 @@
 import { isAbsolute, join } from "node:path";
 import * as z from "zod";
 import { logLevels } from "../../shared/adapters/log-forms.js";
-import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { releasePolicies } from "../../shared/trust/enrolment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -15,6 +14,7 @@ import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
 import { ownerCertificateSchema } from "./owner-certificate.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
+import { configFieldInvalid } from "./settings-errors.js";
 import { witnessesSchema } from "./witnesses.js";
 
 /** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
@@ -130,12 +130,7 @@ export type LineConfig = AgentConfig["lines"][string];
  */
 export function parseConfig(value: unknown, where: string): AgentConfig {
   const result = configSchema.safeParse(value);
-  if (!result.success)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `The agent's configuration ${where} is not usable: ${describeIssues(result.error)}. Correct that field and start the agent again.`,
-      { where },
-    );
+  if (!result.success) throw configFieldInvalid(where, describeIssues(result.error));
   return result.data;
 }
 

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { isAbsolute } from "node:path";
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
+import { parameterRefused } from "./settings-errors.js";
 
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
 const argument = z
@@ -80,13 +80,13 @@ export function requestedParameters(
 ): TrainerParameters {
   if (requested === undefined || requested === null) return {};
   if (typeof requested !== "object" || Array.isArray(requested))
-    throw refused(line, "The parameters are not an object of names and values.");
+    throw parameterRefused(line, "The parameters are not an object of names and values.");
   const names = Object.keys(allow);
   return Object.fromEntries(
     Object.entries(requested).map(([name, value]: [string, unknown]) => {
       const limits = Object.hasOwn(allow, name) ? allow[name] : undefined;
       if (limits === undefined)
-        throw refused(
+        throw parameterRefused(
           line,
           `A request may not set the parameter "${name.slice(0, 64)}"; it may ` +
             `set ${names.length === 0 ? "none" : names.join(", ")} (lines.${line}.trainer.allow in ` +
@@ -107,7 +107,7 @@ function valueWithin(line: string, { name, limits, value }: RequestedValue): str
   if (Array.isArray(limits)) {
     const found = limits.find((allowed) => allowed === value);
     if (found !== undefined) return found;
-    throw refused(
+    throw parameterRefused(
       line,
       `The parameter "${name}" may be ${limits.map((one) => JSON.stringify(one)).join(", ")}.`,
     );
@@ -115,16 +115,8 @@ function valueWithin(line: string, { name, limits, value }: RequestedValue): str
   const { min, max, whole } = limits;
   if (typeof value === "number" && value >= min && value <= max && (!whole || Number.isInteger(value)))
     return value;
-  throw refused(
+  throw parameterRefused(
     line,
     `The parameter "${name}" may be a ${whole ? "whole " : ""}number from ${min} to ${max}.`,
-  );
-}
-
-function refused(line: string, problem: string): StemmaError {
-  return new StemmaError(
-    "RECIPE_PARAMETERS_INVALID",
-    `${problem} Correct the request; ${line} is trained by a program of the device's own.`,
-    { line },
   );
 }

@@ -1,8 +1,8 @@
 /** Reads the small JSON files of the owner with a size limit; a typed error names the file and the field. */
 import type * as z from "zod";
-import { messageOf } from "../../shared/error-text.js";
-import { type ErrorCode, StemmaError } from "../../shared/errors.js";
+import { type ErrorCode } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
+import { fileTooLong, noFile, notJson } from "./settings-errors.js";
 
 const maxBytes = 1024 * 1024;
 
@@ -12,22 +12,13 @@ const maxBytes = 1024 * 1024;
  */
 export async function parseJsonFile(files: Files, path: string, code: ErrorCode): Promise<unknown> {
   const stat = await files.stat(path);
-  if (stat === undefined)
-    throw new StemmaError(code, `The file ${path} does not exist. Check the path.`, { path });
-  if (stat.size > maxBytes)
-    throw new StemmaError(
-      code,
-      `The file ${path} has ${stat.size} bytes, more than the ${maxBytes} allowed. Check that it is the right file.`,
-      { path },
-    );
+  if (stat === undefined) throw noFile(path, code);
+  if (stat.size > maxBytes) throw fileTooLong(path, stat.size, maxBytes, code);
   const text = new TextDecoder().decode(await files.read(path));
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    throw new StemmaError(code, `The file ${path} is not JSON: ${messageOf(cause)}. Correct it there.`, {
-      path,
-      cause,
-    });
+    throw notJson(path, cause, code);
   }
 }
 

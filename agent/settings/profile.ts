@@ -6,11 +6,11 @@
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { requireTrainable } from "../../shared/train/backends/capability.js";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
+import { budgetReserved, noHourOfDuty, noSuchProfile, profileUnusable } from "./settings-errors.js";
 
 const hour = z.number().int().min(0).max(24);
 const bytes = z
@@ -186,20 +186,10 @@ export const builtInProfilesFolder = fileURLToPath(new URL("../../firmware-profi
  */
 export function parseProfile(value: unknown, where: string): Profile {
   const result = profileSchema.safeParse(value);
-  if (!result.success)
-    throw new StemmaError(
-      "PROFILE_INVALID",
-      `The profile ${where} is not usable: ${describeIssues(result.error)}. Correct that field; firmware-profiles/schema.json describes them all.`,
-      { where },
-    );
+  if (!result.success) throw profileUnusable(where, describeIssues(result.error));
   const { disk, training } = result.data;
   const reserved = disk.reserveBytes.slots + disk.reserveBytes.outbox + disk.reserveBytes.head;
-  if (reserved >= disk.budgetBytes)
-    throw new StemmaError(
-      "PROFILE_INVALID",
-      `The profile ${where} reserves ${reserved} bytes (disk.reserveBytes) of a budget of ${disk.budgetBytes} (disk.budgetBytes), so nothing could ever be trained. Raise the budget or lower the reserves.`,
-      { where },
-    );
+  if (reserved >= disk.budgetBytes) throw budgetReserved(where, reserved, disk.budgetBytes);
   requireTrainable(training, where);
   // From 24 to 0 has no hour either.
   if (
@@ -207,11 +197,7 @@ export function parseProfile(value: unknown, where: string): Profile {
     training.dutyHours.from % 24 === training.dutyHours.to % 24 &&
     !isFullDay(training.dutyHours)
   )
-    throw new StemmaError(
-      "PROFILE_INVALID",
-      `The profile ${where} has duty hours from ${training.dutyHours.from} to ${training.dutyHours.to}, which contain no hour (training.dutyHours). Write null for the full day.`,
-      { where },
-    );
+    throw noHourOfDuty(where, training.dutyHours);
   return result.data;
 }
 
@@ -231,13 +217,7 @@ export async function loadProfile(
   if (isAbsolute(nameOrPath) && nameOrPath.endsWith(".json"))
     return parseProfile(await parseJsonFile(files, nameOrPath, "PROFILE_INVALID"), nameOrPath);
   const known = await profileNames(files, folder);
-  if (!known.includes(nameOrPath))
-    throw new StemmaError(
-      "PROFILE_INVALID",
-      `The profile "${nameOrPath}" does not exist. Choose one of ${known.join(", ")}, or give the ` +
-        "absolute path of a .json file.",
-      { known },
-    );
+  if (!known.includes(nameOrPath)) throw noSuchProfile(nameOrPath, known);
   return parseProfile(
     await parseJsonFile(files, join(folder, `${nameOrPath}.json`), "PROFILE_INVALID"),
     nameOrPath,
