@@ -5,7 +5,6 @@
  */
 import { join } from "node:path";
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Files } from "../../shared/ports.js";
@@ -13,6 +12,7 @@ import { maxMetadataBytes } from "../../shared/trust/releases/metadata.js";
 import { releasePolicies, type ReleasePolicy } from "../../shared/trust/enrolment.js";
 import { pinnedRoot } from "../../shared/trust/releases/trusted-releases.js";
 import { parseJsonFile } from "../settings/json-file.js";
+import { otherRootPinned, pinDamaged, rootTooLong } from "./release-errors.js";
 
 export { releasePolicies, type ReleasePolicy };
 
@@ -31,12 +31,7 @@ export async function readPin(files: Files, home: string): Promise<ReleasePin | 
   const path = pathOf(home);
   if ((await files.stat(path)) === undefined) return undefined;
   const parsed = pinSchema.safeParse(await parseJsonFile(files, path, "CONFIG_INVALID"));
-  if (!parsed.success)
-    throw new StemmaError(
-      "CONFIG_INVALID",
-      `${path}, the root of releases that this device pinned, is damaged. Pin it again with \`stemma agent trust FILE --replace\`.`,
-      { path },
-    );
+  if (!parsed.success) throw pinDamaged(path);
   const { root, policy } = parsed.data;
   return { root, policy };
 }
@@ -64,16 +59,8 @@ export async function pinByHand(
 ): Promise<"pinned" | "unchanged"> {
   const present = replace ? undefined : await readPin(files, home);
   if (present?.root === pin.root && present.policy === pin.policy) return "unchanged";
-  if (present !== undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      "This device has pinned another root of releases, or another policy. Add --replace if its owner means to change that.",
-    );
-  if (pin.root.length > maxMetadataBytes.root)
-    throw new StemmaError(
-      "USAGE",
-      "That file is too long for a root of releases. Name what `stemma release root` wrote.",
-    );
+  if (present !== undefined) throw otherRootPinned();
+  if (pin.root.length > maxMetadataBytes.root) throw rootTooLong();
   await writePin(files, home, pin);
   return "pinned";
 }

@@ -23,6 +23,7 @@ import { freshTargets, updateReleases } from "../../shared/trust/releases/truste
 import type { Birth, Offer, ReleasePart } from "../../shared/wire/messages.js";
 import type { OwnerTime } from "../identity/learned-time.js";
 import { OwnVersions } from "./own-versions.js";
+import { notReleased, otherPipeline, revoked } from "./release-errors.js";
 import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
 import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
 
@@ -130,17 +131,9 @@ export class ReleaseTrust {
     if (this.policy === "off") return;
     const targets = this.file?.trusted.targets?.signed;
     const because = targets && revocationOf(targets, subject);
-    if (because !== undefined)
-      throw new StemmaError(
-        "RELEASE_REVOKED",
-        `The fleet's owner revoked ${what} (${because}). This device does not use it; assign or approve another.`,
-        { versionId: subject },
-      );
+    if (because !== undefined) throw revoked(what, because, subject);
     if (isOwn || this.policy === "accepted") return;
-    const required = (why: string): StemmaError =>
-      new StemmaError("RELEASE_REQUIRED", `This device ${rule}, and ${what} is not among them: ${why}.`, {
-        versionId: subject,
-      });
+    const required = (why: string): StemmaError => notReleased(rule, what, why, subject);
     if (this.file === undefined)
       throw required("it has no root of releases. Give it one with `stemma agent trust FILE` on the device");
     const fresh = freshTargets(this.file.trusted, this.options.nowMs()).signed;
@@ -171,13 +164,7 @@ export class ReleaseTrust {
     const targets = freshTargets(this.file.trusted, this.options.nowMs()).signed;
     const manifest = verifyManifest(targets, name, release.manifest);
     requireManifestOf(manifest, name, { versionId, record });
-    if (pipeline !== undefined && pipeline.id !== manifest.pipeline)
-      throw new StemmaError(
-        "RELEASE_MISMATCH",
-        `The input pipeline that is offered with the release ${name} is not the one that the fleet's owner signed. ` +
-          "Nothing was installed; create the release again from the version that is meant.",
-        { name },
-      );
+    if (pipeline !== undefined && pipeline.id !== manifest.pipeline) throw otherPipeline(name);
     return pipeline?.id;
   }
 

@@ -5,7 +5,7 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { trialComplete } from "../../shared/wire/device-events.js";
@@ -17,6 +17,7 @@ import type { ReleaseTrust } from "../releases/release-trust.js";
 import { observedOf } from "./observed.js";
 import { openTrial, removeTrial, trialFolder, type OpenTrial } from "./open-trial.js";
 import type { ObservationsTaken, TrialForSoftware, TrialStatus } from "./trial-answers.js";
+import { notHereYet, notOnTrial, otherModelRuns } from "./trial-errors.js";
 import type { TrialFact, TrialFold } from "./trial-fold.js";
 
 export interface LiveTrialsOptions {
@@ -85,12 +86,7 @@ export class LiveTrials {
       if (!this.#open.has(line)) await this.#reopen(line);
       await this.#current(line);
       await this.#requireInstallable(line, versionId);
-      if (this.#runs(line)?.versionId !== before)
-        throw new StemmaError(
-          "TRIAL_REFUSED",
-          `The line ${line} does not run ${before.slice(0, 12)}, with which the version is to be compared. The server asks again when it knows what runs.`,
-          { line },
-        );
+      if (this.#runs(line)?.versionId !== before) throw otherModelRuns(line, before);
       const known = this.#open.get(line);
       const isSame = known !== undefined && isSameTrial(known.fold.request, request);
       if (known !== undefined && !isSame) {
@@ -152,11 +148,7 @@ export class LiveTrials {
       const trial = await this.#current(line);
       const request = trial?.fold.request;
       if (trial === undefined || request?.versionId !== versionId || request.before !== running)
-        throw new StemmaError(
-          "TRIAL_REFUSED",
-          `The line ${line} does not have ${versionId.slice(0, 12)} on trial beside ${running.slice(0, 12)}. Ask with {"do": "trial", "line": ${JSON.stringify(line)}} what is on trial now.`,
-          { line, versionId },
-        );
+        throw notOnTrial(line, versionId, running);
       const { fold } = trial;
       const before = fold.isComplete;
       const taken = before || fold.isOver ? 0 : await this.#take(trial, observations);
@@ -232,12 +224,7 @@ export class LiveTrials {
   /** @throws MODEL_NOT_FOUND, RELEASE_REVOKED and the others of ReleaseTrust.requireInstallable */
   async #requireInstallable(line: string, versionId: Hash): Promise<void> {
     const entry = this.options.outbox.entry(versionId);
-    if (entry?.lines.includes(line) !== true)
-      throw new StemmaError(
-        "MODEL_NOT_FOUND",
-        `The line ${line} has no model ${versionId.slice(0, 12)} on this device yet. It goes on trial when it is here.`,
-        { line, versionId },
-      );
+    if (entry?.lines.includes(line) !== true) throw notHereYet(line, versionId);
     await this.options.releases.requireInstallable({ versionId, isOwn: entry.origin === "trained" });
   }
 

@@ -2,8 +2,8 @@
  * Derives what is kept of a live input on which a line's software ran two versions. Pure. Losses are those of
  * shared/train/sample-losses.ts: 0 or 1 for a class, the mean absolute error for numbers.
  */
-import { StemmaError } from "../../shared/errors.js";
 import type { Observation, Output } from "../control/observation.js";
+import { observationInvalid } from "./trial-errors.js";
 
 /** The members of an observation that are kept. */
 export interface Observed {
@@ -19,15 +19,6 @@ export interface Observed {
   readonly outputs?: readonly [Output, Output];
 }
 
-/** @throws SAMPLE_INVALID naming its position */
-function invalid(at: number, why: string): StemmaError {
-  return new StemmaError(
-    "SAMPLE_INVALID",
-    `The observation ${at} cannot be used: ${why}. Nothing of the request was taken. Correct it and send it again; docs/live-trials.md describes observations.`,
-    { at },
-  );
-}
-
 /**
  * @param waiting the outputs of an earlier observation with this id, whose label was to come
  * @param at its position in the request, from 0
@@ -41,12 +32,12 @@ export function observedOf(
 ): Observed | undefined {
   if (failed !== undefined) {
     if (outputs !== undefined || losses !== undefined || label !== undefined)
-      throw invalid(at, 'an input that "failed" has no outputs, losses or label');
+      throw observationInvalid(at, 'an input that "failed" has no outputs, losses or label');
     return { failed };
   }
   const times = milliseconds && { times: [milliseconds.running, milliseconds.trial] as const };
   if (losses !== undefined) {
-    if (label !== undefined) throw invalid(at, "it has losses, so that a label says nothing more");
+    if (label !== undefined) throw observationInvalid(at, "it has losses, so that a label says nothing more");
     const change = outputs && { change: changeOf(outputs.running, outputs.trial, at) };
     return { difference: losses.trial - losses.running, ...change, ...times };
   }
@@ -56,8 +47,10 @@ export function observedOf(
     if (label !== undefined) return { difference: differenceOf(pair, label, at), change, ...times };
     return { ...(id === undefined ? {} : { id, outputs: pair }), change, ...times };
   }
-  if (label === undefined) throw invalid(at, 'it has neither outputs, nor losses, nor a label, nor "failed"');
-  if (id === undefined) throw invalid(at, "a label without outputs needs the id of an earlier observation");
+  if (label === undefined)
+    throw observationInvalid(at, 'it has neither outputs, nor losses, nor a label, nor "failed"');
+  if (id === undefined)
+    throw observationInvalid(at, "a label without outputs needs the id of an earlier observation");
   return waiting === undefined ? undefined : { id, difference: differenceOf(waiting, label, at) };
 }
 
@@ -71,7 +64,10 @@ function changeOf(first: Output, second: Output, at: number): number {
   const [a, b] = [first, second].map((each) => (Array.isArray(each) ? each : [each]));
   const isNumbers = typeof first !== "string" && typeof second !== "string" && a?.length === b?.length;
   if (!isNumbers || Array.isArray(first) !== Array.isArray(second))
-    throw invalid(at, "outputs and label must all be classes, or all numbers, or lists of as many numbers");
+    throw observationInvalid(
+      at,
+      "outputs and label must all be classes, or all numbers, or lists of as many numbers",
+    );
   const numbers = a as readonly number[];
   const sum = numbers.reduce((total, each, index) => total + Math.abs(each - Number(b?.[index])), 0);
   return sum / numbers.length;
