@@ -3,9 +3,7 @@
  * settings, logs, those that renew its certificate, and those that bring recipes of the fleet's own.
  */
 import * as z from "zod";
-import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
-import { StemmaError } from "../shared/errors.js";
 import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
@@ -26,6 +24,14 @@ import {
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
+import {
+  bodyNotJson,
+  bodyNotObject,
+  conditionsInvalid,
+  evaluateInvalid,
+  trialInvalid,
+  versionNotNamed,
+} from "./command-errors.js";
 import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -135,11 +141,7 @@ function requestTraining(
 
 /** @throws MODEL_NOT_FOUND */
 async function activate(target: CommandTarget, line: string, versionId: unknown): Promise<CommandResult> {
-  if (!isHash(versionId))
-    throw new StemmaError(
-      "MODEL_NOT_FOUND",
-      "The command does not name a version id of 64 hexadecimal digits. Send it again with the member versionId.",
-    );
+  if (!isHash(versionId)) throw versionNotNamed();
   await target.activate(line, versionId);
   return resultOf({ line, versionId });
 }
@@ -148,10 +150,7 @@ async function activate(target: CommandTarget, line: string, versionId: unknown)
 async function evaluate(target: CommandTarget, line: string, body: CommandBody): Promise<CommandResult> {
   const { versionIds = [], limit } = body;
   if (!Array.isArray(versionIds) || versionIds.length > 2 || !versionIds.every(isHash))
-    throw new StemmaError(
-      "USAGE",
-      "The command evaluate takes at most two version ids of 64 hexadecimal digits as versionIds. Correct it and send it again.",
-    );
+    throw evaluateInvalid();
   const evaluated = await target.evaluate(line, {
     versionIds,
     ...(typeof limit === "number" ? { limit } : {}),
@@ -162,22 +161,14 @@ async function evaluate(target: CommandTarget, line: string, body: CommandBody):
 /** @throws USAGE */
 async function runTrial(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
   const asked = z.union([trialEnd, trialRequest]).safeParse(body);
-  if (!asked.success)
-    throw new StemmaError(
-      "USAGE",
-      "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
-    );
+  if (!asked.success) throw trialInvalid();
   return resultOf((await target.trial(asked.data)) ?? {});
 }
 
 /** @throws USAGE */
 async function answerConditions(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
   const needs = conditionNeeds.safeParse(body);
-  if (!needs.success)
-    throw new StemmaError(
-      "USAGE",
-      "The command conditions takes power (true or false) and links, a list of kinds of link. Correct it and send it again.",
-    );
+  if (!needs.success) throw conditionsInvalid();
   return resultOf(await target.conditions(needs.data));
 }
 
@@ -199,17 +190,9 @@ function parseBody({ name, json }: Command): CommandBody {
   try {
     value = json === "" ? {} : JSON.parse(json);
   } catch (cause) {
-    throw new StemmaError(
-      "USAGE",
-      `The body of the command "${name.slice(0, 40)}" is not JSON: ${messageOf(cause)}. Correct it and send it again.`,
-      { cause },
-    );
+    throw bodyNotJson(name, cause);
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new StemmaError(
-      "USAGE",
-      `The body of the command "${name.slice(0, 40)}" is not a JSON object. Correct it and send it again.`,
-    );
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw bodyNotObject(name);
   return value as Record<string, unknown>;
 }
 
