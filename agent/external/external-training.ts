@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import * as z from "zod";
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
 import type { DataDescription } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
@@ -13,7 +12,7 @@ import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/outbox-state.js";
-import { judgeDisk } from "../resources/disk-budget.js";
+import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
@@ -112,18 +111,11 @@ async function jobOf(
   { line, invocation, job, trainer, base }: ExternalTraining,
 ): Promise<ExternalJob> {
   const baseBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
-  const {
-    allowed,
-    remainingBytes: left,
-    reason,
-  } = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
-  if (!allowed)
-    throw new StemmaError(
-      "DISK_BUDGET_EXHAUSTED",
-      `The line ${line} cannot train now: ${reason}. It goes on when the server has released models, ` +
-        "or with a larger budget.",
-      { line },
-    );
+  const verdict = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
+  if (!verdict.allowed)
+    throw noDiskFor(`The line ${line} cannot train now`, verdict, "It trains when it is due again.", {
+      line,
+    });
   return {
     line,
     invocation,
@@ -134,7 +126,10 @@ async function jobOf(
     memoryLimitMb: profile.training.memoryLimitMb,
     threads: profile.training.threads,
     timeoutSeconds: trainer.timeoutSeconds,
-    maxOutputBytes: Math.min(trainer.maxOutputBytes ?? 2 * baseBytes + defaultOutputBytes, left),
+    maxOutputBytes: Math.min(
+      trainer.maxOutputBytes ?? 2 * baseBytes + defaultOutputBytes,
+      verdict.remainingBytes,
+    ),
   };
 }
 

@@ -12,7 +12,7 @@ import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/
 import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import type { CurrentStore, SlotFile } from "../current/current-store.js";
 import { slotFilesOf } from "../current/slot-files.js";
@@ -21,6 +21,7 @@ import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import { mayRun, nextActivation } from "./activation.js";
+import { baseNotHere, noReceiptYet, versionNotHere } from "./line-errors.js";
 import { pipelineFile } from "./pipeline-file.js";
 import type { LineSwitch, SwitchHooks } from "./switch-hooks.js";
 
@@ -172,12 +173,7 @@ export class Activator {
   installBase(line: string, versionId: Hash): Promise<BaseFolder> {
     return this.#queue.run(async () => {
       const { outbox, current } = this.options;
-      if (outbox.entry(versionId) === undefined)
-        throw new StemmaError(
-          "MODEL_NOT_FOUND",
-          `The model ${versionId.slice(0, 12)}, from which ${line} was training, is not on this device any more. The line trains again from the model that it runs.`,
-          { line, versionId },
-        );
+      if (outbox.entry(versionId) === undefined) throw baseNotHere(line, versionId);
       await this.#install(line, versionId);
       return { versionId, folder: current.folderOf(versionId) };
     });
@@ -196,18 +192,8 @@ export class Activator {
   async #activate(line: string, versionId: Hash, isChosen: boolean): Promise<void> {
     const { outbox, current, profile } = this.options;
     const entry = outbox.entry(versionId);
-    if (entry === undefined || !entry.lines.includes(line))
-      throw new StemmaError(
-        "MODEL_NOT_FOUND",
-        `The line ${line} has no version ${versionId.slice(0, 12)} on this device. Choose one that \`stemma agent status\` lists, or assign it on the server.`,
-        { line, versionId },
-      );
-    if (!mayRun(entry, profile.activation))
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The version ${versionId.slice(0, 12)} of ${line} has no receipt of the server yet, and the profile activates after-receipt. Wait until it is recorded.`,
-        { line, versionId },
-      );
+    if (entry === undefined || !entry.lines.includes(line)) throw versionNotHere(line, versionId);
+    if (!mayRun(entry, profile.activation)) throw noReceiptYet(line, versionId);
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.options.releases.requireInstallable({ versionId, isOwn: entry.origin === "trained" });
     await this.#install(line, versionId);
@@ -280,9 +266,10 @@ export class Activator {
     const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
     if (!verdict.allowed)
-      throw new StemmaError(
-        "DISK_BUDGET_EXHAUSTED",
-        `The model ${versionId.slice(0, 12)} of ${line} cannot be installed: ${verdict.reason}. Free some space or raise the profile's disk budget; the line keeps running what it has.`,
+      throw noDiskFor(
+        `The model ${versionId.slice(0, 12)} of ${line} cannot be installed`,
+        verdict,
+        "The line keeps running what it has.",
         { line, versionId },
       );
     const model = await recoverModel(outbox.objects, versionId, clock, {

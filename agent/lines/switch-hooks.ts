@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
@@ -12,6 +11,7 @@ import { plainEnvironment, runProgram, type ProgramEnd } from "../programs/run-p
 import { checkCommand } from "../programs/trusted-command.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Hook, HookMoment } from "../settings/hooks.js";
+import { hookFailed, switchInterrupted } from "./line-errors.js";
 
 export interface SwitchHooksOptions {
   readonly home: string;
@@ -41,7 +41,6 @@ export interface InstalledModel {
 /** Lines of output of a hook that are logged, and the characters of each. */
 const maxLines = 50;
 const maxLineCharacters = 500;
-const maxErrorCharacters = 400;
 
 export class SwitchHooks {
   readonly #abort = new AbortController();
@@ -68,7 +67,7 @@ export class SwitchHooks {
     const { line } = change;
     const folder = join(home, "hooks", line);
     const { signal } = this.#abort;
-    if (signal.aborted) throw interrupted();
+    if (signal.aborted) throw switchInterrupted();
     let left = maxLines;
     let end: ProgramEnd;
     try {
@@ -89,17 +88,17 @@ export class SwitchHooks {
         },
       );
     } catch (cause) {
-      throw failure(field, `could not be run: ${messageOf(cause)}`, "", cause);
+      throw hookFailed(field, `could not be run: ${messageOf(cause)}`, "", cause);
     } finally {
       await files.remove(folder);
     }
     if (left < 0) log.info("hook-output", { line, hook: field, text: `… ${-left} more lines` });
     const { code, reason, errors } = end;
-    if (reason === "stopped") throw interrupted();
+    if (reason === "stopped") throw switchInterrupted();
     if (reason === "timed-out")
-      throw failure(field, `did not end within ${hook.timeoutSeconds} seconds and was ended`, errors);
+      throw hookFailed(field, `did not end within ${hook.timeoutSeconds} seconds and was ended`, errors);
     if (code !== 0)
-      throw failure(
+      throw hookFailed(
         field,
         `ended with ${code === null ? `the signal ${end.signal}` : `status ${code}`}`,
         errors,
@@ -111,19 +110,6 @@ export class SwitchHooks {
       text: `${field} of agent.json let it pass`,
     });
   }
-}
-
-function failure(field: string, how: string, errors: string, cause?: unknown): StemmaError {
-  const wrote = errors === "" ? "" : ` It wrote: ${errors.slice(-maxErrorCharacters)}`;
-  return new StemmaError(
-    "HOOK_FAILED",
-    `The hook ${field} of agent.json ${how}, so the line runs what it ran. See what the hook checks; the model is tried again when it is assigned again or the device connects again.${wrote}`,
-    { field, cause },
-  );
-}
-
-function interrupted(): StemmaError {
-  return new StemmaError("INTERRUPTED", "The agent stops; the switch goes on when it is started again.");
 }
 
 /** All that a hook gets from its surroundings; nothing of the agent's own environment. */

@@ -3,7 +3,6 @@
  * journal which the server shows this device. So what a device installs is what everybody can see. Pure.
  * (docs/journal.md, "Public witnesses")
  */
-import { StemmaError } from "../../shared/errors.js";
 import {
   logLeaf,
   verifyConsistency,
@@ -13,6 +12,7 @@ import {
 import { readProvenFact } from "../../shared/journal/proven-fact.js";
 import { cosignedCheckpoint, type WitnessPolicy } from "../../shared/trust/checkpoint.js";
 import type { Offer } from "../../shared/wire/messages.js";
+import { historyNotShown, notCosigned, notInCosigned } from "./offer-errors.js";
 
 /**
  * @param seen the newest head that this device has believed
@@ -24,14 +24,7 @@ export function requireCosigned(
   { versionId, logged, name, version }: Pick<Offer, "versionId" | "logged" | "name" | "version">,
 ): void {
   const model = `${name}:${version}`;
-  if (logged === undefined)
-    throw new StemmaError(
-      "COSIGNATURES_MISSING",
-      `The server shows no cosigned journal with ${model} in it, and this device asks for cosignatures of ` +
-        `${policy.threshold} witnesses. Nothing was installed; ask witnesses to cosign the journal, and bring what they ` +
-        "answer with `stemma journal cosign FILE`.",
-      { versionId },
-    );
+  if (logged === undefined) throw notCosigned(model, policy.threshold, versionId);
   const { checkpoint: text, fact, start } = logged;
   const checkpoint = cosignedCheckpoint(policy, text);
   const { length, root } = checkpoint;
@@ -42,17 +35,9 @@ export function requireCosigned(
     content.versionId !== versionId ||
     !verifyInclusion({ leaf: logLeaf(entry), position, length, root, proof: hashes })
   )
-    throw new StemmaError(
-      "CHECKPOINT_INVALID",
-      `The server does not prove that ${model} is in the journal that witnesses cosigned. Nothing was installed; somebody may be impersonating the server.`,
-      { versionId },
-    );
+    throw notInCosigned(model, versionId);
   if (seen === undefined || start === undefined || !isOneHistory(seen, checkpoint, start.hashes))
-    throw new StemmaError(
-      "HISTORY_UNPROVEN",
-      `The server does not prove that the journal which witnesses cosigned is the one that it shows this device. Nothing was installed; ${model} is offered again at the next connection.`,
-      { versionId },
-    );
+    throw historyNotShown(model, versionId);
 }
 
 /** True if the shorter journal is the start of the longer one. */

@@ -34,6 +34,7 @@ import {
 import type { ReadRange } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import { DownloadFile } from "./download-file.js";
+import { downloadInterrupted } from "./offer-errors.js";
 
 export interface DownloadsOptions {
   readonly files: Files;
@@ -206,10 +207,7 @@ export class Downloads {
   }
 
   stop(): void {
-    for (const { cancel } of [...this.#running.values()])
-      cancel(
-        new StemmaError("INTERRUPTED", "The agent stops; the download goes on when it is started again."),
-      );
+    for (const { cancel } of [...this.#running.values()]) cancel(downloadInterrupted());
   }
 
   get count(): number {

@@ -2,7 +2,6 @@
  * Checks whether an offered version may be accepted, and determines which of its parts are missing here. Pure
  * except for reading the store.
  */
-import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { decodeArchitecture, checkLeavesFit } from "../../shared/model/architecture.js";
 import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
@@ -16,6 +15,7 @@ import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { verifyOffer } from "../../shared/trust/signatures.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { modelObjectsOf } from "../../shared/model/record-objects.js";
+import { leavesOfAnother, lineOfferedUnknown, recordOfAnother } from "./offer-errors.js";
 
 /** Small objects of an offer that are in memory: those it carried and those fetched since. */
 export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;
@@ -35,18 +35,8 @@ export function checkOffer(
     { fleet, device, generation, line: offer.line, versionId: offer.versionId, staged: offer.staged },
     offer.signature,
   );
-  if (!lines.includes(offer.line))
-    throw new StemmaError(
-      "LINE_UNKNOWN",
-      `The server offers a model for the line "${offer.line}", and this device has ${lines.join(", ")}. Enrol the device again with that line, or assign the model to another.`,
-      { line: offer.line },
-    );
-  if (versionIdOf(offer.record) !== offer.versionId)
-    throw new StemmaError(
-      "OBJECT_HASH_MISMATCH",
-      `The record of the offered model ${offer.versionId.slice(0, 12)} is another one's. It was altered on the way; the offer is ignored.`,
-      { versionId: offer.versionId },
-    );
+  if (!lines.includes(offer.line)) throw lineOfferedUnknown(offer.line, lines);
+  if (versionIdOf(offer.record) !== offer.versionId) throw recordOfAnother(offer.versionId);
   const record = decodeSaveRecord(offer.record);
   const named = new Set<Hash>(modelObjectsOf(record).map(({ id }) => id));
   const carried: SmallObjects = new Map();
@@ -92,12 +82,7 @@ export async function leavesOfOffer(
 ): Promise<LeafTable> {
   const { kind, leaves } = decodeTree(await read("tree", record.objects.tree));
   const root = treeRoot(leaves);
-  if (kind !== record.kind || root !== record.root)
-    throw new StemmaError(
-      "ROOT_MISMATCH",
-      `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record states ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`,
-      { expected: record.root, actual: root },
-    );
+  if (kind !== record.kind || root !== record.root) throw leavesOfAnother(record.name, root, record.root);
   if (record.objects.architecture !== undefined)
     checkLeavesFit(decodeArchitecture(await read("architecture", record.objects.architecture)), leaves);
   return leaves;

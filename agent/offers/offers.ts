@@ -4,8 +4,7 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { defined } from "../../shared/defined.js";
-import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -21,7 +20,7 @@ import { codecFormat, firstCodecFormat } from "../../shared/wire/coding/encoding
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
-import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
@@ -35,6 +34,7 @@ import {
   type SmallObjects,
 } from "./offer-check.js";
 import { requireCosigned } from "./cosigned-offer.js";
+import { offeredNotStored, pipelineTooLong, tensorNotAsked } from "./offer-errors.js";
 import { sharedVersions } from "./shared-versions.js";
 
 export interface OffersOptions {
@@ -148,9 +148,10 @@ export class Offers {
     // The model needs space twice: in the outbox and installed.
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
     if (!verdict.allowed)
-      throw new StemmaError(
-        "DISK_BUDGET_EXHAUSTED",
-        `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`,
+      throw noDiskFor(
+        `The offered model ${offer.name}:${offer.version} does not fit`,
+        verdict,
+        "It is fetched when the server offers it again.",
         { versionId: offer.versionId },
       );
     await this.#fetchTensors({ offer, leaves, carried, pipeline, tensorBytes: bytes }, record);
@@ -286,11 +287,7 @@ export class Offers {
       );
     } catch (error) {
       if (isStemmaError(error)) throw error;
-      throw new StemmaError(
-        "STORE_FAILED",
-        `The offered model ${offer.name}:${offer.version} could not be kept: ${messageOf(error)}. It is fetched again when the server offers it again.`,
-        { cause: error },
-      );
+      throw offeredNotStored(offer, error);
     } finally {
       await coder.close();
       await download?.done();
@@ -300,13 +297,7 @@ export class Offers {
   /** @throws SIZE_OVER_LIMIT */
   async #requireShortPipeline(carried: SmallObjects, pipeline: Hash): Promise<void> {
     const { length } = await this.#readSmall(carried, "pipeline", pipeline);
-    if (length > maxPipelineBytes)
-      throw new StemmaError(
-        "SIZE_OVER_LIMIT",
-        `The input pipeline of the offered model has ${length} bytes; ${maxPipelineBytes} are taken. Release the ` +
-          "version without it: stemma release create --no-pipeline.",
-        { pipeline },
-      );
+    if (length > maxPipelineBytes) throw pipelineTooLong(length, maxPipelineBytes, pipeline);
   }
 
   #readSmall(carried: SmallObjects, kind: ObjectKind, id: Hash): Promise<Uint8Array> {
@@ -322,8 +313,5 @@ function carryPipeline(carried: SmallObjects, id: Hash, { pipeline }: Offer): vo
 }
 
 function noTensors(): never {
-  throw new StemmaError(
-    "TRANSFER_MANIFEST_INVALID",
-    "A stream holds a tensor that was not asked for. The transfer is dropped.",
-  );
+  throw tensorNotAsked();
 }

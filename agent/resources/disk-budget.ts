@@ -3,6 +3,7 @@
  * before reporting does, and reporting before receipts do, so that existing models can always be announced
  * and nothing unreleased is ever dropped to free space.
  */
+import { StemmaError, type StemmaErrorDetails } from "../../shared/errors.js";
 import type { Profile } from "../settings/profile.js";
 
 export interface DiskUse {
@@ -23,6 +24,22 @@ export interface DiskVerdict {
   readonly remainingBytes: number;
   readonly reason: string;
 }
+
+/**
+ * @param what begins the text: "The model M cannot be installed"
+ * @param outcome says what happens instead
+ */
+export const noDiskFor = (
+  what: string,
+  { reason }: DiskVerdict,
+  outcome: string,
+  details: StemmaErrorDetails,
+): StemmaError =>
+  new StemmaError(
+    "DISK_BUDGET_EXHAUSTED",
+    `${what}: ${reason}. ${outcome} There is space again when the server has released models, or with a larger disk budget in the profile.`,
+    details,
+  );
 
 export type DiskPurpose = "train" | "install" | "report";
 

@@ -3,7 +3,6 @@
  * save` and external trainers have this in common.
  */
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import { encodeEnvironment, type Environment } from "../../shared/model/environment.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
@@ -15,7 +14,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { SampleRange } from "../outbox/outbox-state.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import type { Metrics } from "./metrics.js";
@@ -139,10 +138,5 @@ async function requireSpace(
     attachments.reduce((sum, one) => sum + one.bytes.length, 0);
   const verdict = judgeDisk(profile.disk, await diskUse(), "report", bytes);
   if (!verdict.allowed)
-    throw new StemmaError(
-      "DISK_BUDGET_EXHAUSTED",
-      `The model cannot be saved for ${line}: ${verdict.reason}. Nothing was saved; try again when the ` +
-        "server has released models, or with a larger budget.",
-      { line },
-    );
+    throw noDiskFor(`The model cannot be saved for ${line}`, verdict, "Nothing was saved.", { line });
 }

@@ -13,6 +13,7 @@ import type { DiskVerdict } from "../resources/disk-budget.js";
 import { isExternalRecipe } from "../settings/external-trainer.js";
 import type { Profile } from "../settings/profile.js";
 import { onDuty } from "./schedule.js";
+import { cutShortTooOften, recipeNotSet } from "./trainer-errors.js";
 
 /** Tries without a word after which a training is given up. */
 export const maxTries = 8;
@@ -51,27 +52,14 @@ export function decideAgain(input: AgainInput): AgainDecision {
   if ((isScheduled || isExternalRecipe(begun.job.recipe)) && input.recipe !== begun.job.recipe)
     return {
       do: "give-up",
-      error: new StemmaError(
-        "TRAINING_REFUSED",
-        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its ` +
-          `recipe ${begun.job.recipe} (lines.${line}.recipe, or trainer.exec). It is given up; the line ` +
-          "trains with its new settings when it is due.",
-        { line, invocation: begun.invocation },
-      ),
+      error: recipeNotSet(line, begun.invocation, begun.job.recipe),
     };
   const isUncounted =
     begun.isPaused || isFurther(input.saved, { iteration: begun.iteration ?? 0, pass: begun.pass });
   if (!isUncounted && begun.tries >= maxTries)
     return {
       do: "give-up",
-      error: new StemmaError(
-        "TRAINING_STOPPED",
-        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times without ` +
-          "getting further: the power went, or the agent or its engine was killed. It is given up; the " +
-          "line trains again when it is due. Look whether the device has the memory that its profile " +
-          "allows (training.memoryLimitMb), and whether it stays on long enough.",
-        { line, invocation: begun.invocation, tries: begun.tries },
-      ),
+      error: cutShortTooOften(line, begun.invocation, begun.tries),
     };
   if (!input.disk.allowed) return { do: "wait" };
   const mayBegin = !input.isSwitchedOff && onDuty(training.dutyHours, nowMs, utcOffsetMinutes);

@@ -5,7 +5,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { SampleSet } from "../../shared/train/datasets/dataset.js";
@@ -18,6 +17,7 @@ import { pairLosses, sampleLosses, type PairedLosses } from "../../shared/train/
 import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
+import { limitNotAllowed, modelNotKept, nothingToEvaluate } from "./trainer-errors.js";
 import { datasetOf, type JobOptions } from "./training-job.js";
 import { settingsOf } from "./training-settings.js";
 
@@ -91,17 +91,10 @@ export class Evaluator {
     const { activator } = this.options;
     const active = activator.base(line)?.versionId;
     const asked = versionIds.length > 0 ? versionIds : active === undefined ? [] : [active];
-    if (asked.length === 0)
-      throw new StemmaError(
-        "MODEL_NOT_FOUND",
-        `The line ${line} runs no model yet. Assign one on the server.`,
-        {
-          line,
-        },
-      );
+    if (asked.length === 0) throw nothingToEvaluate(line);
     for (const versionId of asked) this.#requireHere(line, versionId);
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1 && limit <= maxEvaluated))
-      throw new StemmaError("USAGE", `The limit takes a whole number from 1 to ${maxEvaluated}.`);
+      throw limitNotAllowed(maxEvaluated);
     const { dataset } = await datasetOf(this.options, line, this.options.config.lines[line]?.dataset);
     const measured: Measured[] = [];
     const inference = asked.length > 1;
@@ -122,12 +115,7 @@ export class Evaluator {
   #requireHere(line: string, versionId: Hash): void {
     const entry = this.options.outbox.entry(versionId);
     if (entry?.lines.includes(line) !== true)
-      throw new StemmaError(
-        "MODEL_NOT_FOUND",
-        `The line ${line} has no model ${versionId.slice(0, 12)} on this device, which keeps the last ` +
-          `${this.options.profile.disk.keepLast} (disk.keepLast). Name one that it has, or assign that one to it.`,
-        { line, versionId },
-      );
+      throw modelNotKept(line, versionId, this.options.profile.disk.keepLast);
   }
 
   async #measure(

@@ -1,6 +1,5 @@
 /** Saves what a training produced: the model against its base, with its measurements and provenance. */
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
@@ -19,7 +18,7 @@ import { reportedBundle } from "../../shared/train/own-recipes/reported-bundle.j
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { TrainedOptions } from "../outbox/outbox.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
-import { judgeDisk } from "../resources/disk-budget.js";
+import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import type { StoreModelOptions } from "../saving/store-model.js";
 import type { DataUsed } from "./data-used.js";
@@ -98,9 +97,10 @@ async function requireSpace(
 ): Promise<void> {
   const verdict = judgeDisk(profile.disk, await diskUse(), "report", bytes);
   if (!verdict.allowed)
-    throw new StemmaError(
-      "DISK_BUDGET_EXHAUSTED",
-      `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; earlier models stay.`,
+    throw noDiskFor(
+      `The model that ${line} trained cannot be kept`,
+      verdict,
+      "It is dropped; earlier models stay.",
       { line },
     );
 }

@@ -3,7 +3,7 @@
  * are due, one at a time. training-runs.ts runs them. Knows no wire.
  */
 import { messageOf, stackOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
@@ -13,6 +13,13 @@ import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
 import { decideAgain } from "./begun-training.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
 import type { Trained } from "./save-result.js";
+import {
+  cannotTrainNow,
+  deviceBusy,
+  earlierUnfinished,
+  lineUnknown,
+  trainingInterrupted,
+} from "./trainer-errors.js";
 import { configuredRecipe, isOwnSamples, recipeOf, type TrainingRequest } from "./training-job.js";
 import { TrainingRuns, type Running, type TrainingRunsOptions } from "./training-runs.js";
 
@@ -116,17 +123,8 @@ export class Trainer {
    */
   request(line: string, request: TrainingRequest = {}): Promise<Trained> {
     if (!this.options.enrolment.lines.includes(line))
-      return Promise.reject(
-        new StemmaError(
-          "LINE_UNKNOWN",
-          `This device has no line "${line}"; it has ${this.options.enrolment.lines.join(", ")}.`,
-          { line },
-        ),
-      );
-    if (this.#stopped)
-      return Promise.reject(
-        new StemmaError("INTERRUPTED", "The agent is stopping; request it again after the next start."),
-      );
+      return Promise.reject(lineUnknown(line, this.options.enrolment.lines));
+    if (this.#stopped) return Promise.reject(trainingInterrupted());
     return new Promise((resolve, reject) => {
       this.#requested.push({ line, request, resolve, reject });
       this.wake();
@@ -141,13 +139,7 @@ export class Trainer {
   between<T>(work: () => Promise<T>): Promise<T> {
     const { running } = this;
     this.#refusedWork = running !== undefined;
-    if (running !== undefined || this.#stopped)
-      return Promise.reject(
-        new StemmaError(
-          "TRAINING_REFUSED",
-          `The device ${running === undefined ? "is stopping" : `trains ${running.line} now`}, and does one at a time. Ask again later.`,
-        ),
-      );
+    if (running !== undefined || this.#stopped) return Promise.reject(deviceBusy(running?.line));
     return new Promise((resolve, reject) => {
       this.#requested.push({ run: () => work().then(resolve, reject), reject });
       this.wake();
@@ -201,13 +193,7 @@ export class Trainer {
     this.#cancelCheck?.();
     this.#runs.stop();
     await this.#loop;
-    for (const { reject } of this.#requested.splice(0))
-      reject(
-        new StemmaError(
-          "INTERRUPTED",
-          "The agent stopped before this training began; request it again after the next start.",
-        ),
-      );
+    for (const { reject } of this.#requested.splice(0)) reject(trainingInterrupted());
   }
 
   #checkEveryMs(): number {
@@ -339,21 +325,10 @@ export class Trainer {
     try {
       const begun = this.#begun(line);
       if (begun !== undefined) await this.#trainAgain(line, begun, true);
-      if (this.#begun(line) !== undefined)
-        throw new StemmaError(
-          "TRAINING_REFUSED",
-          `An earlier training of ${line} was cut short and has to be finished first. It goes on by ` +
-            "itself; request this one again after it.",
-          { line },
-        );
+      if (this.#begun(line) !== undefined) throw earlierUnfinished(line);
       await this.#activateNewest(line);
       const decision = await this.#decide(line, true);
-      if (!decision.train)
-        throw new StemmaError(
-          decision.because === "disk" ? "DISK_BUDGET_EXHAUSTED" : "TRAINING_REFUSED",
-          `The line ${line} cannot train now: ${decision.text}.`,
-          { line, because: decision.because },
-        );
+      if (!decision.train) throw cannotTrainNow(line, decision.because, decision.text);
       const trained = await this.#runs.begin(line, { because: "asked", request });
       this.#succeeded(line);
       resolve(trained);

@@ -5,9 +5,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import type { Caller } from "../../shared/journal/caller.js";
-import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { describeForm } from "../../shared/train/datasets/sample-form.js";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
@@ -18,6 +16,7 @@ import type { OwnRecipes } from "../recipes/own-recipes.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { externalRecipe, requestedParameters } from "../settings/external-trainer.js";
+import { noDataset, noRecipe, noSamples, recipeNotWanted } from "./trainer-errors.js";
 import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface TrainingRequest {
@@ -56,23 +55,12 @@ export function configuredRecipe(settings: LineConfig | undefined): string | und
 export function recipeOf(config: AgentConfig, line: string, request: TrainingRequest): string {
   const trainer = config.lines[line]?.trainer;
   if (trainer !== undefined) {
-    if (request.recipe !== undefined)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The line ${line} is trained by a program of the device's own (lines.${line}.trainer in ` +
-          "agent.json), so no recipe can be named. Request the training without one.",
-        { line },
-      );
+    if (request.recipe !== undefined) throw recipeNotWanted(line);
     requestedParameters(line, trainer, request.parameters);
     return externalRecipe(trainer);
   }
   const recipe = request.recipe ?? config.lines[line]?.recipe;
-  if (recipe === undefined)
-    throw new StemmaError(
-      "TRAINING_REFUSED",
-      `No recipe is set for the line ${line}. Name one with the request, or in the device's agent.json under lines.${line}.recipe.`,
-      { line },
-    );
+  if (recipe === undefined) throw noRecipe(line);
   return recipe;
 }
 
@@ -180,21 +168,9 @@ export async function datasetOf(
 ): Promise<Pick<BegunJob, "samples" | "dataset"> & { readonly skipped: number }> {
   if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null, skipped: 0 };
   const intake = intakes.get(line);
-  if (intake === undefined)
-    throw new StemmaError(
-      "TRAINING_REFUSED",
-      `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`,
-      { line },
-    );
+  if (intake === undefined) throw noDataset(line);
   const { segments, range, form, usable, unfit } = await intake.snapshot();
-  if (usable === 0)
-    throw new StemmaError(
-      "DATASET_EMPTY",
-      unfit === 0
-        ? `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`
-        : `None of the ${unfit} samples of the line ${line} fits its model, which needs ${describeForm(form)}. Send samples of that form; \`stemma agent samples list ${line} --unfit\` shows those that are skipped.`,
-      { line },
-    );
+  if (usable === 0) throw noSamples(line, unfit, form);
   // A scalar has no size to name.
   const shape = (form.shape ?? []).map(String);
   const targetSize = form.targets === undefined ? { targetSize: form.targetSize ?? 1 } : {};

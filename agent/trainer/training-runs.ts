@@ -8,7 +8,7 @@
 import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -24,6 +24,7 @@ import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.j
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import { dataUsedBy } from "./data-used.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
+import { commandNotSet, nothingToStartFrom, withoutArchitecture } from "./trainer-errors.js";
 import { settingsOf } from "./training-settings.js";
 import {
   engineJobOf,
@@ -124,12 +125,7 @@ export class TrainingRuns {
   async begin(line: string, { because, request }: TrainingCause): Promise<Trained> {
     const { outbox, activator, clock } = this.options;
     const base = await activator.soundBase(line);
-    if (base === undefined)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The line ${line} has no model to start from. Assign one on the server.`,
-        { line },
-      );
+    if (base === undefined) throw nothingToStartFrom(line);
     const recipe = recipeOf(this.options.config, line, request);
     if (!isExternalRecipe(recipe)) await this.#requireArchitecture(line, base.versionId);
     const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
@@ -188,14 +184,7 @@ export class TrainingRuns {
 
   async #requireArchitecture(line: string, versionId: Hash): Promise<void> {
     const { record } = await this.options.outbox.record(versionId);
-    if (record.kind === "opaque")
-      throw new StemmaError(
-        "MODEL_OPAQUE",
-        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and ` +
-          "used but not trained. Assign one that was imported with --arch, or let a program of your own " +
-          `train it (lines.${line}.trainer in agent.json).`,
-        { line },
-      );
+    if (record.kind === "opaque") throw withoutArchitecture(line, record.name);
   }
 
   async #run(line: string, begun: Begun, base: BaseFolder): Promise<Trained> {
@@ -267,12 +256,7 @@ export class TrainingRuns {
   ): Promise<Trained> {
     const trainer = this.options.config.lines[line]?.trainer;
     if (trainer === undefined || externalRecipe(trainer) !== job.recipe)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The command that began the training ${invocation} of ${line} is no longer set in agent.json ` +
-          `(lines.${line}.trainer.exec). The line trains with its new settings when it is due.`,
-        { line },
-      );
+      throw commandNotSet(line, invocation);
     const trained = await trainExternally(this.options, {
       line,
       invocation,

@@ -1,0 +1,98 @@
+/** Errors of a device's trainings and evaluations: requests, what is missing, trainings that were cut short. */
+import { errorOf, StemmaError } from "../../shared/errors.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { describeForm, type SampleForm } from "../../shared/train/datasets/sample-form.js";
+
+const refused = errorOf("TRAINING_REFUSED");
+const modelMissing = errorOf("MODEL_NOT_FOUND");
+
+// Requests.
+export const lineUnknown = (line: string, lines: readonly string[]): StemmaError =>
+  new StemmaError(
+    "LINE_UNKNOWN",
+    `This device has no line "${line}"; it has ${lines.join(", ")}. Name one of those, or enrol the device again with that line.`,
+    { line },
+  );
+export const trainingInterrupted = (): StemmaError =>
+  new StemmaError(
+    "INTERRUPTED",
+    "The agent stops before this training begins; request it again after the next start.",
+  );
+export const earlierUnfinished = (line: string): StemmaError =>
+  refused(
+    `An earlier training of ${line} was cut short and has to be finished first. It goes on by itself; request this one again after it.`,
+    { line },
+  );
+export const cannotTrainNow = (line: string, because: string, why: string): StemmaError =>
+  new StemmaError(
+    because === "disk" ? "DISK_BUDGET_EXHAUSTED" : "TRAINING_REFUSED",
+    `The line ${line} cannot train now: ${why}. Request it again when that has changed.`,
+    { line, because },
+  );
+/** @param running the line that trains; undefined while the agent stops */
+export const deviceBusy = (running: string | undefined): StemmaError =>
+  refused(
+    `The device ${running === undefined ? "is stopping" : `trains ${running} now`}, and does one at a time. Ask again later.`,
+  );
+export const recipeNotWanted = (line: string): StemmaError =>
+  refused(
+    `The line ${line} is trained by a program of the device's own (lines.${line}.trainer in agent.json), so no recipe can be named. Request the training without one.`,
+    { line },
+  );
+export const limitNotAllowed = (most: number): StemmaError =>
+  new StemmaError("USAGE", `The limit takes a whole number from 1 to ${most}.`);
+
+// Models, recipes and samples.
+export const nothingToStartFrom = (line: string): StemmaError =>
+  refused(`The line ${line} has no model to start from. Assign one on the server.`, { line });
+export const withoutArchitecture = (line: string, name: string): StemmaError =>
+  new StemmaError(
+    "MODEL_OPAQUE",
+    `The model "${name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch, or let a program of your own train it (lines.${line}.trainer in agent.json).`,
+    { line },
+  );
+export const nothingToEvaluate = (line: string): StemmaError =>
+  modelMissing(`The line ${line} runs no model yet. Assign one on the server.`, {
+    line,
+  });
+export const modelNotKept = (line: string, versionId: Hash, keepLast: number): StemmaError =>
+  modelMissing(
+    `The line ${line} has no model ${versionId.slice(0, 12)} on this device, which keeps the last ${keepLast} (disk.keepLast). Name one that it has, or assign that one to it.`,
+    { line, versionId },
+  );
+export const noRecipe = (line: string): StemmaError =>
+  refused(
+    `No recipe is set for the line ${line}. Name one with the request, or in the device's agent.json under lines.${line}.recipe.`,
+    { line },
+  );
+export const noDataset = (line: string): StemmaError =>
+  refused(
+    `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`,
+    { line },
+  );
+export const noSamples = (line: string, unfit: number, form: SampleForm): StemmaError =>
+  new StemmaError(
+    "DATASET_EMPTY",
+    unfit === 0
+      ? `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`
+      : `None of the ${unfit} samples of the line ${line} fits its model, which needs ${describeForm(form)}. Send samples of that form; \`stemma agent samples list ${line} --unfit\` shows those that are skipped.`,
+    { line },
+  );
+
+// Trainings that were cut short.
+export const commandNotSet = (line: string, invocation: number): StemmaError =>
+  refused(
+    `The command that began the training ${invocation} of ${line} is no longer set in agent.json (lines.${line}.trainer.exec). The line trains with its new settings when it is due.`,
+    { line },
+  );
+export const recipeNotSet = (line: string, invocation: number, recipe: string): StemmaError =>
+  refused(
+    `The training ${invocation} of ${line} was cut short, and agent.json no longer sets its recipe ${recipe} (lines.${line}.recipe, or trainer.exec). It is given up; the line trains with its new settings when it is due.`,
+    { line, invocation },
+  );
+export const cutShortTooOften = (line: string, invocation: number, tries: number): StemmaError =>
+  new StemmaError(
+    "TRAINING_STOPPED",
+    `The training ${invocation} of ${line} was cut short ${tries} times without getting further: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
+    { line, invocation, tries },
+  );
