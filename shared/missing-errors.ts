@@ -1,4 +1,4 @@
-/** Errors for what is not there. They say it in one form, with the command that lists what there is. */
+/** Errors for what is not there, in one form with the command that lists what there is, or is not named. */
 import { StemmaError, type ErrorCode, type StemmaErrorDetails } from "./errors.js";
 
 /** A name as somebody wrote it, shortened. */
@@ -32,4 +32,13 @@ export const noReleases = (
     "RELEASE_UNKNOWN",
     `The fleet ${fleet} has no releases, so its owner has no key that devices know. ${next}`,
     { fleet },
+  );
+/** One of two ways to name something has to be chosen: none is named, or both are. */
+export const nameOneOf = (one: string, other: string): StemmaError =>
+  new StemmaError("USAGE", `Name either ${one} or ${other}, not both.`);
+export const journalShorter = (length: number, asked: number): StemmaError =>
+  new StemmaError(
+    "NOT_FOUND",
+    `The journal has ${length} facts, not ${asked}. If it had ${asked} once, this server was put back to an older state; declare that with \`stemma journal declare-restore\`.`,
+    { length },
   );

@@ -7,12 +7,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
-import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { changeRefused } from "../../shared/files/reading-files.js";
 import { callNames } from "../interface/api/operation-groups.js";
 import { hasHome, type Home } from "../storage/repository/home.js";
 import type { HomeChanges } from "../storage/repository/home-changes.js";
+import { noServerRuns } from "./devices/device-errors.js";
 import { openNodeHome, openNodeHomeToRead } from "../storage/repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
@@ -187,11 +187,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...trainingCalls(context),
     events: (signal) => {
       const { live } = context;
-      if (live === undefined)
-        throw new StemmaError(
-          "SERVER_UNREACHABLE",
-          "Events come from a running server, and none runs on this home. Start one with `stemma server`.",
-        );
+      if (live === undefined) throw noServerRuns("Events come");
       return live.events.listen(signal, context.grant?.fleets);
     },
     close: () => Promise.resolve(),

@@ -4,6 +4,7 @@
  */
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { nameOneOf } from "../../../shared/missing-errors.js";
 import {
   checkBatchTerms,
   generationOfBatch,
@@ -71,8 +72,7 @@ function waitingDevices(
   named: readonly string[] | undefined,
   batch: string | undefined,
 ): string[] {
-  if ((named === undefined) === (batch === undefined))
-    throw new StemmaError("USAGE", "Name either devices or a batch of them.");
+  if ((named === undefined) === (batch === undefined)) throw nameOneOf("devices", "a batch of them");
   if (named === undefined)
     return repository
       .devices()

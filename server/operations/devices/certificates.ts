@@ -4,7 +4,6 @@
  * names; the same keys may ask again, and get the same certificate, since the answer may have been lost.
  */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import {
   isRenewalSigned,
   parseCertificateRequest,
@@ -31,7 +30,7 @@ import {
   type IssuedCertificate,
 } from "../../access/identity/authority.js";
 import type { JudgedCertificate } from "../../access/identity/judge-certificate.js";
-import { renewedJustNow } from "./device-errors.js";
+import { certificateRefused, renewedJustNow } from "./device-errors.js";
 import { authorityOf } from "./own-authority.js";
 import { changesToShow } from "../../access/identity/key-changes.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
@@ -51,10 +50,6 @@ import { certificateSource, judgeOf, requireFleetAuthority } from "./owned-certi
 const defaultValidMs = 7 * 86_400_000;
 /** A device that asks more often only makes the journal longer. */
 const minRenewalMs = 600_000;
-
-function refused(device: string, why: string): StemmaError {
-  return new StemmaError("CERTIFICATE_REFUSED", `${device} gets no certificate: ${why}`, { device });
-}
 
 /** @throws CONFIG_INVALID where the server has no authority; what an enrolment throws */
 export async function invite(
@@ -140,7 +135,7 @@ async function enrolInvited(
   const { fleets, home } = context;
   const { fleet, device, generation } = invitation;
   const foreign = whyNotOfServer(home, invitation.serverPublicKey);
-  if (foreign !== undefined) throw refused(device, foreign);
+  if (foreign !== undefined) throw certificateRefused(device, foreign);
   const ofOwner = invitation.authority !== undefined;
   const asked = await readRequest(request, invitation, { ofOwner });
   // The fleet's name was decided by the one who invited the device.
@@ -160,12 +155,12 @@ async function enrolInvited(
     return source(invitation, repeated);
   }
   if (generation !== repository.nextGeneration(device))
-    throw refused(
+    throw certificateRefused(
       device,
       `its invitation was used before, or the device was enrolled again since. Invite it again with \`stemma device enroll ${device}\`.`,
     );
   if (invitation.expiresAtMs <= atMs)
-    throw refused(
+    throw certificateRefused(
       device,
       `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again with \`stemma device enroll ${device}\`.`,
     );
@@ -183,18 +178,27 @@ async function renew(
   const known = repository.device(device);
   const atMs = home.ports.clock.now();
   if (known?.state !== "enrolled" || known.generation !== generation)
-    throw refused(device, `it is ${known === undefined ? "unknown" : known.state}, or was enrolled again`);
+    throw certificateRefused(
+      device,
+      `it is ${known === undefined ? "unknown" : known.state}, or was enrolled again. Invite it with \`stemma device enroll\``,
+    );
   const judge = await judgeOf(context);
   const chain = chainOf(certificate);
   const judged = judge.ofDevice(chain, { fleet, ...known }, repository, { mayBeExpired: true });
   if (judged.why !== undefined)
-    throw refused(device, `the certificate that it has is not accepted: ${judged.why}`);
+    throw certificateRefused(device, `the certificate that it has is not accepted: ${judged.why}`);
   if (!isRenewalSigned(request, certificate, signature))
-    throw refused(device, "the key of the certificate that it has did not sign this request");
+    throw certificateRefused(
+      device,
+      "the key of the certificate that it has did not sign this request. Make the request again on that device",
+    );
   const ofOwner = judged.certificate.authority !== undefined;
   const asked = await readRequest(request, { fleet, device, generation }, { ofOwner });
   if (asked.devicePublicKey !== known.publicKey)
-    throw refused(device, "the request is of another device's key");
+    throw certificateRefused(
+      device,
+      "the request is of another device's key. Make the request again on that device",
+    );
   if (ofOwner) {
     await confirmOwned(repository, { device, generation, atMs, judged, asked });
     return { certificate, ...judged.certificate };
@@ -238,7 +242,10 @@ async function confirmOwned(
 ): Promise<void> {
   const { certificate, isNew } = judged;
   if (asked.keyHash !== certificate.keyHash)
-    throw refused(device, "the request is of another key than its certificate");
+    throw certificateRefused(
+      device,
+      "the request is of another key than its certificate. Put the key of the certificate beside it, and ask again",
+    );
   if (isNew) await repository.append({ type: "certified", atMs, device, generation, certificate });
 }
 

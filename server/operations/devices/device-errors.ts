@@ -19,9 +19,10 @@ export const noSuchDevice = (fleet: string, device: string, removedAtMs: number 
       : `The device ${device} was removed from the fleet ${fleet} at ${new Date(removedAtMs).toISOString()}. Its models are still there: \`stemma model list --device ${device}\`.`,
     { device },
   );
-export const noServerRuns = (): StemmaError =>
+/** @param what "Devices are reached" */
+export const noServerRuns = (what: string): StemmaError =>
   unreachable(
-    "Devices can be reached through a running server only, and none runs on this home. Start one with `stemma server`.",
+    `${what} through a running server only, and none runs on this home. Start one with \`stemma server\`.`,
   );
 export const deviceOffline = (device: string): StemmaError =>
   unreachable(
@@ -136,4 +137,18 @@ export const certificateOfAnother = (authority: string, other: string): StemmaEr
   invalidName(
     `A certificate in the file is of the authority ${other} already. Remove that one first, or replace it under its name.`,
     { authority },
+  );
+/** @param why ends with the next step */
+export const certificateRefused = (device: string, why: string): StemmaError =>
+  new StemmaError("CERTIFICATE_REFUSED", `${device} gets no certificate: ${why}`, { device });
+
+// Labels, settings and standings.
+export const noLabelNamed = (): StemmaError =>
+  misused("No label is named. Name one: region=eu, or region- to remove it.");
+export const noSettingNamed = (): StemmaError =>
+  misused("No setting is named. Name one: log.level=debug, or log.level- to return to the device's own.");
+export const standsAlready = (device: string, state: string): StemmaError =>
+  notAllowed(
+    `${device} is ${state} already. Nothing was changed; \`stemma device show ${device}\` shows it.`,
+    { device },
   );

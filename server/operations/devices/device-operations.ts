@@ -2,6 +2,7 @@
 import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { nameOneOf } from "../../../shared/missing-errors.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -79,7 +80,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     labelDevices: async ({ fleet, device, select, ...change }) => {
       const repository = await fleets.get(fleet);
       if ((device === undefined) === (select === undefined))
-        throw new StemmaError("USAGE", "Name either one device or a selection of devices to label.");
+        throw nameOneOf("a device", "a selection of devices");
       const devices =
         device === undefined
           ? (await operations.devices({ fleet, select })).map((each) => each.device)
@@ -178,7 +179,7 @@ async function sendCommand(
   { fleets, live, request }: OperationsContext,
   { fleet, device, name, body, timeoutMs = 30_000 }: OperationInput<"command">,
 ): Promise<CallOutput<"command">> {
-  if (live === undefined) throw noServerRuns();
+  if (live === undefined) throw noServerRuns("Devices are reached");
   requireDevice(await fleets.get(fleet), device);
   const liveFleet = await live.fleet(fleet);
   if (!liveFleet.isOnline(device)) throw deviceOffline(device);

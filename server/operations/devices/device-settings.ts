@@ -1,10 +1,10 @@
 /** Sets settings on devices: as facts at once, on the devices when they are connected. */
-import { StemmaError } from "../../../shared/errors.js";
 import { checkSetting, settingsAfter, type SettingValue } from "../../../shared/wire/device-settings.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
 import type { SettingsSummary } from "../../storage/repository/answers/device-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { noSettingNamed } from "./device-errors.js";
 
 export interface SettingsChange {
   readonly settings: Readonly<Record<string, SettingValue | null>>;
@@ -27,11 +27,7 @@ export async function setDevices(
   const changes = Object.fromEntries(
     Object.entries(settings).map(([key, value]) => [key, value === null ? null : checkSetting(key, value)]),
   );
-  if (Object.keys(changes).length === 0)
-    throw new StemmaError(
-      "USAGE",
-      "No setting is named. Name one: log.level=debug, or log.level- to return to the device's own.",
-    );
+  if (Object.keys(changes).length === 0) throw noSettingNamed();
   if (!dryRun && devices.length > 0) {
     await repository.append(
       ...devices.map((device) => ({ type: "settings" as const, atMs, device, settings: changes })),

@@ -1,11 +1,11 @@
 /** Operations by which people look after devices: settings, events, log, quarantine, removal. */
-import { StemmaError } from "../../../shared/errors.js";
+import { nameOneOf } from "../../../shared/missing-errors.js";
 import { logPage } from "../../interface/api/devices/device-upkeep-schemas.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { onlyRevoked } from "../../storage/repository/state/state-errors.js";
-import { answerMalformed, otherCount } from "./device-errors.js";
+import { answerMalformed, otherCount, standsAlready } from "./device-errors.js";
 import type { deviceOperations } from "./device-operations.js";
 import { refusedBy, requireDevice } from "./required-device.js";
 
@@ -78,7 +78,7 @@ async function namedDevices(
   { fleet, device, select }: Pick<OperationInput<"setDevices">, "fleet" | "device" | "select">,
 ): Promise<readonly string[]> {
   if ((device === undefined) === (select === undefined))
-    throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
+    throw nameOneOf("a device", "a selection of devices");
   if (device !== undefined) return [device];
   return (await devices({ fleet, select })).map((each) => each.device);
 }
@@ -87,7 +87,7 @@ async function namedDevices(
 function refuseStanding(repository: FleetRepository, device: string, quarantined: boolean): void {
   const { state } = requireDevice(repository, device);
   if (!quarantined || state === "enrolled") return;
-  throw new StemmaError("NOT_ALLOWED", `${device} is ${state} already. Nothing was changed.`, { device });
+  throw standsAlready(device, state);
 }
 
 /** An agent of an earlier release answers all of its events. */

@@ -3,7 +3,6 @@
  * takes the answer. Both prove themselves, as over HTTPS. A person asks for it, or a device whose certificate ends
  * soon and that does not reach the server over HTTPS.
  */
-import { StemmaError } from "../../../shared/errors.js";
 import { messageOf } from "../../../shared/error-text.js";
 import type { Clock, Log } from "../../../shared/ports.js";
 import { parseCertificateRequest } from "../../../shared/trust/certificates/certificate-exchange.js";
@@ -12,6 +11,7 @@ import type { CallOutput, ServerOperations } from "../../interface/api/server-op
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { EventHub } from "../../interface/events/event-hub.js";
 import { certify } from "./certificates.js";
+import { certificateRefused } from "./device-errors.js";
 import { refusedBy } from "./required-device.js";
 
 /** A device that asks more often is not asked for another request. */
@@ -33,10 +33,9 @@ export async function renewByCommands(
   };
   const request = parseCertificateRequest(await ask("certificate-request", {}));
   if (request.renewal?.device !== device)
-    throw new StemmaError(
-      "CERTIFICATE_REFUSED",
-      `${device} gets no certificate: it answered with a request of another device, or for a first certificate.`,
-      { device },
+    throw certificateRefused(
+      device,
+      "it answered with a request of another device, or for a first certificate. Ask again; if it stays so, look at the device's log.",
     );
   await ask("certificate", { answer: await certify(context, request) });
 }

@@ -1,10 +1,10 @@
 /** Finds which devices of a fleet a selection means, and sets their labels. */
-import { StemmaError } from "../../../shared/errors.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { checkLabels, labelsAfter } from "../../storage/repository/state/device-labels.js";
 import { deviceMatcher, type SelectableDevice } from "../../storage/selection/match-device.js";
 import { parseSelection } from "../../storage/selection/parse-selection.js";
+import { noLabelNamed } from "./device-errors.js";
 
 /**
  * The test of a selection on this fleet's devices.
@@ -43,8 +43,7 @@ export async function labelDevices(
     atMs,
   }: Pick<OperationInput<"labelDevices">, "labels" | "dryRun"> & { readonly atMs: number },
 ): Promise<CallOutput<"labelDevices">> {
-  if (Object.keys(labels).length === 0)
-    throw new StemmaError("USAGE", "No label is named. Name one: region=eu, or region- to remove it.");
+  if (Object.keys(labels).length === 0) throw noLabelNamed();
   const facts = devices.map((device) => ({ type: "labelled" as const, atMs, device, labels }));
   const known = facts.map(({ device }) => repository.device(device)?.labels ?? {});
   facts.forEach((fact, index) => {

@@ -32,6 +32,7 @@ import type {
 } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { samplesNotStored } from "./model-errors.js";
 
 type DatasetOperations = Pick<
   ServerOperations,
@@ -189,12 +190,7 @@ async function readSource(
 /** @throws NOT_FOUND where its samples are not stored */
 async function openStored(repository: FleetRepository, { name, hash }: DatasetSummary): Promise<DataStream> {
   const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
-  if (stored === undefined || !isHash(hash))
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The samples of ${name} are not in the server's store. Store them with \`stemma data push ${name}\`.`,
-      { name },
-    );
+  if (stored === undefined || !isHash(hash)) throw samplesNotStored(name);
   const { object, manifest } = stored;
   const { byteLength } = manifest;
   return provenStream({

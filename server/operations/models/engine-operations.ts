@@ -1,7 +1,6 @@
 /** Operations on training engines: list, approve, remove. An approved engine is code that this server runs. */
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeEngineArchive, engineObjectId } from "../../../shared/train/engine-archive.js";
 import { ownEngine } from "../../../shared/train/own-engine.js";
@@ -14,6 +13,7 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import { workFolderOf } from "../../services/context/work-folder.js";
 import type { EngineSummary } from "../../storage/repository/answers/code-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { engineNotRun } from "./model-errors.js";
 
 type EngineOperations = Pick<ServerOperations, "engines" | "approveEngine" | "removeEngine">;
 
@@ -73,12 +73,7 @@ async function runOnce({ home }: OperationsContext, archive: Uint8Array): Promis
     );
     requireEngine(result.engine, engine);
   } catch (cause) {
-    throw new StemmaError(
-      "ENGINE_INVALID",
-      "The engine did not run a short training here, so it is not " +
-        `approved: ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
-    );
+    throw engineNotRun(cause);
   } finally {
     await rm(workFolder, { recursive: true, force: true });
   }

@@ -40,6 +40,7 @@ import {
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
 import { baseOfStory, modelOfStory, savedStory, storyInFile } from "./import-story.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
+import { changedWhileImported, fileNotShared, importCutOff } from "./model-errors.js";
 
 /**
  * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
@@ -63,12 +64,7 @@ export async function importModel(
     await requireShared(files, localFile);
     await requireRoom(home, options.dryRun === true ? 0 : localFile.size);
     return await importFile(context, { path: localFile.path, parts: [] }, options, async () => {
-      if (!(await isSameFile(files, localFile)))
-        throw new StemmaError(
-          "FILE_CHANGED",
-          `${nameIn(options)} changed while it was imported, so nothing was saved. Import it again when it is complete.`,
-          { path: localFile.path },
-        );
+      if (!(await isSameFile(files, localFile))) throw changedWhileImported(nameIn(options), localFile.path);
     });
   }
   const repository = await fleetOf(context, options);
@@ -124,8 +120,7 @@ function nameIn({ fileName, name }: ImportOptions): string {
 
 /** @throws FILE_NOT_SHARED where this process cannot read the very file that the client named */
 async function requireShared(files: Files, { path, size, modifiedMs }: LocalFile): Promise<void> {
-  const refuse = (reason: string, cause?: unknown): StemmaError =>
-    new StemmaError("FILE_NOT_SHARED", `The server ${reason}. Send the file itself.`, { path, cause });
+  const refuse = (reason: string, cause?: unknown): StemmaError => fileNotShared(reason, path, cause);
   if (!isAbsolute(path)) throw refuse("needs the absolute path of a file");
   let found: FileStat | undefined;
   try {
@@ -210,12 +205,7 @@ async function receive(files: Files, path: string, { byteLength, chunks }: Impor
       await file.write(chunk, receivedBytes);
       receivedBytes += chunk.length;
     }
-    if (byteLength >= 0 && receivedBytes !== byteLength)
-      throw new StemmaError(
-        "SAFETENSORS_TRUNCATED",
-        `The import was cut off: ${receivedBytes} of its ${byteLength} bytes arrived. Send the file again.`,
-        { expected: byteLength, actual: receivedBytes },
-      );
+    if (byteLength >= 0 && receivedBytes !== byteLength) throw importCutOff(receivedBytes, byteLength);
   } finally {
     await file.close();
   }

@@ -1,12 +1,12 @@
 /** Imports of files that hold only some tensors of a base (`onto`). */
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { PartialBase } from "../../../shared/save/partial-model.js";
 import type { ImportOptions } from "../../interface/api/server-operations.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { leaseBesideBase, notOnto } from "./model-errors.js";
 
 /** @throws NOT_ALLOWED for options that do not go with `onto` */
 export function checkPartial({ onto, base, architecture, parts = [] }: ImportOptions): void {
@@ -19,8 +19,7 @@ export function checkPartial({ onto, base, architecture, parts = [] }: ImportOpt
         : parts.some(({ iteration }) => iteration !== undefined)
           ? "--checkpoint: checkpoints are whole models"
           : undefined;
-  if (other !== undefined)
-    throw new StemmaError("NOT_ALLOWED", `--onto does not go with ${other}. Leave one of them out.`);
+  if (other !== undefined) throw notOnto(other);
 }
 
 /**
@@ -32,11 +31,7 @@ export function parentOf(
   { base, onto, lease }: ImportOptions,
 ): string | undefined {
   if (lease === undefined) return base ?? onto;
-  if (base !== undefined || onto !== undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      "--lease does not go with --base or --onto: the leased model is the base. Leave one of them out.",
-    );
+  if (base !== undefined || onto !== undefined) throw leaseBesideBase();
   return repository.leases.require(lease).versionId;
 }
 

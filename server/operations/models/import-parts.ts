@@ -3,11 +3,11 @@
  * model's file, each with the length that the options state.
  */
 import { join } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Files, OpenFile, Random } from "../../../shared/ports.js";
 import { modelSourceOfSafetensors } from "../../../shared/save/model-source.js";
 import type { SaveUses } from "../../../shared/save/save-uses.js";
 import type { ImportOptions } from "../../interface/api/server-operations.js";
+import { partCutOff, partTwice } from "./model-errors.js";
 
 export type ImportPart = NonNullable<ImportOptions["parts"]>[number];
 
@@ -26,10 +26,7 @@ function nameOfPart(part: ImportPart): string {
 export function checkParts(parts: readonly ImportPart[]): void {
   const roles = parts.map(({ iteration }) => iteration);
   if (new Set(roles).size === roles.length) return;
-  throw new StemmaError(
-    "HTTP_REQUEST_INVALID",
-    "The import has two checkpoints after one iteration, or two states of the optimizer. Give each once.",
-  );
+  throw partTwice();
 }
 
 /** Cuts a stream into files of given lengths and what follows them. */
@@ -94,12 +91,7 @@ async function receivePart(files: Files, part: ReceivedPart, stream: StreamCutte
       await file.write(piece, at);
       at += piece.length;
     }
-    if (at !== part.byteLength)
-      throw new StemmaError(
-        "SAFETENSORS_TRUNCATED",
-        `${nameOfPart(part)} was cut off: ${at} of its ${part.byteLength} bytes arrived. Send the import again.`,
-        { expected: part.byteLength, actual: at },
-      );
+    if (at !== part.byteLength) throw partCutOff(nameOfPart(part), at, part.byteLength);
   } finally {
     await file.close();
   }

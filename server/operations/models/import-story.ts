@@ -4,7 +4,7 @@
  * that: only a replay does.
  */
 import { defined } from "../../../shared/defined.js";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { isStemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import { decodeEnvironment } from "../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
@@ -30,6 +30,7 @@ import { dataOfTraining } from "../../services/data/data-of-training.js";
 import type { SaveOptions } from "../../storage/repository/answers/save-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { notTheStorysModel } from "./model-errors.js";
 
 /**
  * The story in the file's metadata; undefined where there is none, or it is not to be read.
@@ -64,7 +65,7 @@ export async function modelOfStory(
     );
   } catch (error) {
     if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) throw error;
-    throw mismatch(where, "the file has other tensors than the model of its story", error);
+    throw notTheStorysModel(where, "the file has other tensors than the model of its story", error);
   }
   requireRoot(where, story.record, model);
   const { fileHeader: _, fileMetadata = {}, ...names } = model.names;
@@ -93,17 +94,11 @@ function requireRoot(where: string, record: SaveRecord, { kind, leaves }: ModelS
   const root = treeRoot(leaves);
   if (kind === record.kind && root === record.root) return;
   if (kind !== record.kind)
-    throw mismatch(where, "its architecture was too large for the file, so name its model.json with --arch");
-  throw mismatch(where, `the tensors have the root ${root}, the story is of ${record.root}`);
-}
-
-function mismatch(where: string, reason: string, cause?: unknown): StemmaError<"STORY_MISMATCH"> {
-  return new StemmaError(
-    "STORY_MISMATCH",
-    `${where} is not the model that its story is of: ${reason}. If the file was damaged, copy or export it again; ` +
-      "if another program changed it on purpose, import it with --no-story.",
-    { cause },
-  );
+    throw notTheStorysModel(
+      where,
+      "its architecture was too large for the file, so name its model.json with --arch",
+    );
+  throw notTheStorysModel(where, `the tensors have the root ${root}, the story is of ${record.root}`);
 }
 
 /**
@@ -120,7 +115,7 @@ export async function baseOfStory(
   const record = versionId === undefined ? undefined : story.bases.get(versionId);
   if (named === undefined) return versionId && (await findBase(repository, versionId, record));
   if (named.versionId === versionId || named.record.contentId === record?.contentId) return named;
-  throw mismatch(
+  throw notTheStorysModel(
     "The file",
     `it was trained from ${versionId === undefined ? "nothing" : versionId.slice(0, 12)}, not from ` +
       `${named.name}:${named.version}; leave --base out`,

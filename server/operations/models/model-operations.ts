@@ -166,7 +166,7 @@ async function redact(
     throw new StemmaError(
       "NOT_FOUND",
       `${summary.name}:${summary.version} has no provenance that can be redacted: no training made ` +
-        "it, or a Stemma that recorded all of it plainly.",
+        "it, or a Stemma that recorded all of it plainly. `stemma model show` prints what is recorded of it.",
       { versionId: summary.versionId },
     );
   if (!dryRun && !repository.isRedacted(openings))

@@ -1,7 +1,7 @@
 /**
  * Finds the stored model that an architecture shares the most layers with, and what it can take over (EvoStore, EV1).
  */
-import { StemmaError } from "../../../shared/errors.js";
+import { nameOneOf } from "../../../shared/missing-errors.js";
 import { decodeArchitecture, weightSlots } from "../../../shared/model/architecture.js";
 import { commonPrefix } from "../../../shared/model/common-prefix.js";
 import { readModelJson } from "../../../shared/model/model-json.js";
@@ -83,7 +83,7 @@ export async function askedArchitecture(
   { model, modelJson }: Question,
 ): Promise<AskedArchitecture> {
   if ((model === undefined) === (modelJson === undefined))
-    throw new StemmaError("USAGE", "Give either a model of the fleet or a model.json, not both.");
+    throw nameOneOf("a model of the fleet", "a model.json");
   if (modelJson !== undefined) {
     const { architecture, names } = readModelJson(Buffer.from(JSON.stringify(modelJson)));
     return { architecture, names, paths: pathsOf(architecture) };

@@ -1,9 +1,9 @@
 /** Operations on a fleet's own recipes. An approved one is code that this server runs, confined. */
-import { StemmaError } from "../../../shared/errors.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import { bundleId } from "../../../shared/train/own-recipes/bundle.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import { otherBundle, recipeBuiltIn } from "./model-errors.js";
 
 type RecipeOperations = Pick<ServerOperations, "recipes" | "approveRecipe" | "revokeRecipe">;
 
@@ -34,12 +34,7 @@ export function recipeOperations(context: OperationsContext): RecipeOperations {
       const repository = await fleets.get(fleet);
       const { findOwnRecipe } = await import("../../learning/training/own-recipes.js");
       const found = isHash(recipe) ? { recipe } : findOwnRecipe(repository, recipe);
-      if (found === undefined)
-        throw new StemmaError(
-          "RECIPE_NOT_APPROVED",
-          `${recipe} is built in: it is part of the engine, and nobody approves it alone. Name an own recipe.`,
-          { recipe },
-        );
+      if (found === undefined) throw recipeBuiltIn(recipe);
       await repository.revokeRecipe(found.recipe, because);
       (await context.live?.fleet(fleet))?.recipesChanged();
       return repository.recipes();
@@ -49,11 +44,5 @@ export function recipeOperations(context: OperationsContext): RecipeOperations {
 
 function requireBundle(bundle: Uint8Array, expected: string): void {
   const actual = bundleId(bundle);
-  if (actual !== expected)
-    throw new StemmaError(
-      "RECIPE_INVALID",
-      `The bundle is ${actual.slice(0, 12)} and not ${expected.slice(0, 12)}: its bytes are others than those that ` +
-        "were looked at. Approve the right file, or the right hash.",
-      { expected, actual },
-    );
+  if (actual !== expected) throw otherBundle(actual, expected);
 }

@@ -4,7 +4,6 @@
  */
 import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import { safetensorsOfModel } from "../../../shared/recover/recovered-file.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -26,6 +25,13 @@ import type {
   VerificationReport,
 } from "../../interface/api/models/version-schemas.js";
 import type { RecoveryStream } from "../../interface/api/server-operations.js";
+import {
+  leaseOfAnother,
+  leaseWithChoice,
+  modelJsonOfLayers,
+  optimizerOfCheckpoint,
+  optimizerWithoutLayers,
+} from "./model-errors.js";
 import { storyOfVersion, type StoryStore } from "./story-of-version.js";
 import { requireArchitecture } from "../../services/context/require-architecture.js";
 
@@ -77,17 +83,8 @@ export interface RecoverOptions {
 
 /** @throws NOT_ALLOWED where a checkpoint and the optimizer's state are asked for in one */
 function partOf({ part = "model", checkpoint, form }: RecoverOptions): RecoveredPart {
-  if (part === "optimizer" && checkpoint !== undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Recover " +
-        "one after the other.",
-    );
-  if (part === "optimizer" && form === "tfjs")
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      "The optimizer's state has no layers, so it has no model.json. Recover it as safetensors.",
-    );
+  if (part === "optimizer" && checkpoint !== undefined) throw optimizerOfCheckpoint();
+  if (part === "optimizer" && form === "tfjs") throw optimizerWithoutLayers();
   return checkpoint === undefined ? part : { checkpoint };
 }
 
@@ -104,12 +101,7 @@ export async function recoverAsStream(
   const part = partOf(options);
   if (form === "tfjs") {
     requireArchitecture(summary);
-    if (options.layers !== undefined)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        "A model.json describes all weights of a model, so form tfjs has all of them. Recover single layers as " +
-          "safetensors.",
-      );
+    if (options.layers !== undefined) throw modelJsonOfLayers();
   }
   const lease = options.lease === undefined ? undefined : leaseOn(repository, summary, options);
   const found = await repository.recover(summary.versionId, {
@@ -156,17 +148,9 @@ function leaseOn(
   { lease: id = "", layers, form, part, checkpoint }: RecoverOptions,
 ): ModelLease {
   const lease = repository.leases.require(id);
-  if (lease.versionId !== versionId)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `The lease ${id} is on ${lease.versionId.slice(0, 12)}, not on this model. Name that one.`,
-      { versionId },
-    );
+  if (lease.versionId !== versionId) throw leaseOfAnother(id, lease.versionId, versionId);
   if (layers !== undefined || form === "tfjs" || (part ?? "model") !== "model" || checkpoint !== undefined)
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      "A lease gives the tensors that a child takes over, as safetensors. Leave layers, form, part and checkpoint out.",
-    );
+    throw leaseWithChoice();
   return lease;
 }
 

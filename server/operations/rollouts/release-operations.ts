@@ -7,7 +7,6 @@ import type { FleetReleasesAnswer } from "../../interface/api/rollouts/release-d
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { pipelineOfVersion } from "../../services/data/version-pipeline.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { StemmaError } from "../../../shared/errors.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { describeChange, parseChange } from "../../../shared/trust/releases/change-file.js";
@@ -22,6 +21,7 @@ import {
 } from "../../../shared/trust/releases/owner-time.js";
 import { releaseRoles } from "../../../shared/trust/releases/metadata.js";
 import { describeSignatures, signaturesOf } from "../../../shared/trust/releases/release-change.js";
+import { changeNotSigned, firstReleases, recipeOfEngine, timeStatedAlready } from "./deployment-errors.js";
 
 export function releaseOperations({
   fleets,
@@ -48,20 +48,10 @@ export function releaseOperations({
       const repository = await fleets.get(fleet);
       const change = parseChange(text);
       const missing = signaturesOf(change).filter(({ signatures, threshold }) => signatures < threshold);
-      if (missing.length > 0)
-        throw new StemmaError(
-          "RELEASE_METADATA_INVALID",
-          `The change is not signed completely: ${missing
-            .map(describeSignatures)
-            .join(", ")}. Sign it with \`stemma release sign\`.`,
-        );
+      if (missing.length > 0) throw changeNotSigned(missing.map(describeSignatures).join(", "));
       // The first one says which keys are the owner's: nothing vouches for it.
       if (!holdsRight(grant, "deploy") && (await repository.releases()) === undefined)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `The fleet ${fleet} has no releases yet, and the first ones name the owner's keys. Publish these as an operator; the role ${grant?.role ?? ""} publishes later ones.`,
-          { fleet },
-        );
+        throw firstReleases(fleet, grant?.role ?? "");
       if (!dryRun) {
         await repository.publishReleases(change);
         await (await live?.fleet(fleet))?.releasesChanged();
@@ -103,11 +93,7 @@ async function checkedOwnerTime(
   const before = repository.ownerTime();
   const isSame = before?.number === number && before.statement === ownerTimeText(statement);
   if (before !== undefined && number <= before.number && !isSame)
-    throw new StemmaError(
-      "RELEASE_ROLLED_BACK",
-      `The statement of the time has the number ${number}, and number ${before.number} is published already, so no device would take it. Write it again with \`stemma release time\`, and sign that.`,
-      { fleet, number },
-    );
+    throw timeStatedAlready(number, before.number, fleet);
   return { statement, number };
 }
 
@@ -118,12 +104,7 @@ async function releasedRecipe(
 ): Promise<{ readonly model: string; readonly manifest: string }> {
   const { findOwnRecipe } = await import("../../learning/training/own-recipes.js");
   const found = findOwnRecipe(repository, reference);
-  if (found === undefined)
-    throw new StemmaError(
-      "RECIPE_UNKNOWN",
-      `The recipe ${reference} is built in: devices have it with their engine. Name one of the fleet's own.`,
-      { recipe: reference },
-    );
+  if (found === undefined) throw recipeOfEngine(reference);
   const { recipe, name, version } = found;
   const manifest = encodeManifest({
     kind: "stemma-recipe-manifest",

@@ -35,6 +35,7 @@ import { reportOf } from "../../fleet/rollout/rollout-report.js";
 import { spanOf } from "../../fleet/rollout/transfer-times.js";
 import { returnsOf, undo } from "../../fleet/rollout/undo.js";
 import { whyClosed } from "../../fleet/rollout/windows.js";
+import { notApproved, notSignedByOwner, otherLinesRollout } from "./deployment-errors.js";
 
 type RolloutOperations = Pick<
   ServerOperations,
@@ -378,19 +379,7 @@ async function requireSigned(
   const isRevoked = targets !== undefined && revocationOf(targets, versionId) !== undefined;
   const isReleased = targets !== undefined && releasesOf(targets, versionId).length > 0;
   if (isRevoked ? ends : isReleased) return;
-  throw new StemmaError(
-    "NOT_ALLOWED",
-    `The role ${grant?.role ?? ""} rolls out what the fleet's owner signed, and ${titleOf(repository.resolve(versionId))} ${isRevoked ? "was revoked" : "is not signed"}. \`stemma release list\` shows what is; other versions need the role operator.`,
-    { versionId },
-  );
-}
-
-function notApproved(rollout: string): StemmaError {
-  return new StemmaError(
-    "NOT_ALLOWED",
-    `The rollout ${rollout} needs the approval of another person before it starts: create it without starting it, and have it approved with \`stemma rollout approve ${rollout}\`.`,
-    { rollout },
-  );
+  throw notSignedByOwner(grant?.role ?? "", titleOf(repository.resolve(versionId)), isRevoked, versionId);
 }
 
 /** A change of phase; where a rollout starts in the place of another, that one ends in the same append. */
@@ -414,11 +403,7 @@ function superseding(
   if (supersedes === undefined) return {};
   const other = repository.rollout(supersedes);
   if (other.line === line) return { supersedes };
-  throw new StemmaError(
-    "ROLLOUT_INVALID",
-    `The rollout ${supersedes} is of the line ${other.line}, so one of ${line} cannot take its place. Abort it, or name one of the same line.`,
-    { rollout: supersedes, line },
-  );
+  throw otherLinesRollout(supersedes, other.line, line);
 }
 
 interface Expected {

@@ -1,6 +1,6 @@
 /** Operations on checkpoints of a fleet's journal: for witnesses to cosign, and what they answered. */
+import { journalShorter } from "../../../shared/missing-errors.js";
 import { noteAlgorithms, verifierKeyText } from "../../../shared/trust/signed-note.js";
-import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -38,12 +38,7 @@ export function checkpointOperations({
 
 /** The body of `add-checkpoint`. @throws NOT_FOUND */
 function requestOf({ journal }: FleetRepository, from: number, { text, length }: KeptCheckpoint): string {
-  if (from > length)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The journal has ${length} facts, not ${from}. If it had ${from} once, this server was put back to an older state; declare that with \`stemma journal declare-restore\`.`,
-      { length },
-    );
+  if (from > length) throw journalShorter(length, from);
   const base64 = (hash: Hash): string => Buffer.from(hash, "hex").toString("base64");
   const proof = from === 0 ? [] : journal.proveStart(from, length).map(base64);
   return [`old ${from}`, ...proof, "", text].join("\n");

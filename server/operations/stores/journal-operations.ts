@@ -2,6 +2,7 @@
 import { StemmaError } from "../../../shared/errors.js";
 import type { SignedHead } from "../../../shared/journal/journal.js";
 import { logLeaf, toHash } from "../../../shared/journal/merkle-log.js";
+import { journalShorter, nameOneOf } from "../../../shared/missing-errors.js";
 import type { ShownHead } from "../../../shared/trust/signatures.js";
 import type { ListedFact } from "../../interface/api/stores/journal-schemas.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
@@ -45,11 +46,10 @@ export function journalOperations({ fleets, home }: OperationsContext): JournalO
       const head = shown(journal.signedHead());
       const length = askedLength ?? head.length;
       requireLength(head.length, length);
-      if (position >= length)
-        throw new StemmaError(
-          "NOT_FOUND",
-          `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
-        );
+      if (position >= length) throw new StemmaError(
+      "NOT_FOUND",
+      `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
+    );
       const entry = await journal.readEntry(position);
       const fact = Buffer.from(entry).toString("utf8");
       return {
@@ -85,17 +85,12 @@ function positionOf(
 ): number {
   if (position !== undefined && model === undefined) return position;
   if (model !== undefined && position === undefined) return repository.resolve(model).position;
-  throw new StemmaError("USAGE", "Name either the position of a fact or a model, not both.");
+  throw nameOneOf("the position of a fact", "a model");
 }
 
 /** @throws NOT_FOUND */
 function requireLength(length: number, asked: number): void {
-  if (asked > length)
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The journal has ${length} facts, not ${asked}. If it had ${asked} once, this server was put back to an older state.`,
-      { length },
-    );
+  if (asked > length) throw journalShorter(length, asked);
 }
 
 function hasSecret(fact: string): boolean {
