@@ -56,6 +56,7 @@ import "./operations/models/dataset-operations.js";
 import "./operations/models/engine-operations.js";
 import "./operations/models/explain-recovery.js";
 import "./operations/models/import-model.js";
+import "./operations/models/nearest-model.js";
 import "./operations/models/recipe-operations.js";
 import "./operations/models/recover-stream.js";
 import "./operations/models/story-of-version.js";

@@ -24,7 +24,6 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import { recordedProof } from "../../learning/replay/recorded-proof.js";
 import { versionRetired } from "../../storage/repository/state/state-errors.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
-import { nearestModel } from "./nearest-model.js";
 
 type ModelOperations = Pick<
   ServerOperations,
@@ -66,7 +65,8 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return repository.lineage(summary.versionId, { offset, limit });
     },
-    nearest: async ({ fleet, ...question }) => nearestModel(await fleets.get(fleet), question),
+    nearest: async ({ fleet, ...question }) =>
+      (await import("./nearest-model.js")).nearestModel(await fleets.get(fleet), question),
     diff: (input) => diffModels(context, input),
     story: (reference) => storyOf(context, reference),
     modelJson: async ({ weightsFile, ...reference }) => {
