@@ -87,7 +87,8 @@ export function webhookOperations({
 
 /** @throws NOT_FOUND */
 function requirePosition(length: number, from: number): void {
-  if (from > length) throw new StemmaError(
+  if (from > length)
+    throw new StemmaError(
       "NOT_FOUND",
       `The journal has ${length} facts, so nothing can begin with fact ${from}. Name a position up to ${length}.`,
       { length },

@@ -46,10 +46,11 @@ export function journalOperations({ fleets, home }: OperationsContext): JournalO
       const head = shown(journal.signedHead());
       const length = askedLength ?? head.length;
       requireLength(head.length, length);
-      if (position >= length) throw new StemmaError(
-      "NOT_FOUND",
-      `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
-    );
+      if (position >= length)
+        throw new StemmaError(
+          "NOT_FOUND",
+          `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
+        );
       const entry = await journal.readEntry(position);
       const fact = Buffer.from(entry).toString("utf8");
       return {
