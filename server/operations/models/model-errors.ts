@@ -1,7 +1,6 @@
 /** Errors of operations on models, data, recipes and engines. */
 import { errorOf, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 
 const cutOff = errorOf("SAFETENSORS_TRUNCATED");
 const notAllowed = errorOf("NOT_ALLOWED");
