@@ -129,8 +129,12 @@ export class Vehicle {
     }
     const agent = this.#agent;
     const process = this.#process;
-    await agent?.stop();
-    if (process?.isRunning === true && this.#agent === agent) this.#end("lost its power");
+    try {
+      await agent?.stop();
+    } finally {
+      // The power goes also where the agent could not keep everything, as on a full disk.
+      if (process?.isRunning === true && this.#agent === agent) this.#end("lost its power");
+    }
   }
 
   /** The process is killed; its supervisor starts it again. */

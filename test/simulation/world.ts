@@ -169,6 +169,11 @@ export class World {
       ...{ fleet, device: vehicle.name, lines: [line] },
       ...(model === undefined ? {} : { initial: { [line]: model } }),
     });
+    if (vehicle.machine.isRunning) {
+      // It was switched on meanwhile: the enrolment is recorded, and does not arrive.
+      this.events.note(vehicle.name, "enrolment-not-taken");
+      return;
+    }
     vehicle.enrolled(enrolment as Enrolment);
     this.events.note(vehicle.name, "enrolled", `generation ${vehicle.generation}`);
   }
