@@ -18,6 +18,7 @@ interface SentOffer {
 export class OfferRepeats {
   /** Device → line → the offer that waits for an answer. */
   readonly #waiting = new Map<string, Map<string, SentOffer>>();
+  #isClosed = false;
 
   /** @param repeat offers again what is assigned to the line, where it still is to be offered */
   constructor(
@@ -27,6 +28,7 @@ export class OfferRepeats {
 
   /** An offer was sent. */
   sent(device: string, line: string, versionId: Hash): void {
+    if (this.#isClosed) return;
     const lines = this.#waiting.get(device) ?? new Map<string, SentOffer>();
     this.#waiting.set(device, lines);
     const before = lines.get(line);
@@ -55,7 +57,9 @@ export class OfferRepeats {
     this.#waiting.delete(device);
   }
 
+  /** Nothing is repeated any more, also of what is sent after this. */
   close(): void {
+    this.#isClosed = true;
     for (const device of [...this.#waiting.keys()]) this.ended(device);
   }
 }

@@ -65,6 +65,11 @@ export class Offers {
   readonly #repeats: OfferRepeats;
   constructor(private readonly parts: OfferParts) {
     this.#repeats = new OfferRepeats(parts.clock, (device, line) => {
+      // An offer may have been under way when the device's connection ended.
+      if (!this.#reported.has(device)) {
+        this.#repeats.ended(device);
+        return;
+      }
       this.#offerAssigned(device, line).catch((error: unknown) => {
         parts.log.error("offer-not-repeated", { device, line, text: stackOf(error) });
       });

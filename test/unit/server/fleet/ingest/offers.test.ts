@@ -208,26 +208,35 @@ describe("an offer that was lost", () => {
     fleet.offers.activated("car", { line: "a", versionId: base });
     assert.deepEqual(await offeredAt(fleet, 70), []);
   });
-  it("does not come again once the device fetches it, or is gone", async () => {
-    for (const end of [
-      (offers: Offers) => {
+  it("does not come again once the device fetches it or is gone, also where it was just being sent", async () => {
+    const ends: readonly ((offers: Offers) => void | Promise<void>)[] = [
+      (offers) => {
         offers.answered("car", base);
       },
-      (offers: Offers) => {
+      (offers) => {
         offers.ended("car");
       },
-      (offers: Offers) => {
+      (offers) => {
         offers.close();
       },
-    ]) {
+      async (offers) => {
+        offers.ended("car");
+        await offers.offerAll("car");
+      },
+      async (offers) => {
+        offers.close();
+        await offers.offerAll("car");
+      },
+    ];
+    for (const end of ends) {
       const fleet = new Fleet({ assigned: { a: base }, unanswered: ["a"] });
       await fleet.born({ a: version("other") });
       fleet.offers.answered("car", version("other"));
-      end(fleet.offers);
+      await end(fleet.offers);
       assert.deepEqual(await offeredAt(fleet, 70), []);
     }
   });
-  it("gives way to what is assigned meanwhile, whose time begins anew", async () => {
+  it("is followed by what is assigned meanwhile, which waits two minutes again", async () => {
     const assigned = { a: base };
     const fleet = new Fleet({ assigned, unanswered: ["a"] });
     await fleet.born({ a: version("third") });
