@@ -278,7 +278,7 @@ async function openOperations(
     openToWrite: () => openToWrite(options.home, wait),
     onBeside: (holder) => {
       output.info(
-        `stemma: note: ${holder} has this home; this reads what it has written, and does not see who is connected to it`,
+        `stemma: note: ${holder} has this home; this reads what it has written`,
       );
     },
   });

@@ -1,7 +1,8 @@
 /**
  * The operations of a home on this machine as a command uses them: those that only read do so without the home's lock,
  * beside a server or command that has it, and on a disk that is full or cannot be written. Whatever else is asked for
- * opens the home with the lock, which may have to be waited for.
+ * opens the home with the lock, which may have to be waited for; so does, beside another process, what only a running
+ * server knows.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -27,6 +28,11 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
   ...(["recover", "explainRecovery", "evaluations", "evaluation"] as const),
   ...(["datasets", "showDataset", "fetchDataset", "engines", "recipes"] as const),
   ...(["retention", "forecastRetention", "dropPolicies", "tiers", "tokens", "webhooks"] as const),
+]);
+
+/** Operations that also tell what a running server alone knows: who is connected, and what it waits for. */
+const liveOperations: ReadonlySet<OperationName> = new Set<OperationName>([
+  ...(["health", "fleets", "devices", "device", "rollouts", "rollout", "webhooks"] as const),
 ]);
 
 const otherNames = ["recover", "fetchDataset", "import", "train", "planStorage", "applyStorage"] as const;
@@ -68,6 +74,8 @@ class ReadHome {
   #writing: Promise<ServerOperations> | undefined;
   /** Readings that others took the place of: a stream of theirs may still be read. */
   readonly #earlier: OpenedHome[] = [];
+  /** Describes the process that has the home; looked up once. */
+  #holder: Promise<string | undefined> | undefined;
   #isBesideTold = false;
 
   constructor(private readonly options: ReadingOptions) {}
@@ -89,9 +97,13 @@ class ReadHome {
     name: OperationName,
     given: readonly unknown[],
   ): Promise<{ readonly answer: unknown } | undefined> {
+    const holder = await (this.#holder ??= holderOf(this.options.home));
+    if (holder !== undefined && liveOperations.has(name)) return undefined;
     for (let reading = 1; reading <= maxReadings; reading++) {
       const opened = await this.#open();
       if (opened === undefined) return undefined;
+      if (holder !== undefined && !this.#isBesideTold) this.options.onBeside(holder);
+      this.#isBesideTold = true;
       const { changes } = opened;
       try {
         const answer = await methodOf(opened.operations, name)(...given);
@@ -102,23 +114,19 @@ class ReadHome {
         if (needsToWrite(error)) return undefined;
         if (!(await changes.areThere())) throw error;
       }
-      this.#earlier.push(opened);
-      this.#reading = undefined;
+      // Another operation of the command may have noticed it first.
+      if (!this.#earlier.includes(opened)) {
+        this.#earlier.push(opened);
+        this.#reading = undefined;
+      }
     }
     return undefined;
   }
 
   async #open(): Promise<OpenedHome | undefined> {
-    const { home, onBeside } = this.options;
-    this.#reading ??= openHomeForReading(home);
+    this.#reading ??= openHomeForReading(this.options.home);
     try {
-      const opened = await this.#reading;
-      if (!this.#isBesideTold) {
-        this.#isBesideTold = true;
-        const holder = await holderOf(home);
-        if (holder !== undefined) onBeside(holder);
-      }
-      return opened;
+      return await this.#reading;
     } catch (error) {
       this.#reading = undefined;
       // A home that is being made has no key yet.

@@ -90,15 +90,18 @@ describe("reading a home without its lock", () => {
     assert.match(beside[0]!, new RegExp(`^process ${process.pid} .* on this machine`));
   });
 
-  it("asks for the lock only where something is written", async (context) => {
+  it("asks for the lock only where something is written, or beside a server that knows more", async (context) => {
     const { path, repository, home } = await writtenHome(context);
     const { operations, beside } = await reader(context, path);
     await assert.rejects(operations.tag({ fleet, tag: "good", model: "m:1" }), {
       code: "HOME_LOCKED",
     });
+    // Only a running server knows who is connected, and this process may be one.
+    await assert.rejects(operations.devices({ fleet }), { code: "HOME_LOCKED" });
     await repository.close();
     await home.close();
     const { operations: later } = await reader(context, path);
+    assert.deepEqual(await later.devices({ fleet }), []);
     await later.tag({ fleet, tag: "good", model: "m:1" });
     assert.equal((await later.model({ fleet, model: "m:good" })).version, 1);
     await later.close();

@@ -114,7 +114,7 @@ test(
   async (context) => {
     const codec = await loadDeltaCodec();
     const random = seededNumbers(seed);
-    // Of the first pair every tensor, as a sample alone may have none that factors describe.
+    // Every tensor of the first pair: a sample alone may have none that factors describe.
     const [first, ...others] = everyPair;
     const pairs = [first!, ...others.filter(() => isFull || random() < 0.25)];
     let [withFactors, highestShare] = [0, 0];
