@@ -277,9 +277,7 @@ async function openOperations(
     home: options.home,
     openToWrite: () => openToWrite(options.home, wait),
     onBeside: (holder) => {
-      output.info(
-        `stemma: note: ${holder} has this home; this reads what it has written`,
-      );
+      output.info(`stemma: note: ${holder} has this home; this reads what it has written`);
     },
   });
 }
