@@ -6,7 +6,7 @@
  * Format 2: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
  * u32, entries u32, the pack's format u32, index; at the end the SHA-256 of everything before it.
  */
-import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
+import { hexOf, Sha256, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isStemmaError } from "../errors.js";
 import { cachedPack, type CompactPack } from "./compact-pack.js";
@@ -46,7 +46,10 @@ export function encodeIndexCache(packs: Iterable<CompactPack>): Uint8Array {
   const view = new DataView(start.buffer);
   view.setUint32(8, cacheFormat, true);
   view.setUint32(12, count, true);
-  return Buffer.concat([start, ...parts, hashBytes(sha256(start, ...parts))]);
+  // A call takes some 60,000 arguments, and a store has more packs.
+  const hash = new Sha256().update(start);
+  for (const part of parts) hash.update(part);
+  return Buffer.concat([start, ...parts, hash.digestBytes()]);
 }
 
 /** Returns the cached packs whose names are in `wanted`, by name; an empty map where the file is damaged. */

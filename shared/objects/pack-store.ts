@@ -5,7 +5,7 @@
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
  */
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
@@ -252,8 +252,13 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
       await writeCache(this.#files, this.#folder, this.index, {
         damaged: this.problems(),
         present: this.#cacheFiles,
-      }).catch(() => undefined);
+      }).catch(cacheNotWritten);
   }
+}
+
+/** A disk that refuses the cache costs the next start its time, and nothing else. */
+function cacheNotWritten(error: unknown): void {
+  if (!isStemmaError(error)) throw error;
 }
 
 /**
@@ -277,7 +282,10 @@ export async function openPackStore(
   let { cacheFiles } = opened;
   if (isCacheStale)
     cacheFiles = await writeCache(files, folder, index, { damaged, present: cacheFiles }).catch(
-      () => opened.cacheFiles,
+      (error: unknown) => {
+        cacheNotWritten(error);
+        return opened.cacheFiles;
+      },
     );
   return new FilePackStore(files, packFiles, options, { ...opened, cacheFiles, isCacheStale: false });
 }

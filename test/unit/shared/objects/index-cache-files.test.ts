@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
+import { CompactPack } from "../../../../shared/objects/compact-pack.js";
+import { decodeIndexCache, encodeIndexCache } from "../../../../shared/objects/index-cache.js";
 import { loadPacks, writeCache, type CacheFile } from "../../../../shared/objects/load-packs.js";
 import { PackFiles } from "../../../../shared/objects/pack-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
@@ -81,4 +83,16 @@ test("packs are in several cache files, and each start reads only what is new", 
   const left = (await files.list(folder)).filter((name) => name.startsWith("index"));
   assert.deepEqual(left.sort(), few.map(({ name }) => name).sort());
   assert.equal((await load(files)).read, 0);
+});
+
+test("a cache has more packs than a call takes arguments", () => {
+  const packs = Array.from({ length: 150_000 }, (_, n) =>
+    CompactPack.of({
+      name: `${n.toString(16).padStart(64, "0")}.${"0".repeat(16)}`,
+      bytes: 1000,
+      entries: [],
+    }),
+  );
+  const names = new Set(packs.map(({ name }) => name));
+  assert.equal(decodeIndexCache(encodeIndexCache(packs), names).size, packs.length);
 });
