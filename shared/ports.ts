@@ -47,6 +47,8 @@ export interface FileStat {
 export interface OpenFile {
   /** Reads up to `target.length` bytes at `position`; returns how many (0 at the end). */
   read(target: Uint8Array, position: number): Promise<number>;
+  /** Like `read`, before it returns: a block of an index, while the event loop waits. */
+  readNow(target: Uint8Array, position: number): number;
   /** Writes all bytes (loops until done). */
   write(bytes: Uint8Array, position: number): Promise<void>;
   size(): Promise<number>;

@@ -107,6 +107,10 @@ class FileOpenInMemory<F extends FileInMemory> implements OpenFile {
     this.#check("read", false);
     return this.contents.read(this.file, target, position);
   }
+  readNow(target: Uint8Array, position: number): number {
+    this.#check("read", false);
+    return this.contents.read(this.file, target, position);
+  }
   async write(bytes: Uint8Array, position: number): Promise<void> {
     this.#check("write to", true);
     this.contents.write(this.file, bytes, position);

@@ -43,6 +43,7 @@ export function readingFiles(files: Files): Files {
 function readingFile(file: OpenFile, path: string): OpenFile {
   return {
     read: (target, position) => file.read(target, position),
+    readNow: (target, position) => file.readNow(target, position),
     size: () => file.size(),
     close: () => file.close(),
     write: () => Promise.reject(changeRefused("write to", path)),

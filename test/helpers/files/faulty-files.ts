@@ -109,6 +109,10 @@ class FaultyFile implements OpenFile {
     this.#pass("read");
     return this.#inner.read(target, position);
   }
+  readNow(target: Uint8Array, position: number): number {
+    this.#pass("read");
+    return this.#inner.readNow(target, position);
+  }
   async write(bytes: Uint8Array, position: number): Promise<void> {
     const fault = this.#check("write", this.#path, bytes.length);
     if (fault === undefined) return this.#inner.write(bytes, position);

@@ -171,6 +171,9 @@ class RecordedFile implements OpenFile {
   read(target: Uint8Array, position: number): Promise<number> {
     return this.#inner.read(target, position);
   }
+  readNow(target: Uint8Array, position: number): number {
+    return this.#inner.readNow(target, position);
+  }
   write(bytes: Uint8Array, position: number): Promise<void> {
     return this.#recorder.around(
       { kind: "write", node: this.#node, position, bytes: bytes.slice() },

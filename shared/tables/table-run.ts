@@ -1,0 +1,321 @@
+/**
+ * A file of sorted rows that never changes once it has its name. Rows stand in blocks, each with a checksum; the first
+ * key of every block is kept in memory, so that a lookup reads one block.
+ *
+ * Format 1: "STEMROWS", format u32; blocks; first keys; the end.
+ * A block: for each row the bytes its key shares with the one before u16, the other bytes of its key u16, bytes of its
+ * value u32, the other bytes of its key, its value; at the end the CRC-32 of all these.
+ * First keys: for each block its offset u64, bytes u32, CRC-32, bytes of its first key u16, that key; then the CRC-32 of
+ * all these, which therefore follows from every byte of every row.
+ * The end, 40 bytes: offset of the first keys u64, their bytes u64, number of blocks u64, of rows u64, the CRC-32 of
+ * these, "STEM". Numbers are little-endian.
+ */
+import { crc32 } from "node:zlib";
+import { LRUCache } from "lru-cache";
+import { replaceDurably } from "../files/durable-write.js";
+import type { Files, OpenFile } from "../ports.js";
+import { DamagedTables, maxKeyBytes, maxValueBytes, type Row } from "./row.js";
+
+const head = Buffer.concat([Buffer.from("STEMROWS"), Buffer.of(1, 0, 0, 0)]);
+const tail = Buffer.from("STEM");
+const endBytes = 40;
+const rowHeadBytes = 8;
+const checkBytes = 4;
+const firstKeyHeadBytes = 18;
+/** A block ends with the row that makes it this large. */
+const blockBytes = 8 * 1024;
+const writeBytes = 256 * 1024;
+const keptBlocks = 128;
+
+/** The rows of a file, and a checksum that follows from every byte of them. */
+export interface RunContent {
+  readonly rows: number;
+  readonly check: number;
+}
+
+/**
+ * Writes rows, which come in the order of their keys, each key once, into a new file. Gives the event loop its turn with
+ * every 256 KiB. @throws FILE_FAILED, DISK_FULL; then there is no file
+ */
+export async function writeRun(
+  files: Files,
+  path: string,
+  rows: Iterable<Row> | AsyncIterable<Row>,
+): Promise<RunContent> {
+  let written: RunContent = { rows: 0, check: 0 };
+  await replaceDurably(files, path, async (file) => {
+    written = await new RunWriter(file).write(rows);
+  });
+  return written;
+}
+
+class RunWriter {
+  #parts: Buffer[] = [head];
+  #partBytes = head.length;
+  #writtenBytes = 0;
+  readonly #firstKeys: Buffer[] = [];
+  #block: Buffer[] = [];
+  #blockBytes = 0;
+  #blockOffset = head.length;
+  #firstKey: Buffer = Buffer.alloc(0);
+  #lastKey: Buffer | undefined;
+  #rows = 0;
+
+  constructor(private readonly file: OpenFile) {}
+
+  async write(rows: Iterable<Row> | AsyncIterable<Row>): Promise<RunContent> {
+    for await (const row of rows) {
+      this.#add(row);
+      if (this.#partBytes >= writeBytes) await this.#flush();
+    }
+    this.#endBlock();
+    const firstKeysAt = this.#blockOffset;
+    const firstKeys = Buffer.concat(this.#firstKeys);
+    this.#push(firstKeys, checkOf(firstKeys));
+    const end = Buffer.alloc(endBytes - checkBytes - tail.length);
+    end.writeBigUInt64LE(BigInt(firstKeysAt), 0);
+    end.writeBigUInt64LE(BigInt(firstKeys.length), 8);
+    end.writeBigUInt64LE(BigInt(this.#firstKeys.length), 16);
+    end.writeBigUInt64LE(BigInt(this.#rows), 24);
+    this.#push(end, checkOf(end), tail);
+    await this.#flush();
+    return { rows: this.#rows, check: crc32(firstKeys) };
+  }
+
+  #add({ key, value }: Row): void {
+    if (key.length > maxKeyBytes || value.length > maxValueBytes)
+      throw new RangeError(`a row of ${key.length} and ${value.length} bytes is too large for a table`);
+    const last = this.#lastKey;
+    if (last !== undefined && last.compare(key) >= 0) throw new RangeError("rows are not in order");
+    this.#lastKey = key;
+    if (this.#block.length === 0) this.#firstKey = key;
+    const shared = this.#block.length === 0 || last === undefined ? 0 : sharedBytes(last, key);
+    const rowHead = Buffer.allocUnsafe(rowHeadBytes);
+    rowHead.writeUInt16LE(shared, 0);
+    rowHead.writeUInt16LE(key.length - shared, 2);
+    rowHead.writeUInt32LE(value.length, 4);
+    this.#block.push(rowHead, key.subarray(shared), value);
+    this.#blockBytes += rowHeadBytes + key.length - shared + value.length;
+    this.#rows++;
+    if (this.#blockBytes >= blockBytes) this.#endBlock();
+  }
+
+  #endBlock(): void {
+    if (this.#block.length === 0) return;
+    const block = Buffer.concat(this.#block);
+    const check = checkOf(block);
+    this.#push(block, check);
+    const first = Buffer.allocUnsafe(firstKeyHeadBytes);
+    first.writeBigUInt64LE(BigInt(this.#blockOffset), 0);
+    first.writeUInt32LE(block.length + checkBytes, 8);
+    check.copy(first, 12);
+    first.writeUInt16LE(this.#firstKey.length, 16);
+    this.#firstKeys.push(Buffer.concat([first, this.#firstKey]));
+    this.#blockOffset += block.length + checkBytes;
+    this.#block = [];
+    this.#blockBytes = 0;
+  }
+
+  #push(...parts: readonly Buffer[]): void {
+    for (const part of parts) {
+      this.#parts.push(part);
+      this.#partBytes += part.length;
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = Buffer.concat(this.#parts);
+    this.#parts = [];
+    this.#partBytes = 0;
+    await this.file.write(bytes, this.#writtenBytes);
+    this.#writtenBytes += bytes.length;
+  }
+}
+
+function checkOf(bytes: Uint8Array): Buffer {
+  const check = Buffer.allocUnsafe(checkBytes);
+  check.writeUInt32LE(crc32(bytes), 0);
+  return check;
+}
+
+function sharedBytes(a: Buffer, b: Buffer): number {
+  const most = Math.min(a.length, b.length);
+  let shared = 0;
+  while (shared < most && a[shared] === b[shared]) shared++;
+  return shared;
+}
+
+/** The place of a block in the file. */
+interface BlockPlace {
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** An opened file of rows. */
+export class TableRun implements RunContent {
+  readonly rows: number;
+  readonly check: number;
+  readonly #path: string;
+  readonly #file: OpenFile;
+  readonly #firstKeys: readonly Buffer[];
+  readonly #places: readonly BlockPlace[];
+  readonly #blocks = new LRUCache<number, readonly Row[]>({ max: keptBlocks });
+
+  private constructor(
+    path: string,
+    file: OpenFile,
+    { rows, check, firstKeys, places }: RunContent & FirstKeys,
+  ) {
+    this.#path = path;
+    this.#file = file;
+    this.rows = rows;
+    this.check = check;
+    this.#firstKeys = firstKeys;
+    this.#places = places;
+  }
+
+  /** @throws DamagedTables, FILE_MISSING, FILE_FAILED */
+  static async open(files: Files, path: string): Promise<TableRun> {
+    const file = await files.open(path, "read");
+    try {
+      const size = await file.size();
+      const end = await readBytes(file, path, { offset: Math.max(0, size - endBytes), bytes: endBytes });
+      const start = await readBytes(file, path, { offset: 0, bytes: head.length });
+      if (!start.equals(head) || !end.subarray(-tail.length).equals(tail))
+        throw new DamagedTables(path, "is no complete file of rows");
+      requireCheck(path, end.subarray(0, -tail.length));
+      const offset = Number(end.readBigUInt64LE(0));
+      const bytes = Number(end.readBigUInt64LE(8));
+      const count = Number(end.readBigUInt64LE(16));
+      if (offset + bytes + checkBytes + endBytes !== size)
+        throw new DamagedTables(path, "does not have the length that it states");
+      const firstKeys = await readBytes(file, path, { offset, bytes: bytes + checkBytes });
+      requireCheck(path, firstKeys);
+      return new TableRun(path, file, {
+        rows: Number(end.readBigUInt64LE(24)),
+        check: firstKeys.readUInt32LE(bytes),
+        ...decodeFirstKeys(firstKeys.subarray(0, -checkBytes), count),
+      });
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  get(key: Buffer): Buffer | undefined {
+    const block = lastAtMost(this.#firstKeys, key, (each) => each);
+    if (block === -1) return undefined;
+    const rows = this.#block(block);
+    const at = lastAtMost(rows, key, (row) => row.key);
+    const found = rows[at];
+    return found?.key.equals(key) === true ? found.value : undefined;
+  }
+
+  /** The rows from `from` on. */
+  *ascending(from: Buffer): Generator<Row, void, undefined> {
+    for (let block = Math.max(0, lastAtMost(this.#firstKeys, from, (each) => each)); block < this.#places.length; block++)
+      for (const row of this.#block(block)) if (row.key.compare(from) >= 0) yield row;
+  }
+
+  /** The rows before `until`, the last one first. */
+  *descending(until: Buffer): Generator<Row, void, undefined> {
+    for (let block = lastAtMost(this.#firstKeys, until, (each) => each); block >= 0; block--)
+      for (const row of this.#block(block).toReversed()) if (row.key.compare(until) < 0) yield row;
+  }
+
+  /** All rows, read ahead. Leaves the blocks in memory as they are. */
+  async *all(): AsyncGenerator<Row, void, undefined> {
+    for (let first = 0; first < this.#places.length; ) {
+      const from = this.#places[first] as BlockPlace;
+      let next = first;
+      let bytes = 0;
+      while (next < this.#places.length && bytes < writeBytes) bytes += (this.#places[next++] as BlockPlace).bytes;
+      const read = await readBytes(this.#file, this.#path, { offset: from.offset, bytes });
+      for (let block = first; block < next; block++) {
+        const { offset, bytes: length } = this.#places[block] as BlockPlace;
+        yield* this.#decode(read.subarray(offset - from.offset, offset - from.offset + length));
+      }
+      first = next;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#blocks.clear();
+    await this.#file.close();
+  }
+
+  #block(block: number): readonly Row[] {
+    const known = this.#blocks.get(block);
+    if (known !== undefined) return known;
+    const { offset, bytes } = this.#places[block] as BlockPlace;
+    const read = Buffer.allocUnsafe(bytes);
+    if (this.#file.readNow(read, offset) !== bytes) throw new DamagedTables(this.#path, "was cut off");
+    const rows = this.#decode(read);
+    this.#blocks.set(block, rows);
+    return rows;
+  }
+
+  #decode(block: Buffer): readonly Row[] {
+    requireCheck(this.#path, block);
+    const end = block.length - checkBytes;
+    const rows: Row[] = [];
+    let last: Buffer = Buffer.alloc(0);
+    for (let at = 0; at < end; ) {
+      const shared = block.readUInt16LE(at);
+      const own = block.readUInt16LE(at + 2);
+      const keyAt = at + rowHeadBytes;
+      const valueAt = keyAt + own;
+      const next = valueAt + block.readUInt32LE(at + 4);
+      const key =
+        shared === 0
+          ? block.subarray(keyAt, valueAt)
+          : Buffer.concat([last.subarray(0, shared), block.subarray(keyAt, valueAt)]);
+      rows.push({ key, value: block.subarray(valueAt, next) });
+      last = key;
+      at = next;
+    }
+    return rows;
+  }
+}
+
+interface FirstKeys {
+  readonly firstKeys: readonly Buffer[];
+  readonly places: readonly BlockPlace[];
+}
+
+function decodeFirstKeys(bytes: Buffer, count: number): FirstKeys {
+  const firstKeys: Buffer[] = [];
+  const places: BlockPlace[] = [];
+  for (let at = 0; places.length < count; ) {
+    const keyAt = at + firstKeyHeadBytes;
+    const next = keyAt + bytes.readUInt16LE(at + 16);
+    places.push({ offset: Number(bytes.readBigUInt64LE(at)), bytes: bytes.readUInt32LE(at + 8) });
+    firstKeys.push(bytes.subarray(keyAt, next));
+    at = next;
+  }
+  return { firstKeys, places };
+}
+
+/** @throws DamagedTables where the last four bytes are not the CRC-32 of those before */
+function requireCheck(path: string, bytes: Buffer): void {
+  const end = bytes.length - checkBytes;
+  if (end < 0 || bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end)))
+    throw new DamagedTables(path, "has a checksum that is wrong");
+}
+
+async function readBytes(file: OpenFile, path: string, { offset, bytes }: BlockPlace): Promise<Buffer> {
+  const target = Buffer.allocUnsafe(bytes);
+  if ((await file.read(target, offset)) !== bytes) throw new DamagedTables(path, "was cut off");
+  return target;
+}
+
+/** The last of sorted items whose key is not after `key`; -1: there is none. */
+function lastAtMost<Item>(items: readonly Item[], key: Buffer, keyOf: (item: Item) => Buffer): number {
+  let [low, high] = [0, items.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (keyOf(items[middle] as Item).compare(key) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
