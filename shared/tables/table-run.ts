@@ -1,24 +1,27 @@
 /**
  * A file of sorted rows that never changes once it has its name. Rows stand in blocks, each with a checksum; the first
- * key of every block is kept in memory, so that a lookup reads one block.
+ * key of every block is kept in memory, so that a lookup reads one block, and a filter of all keys, so that hardly any
+ * lookup of an absent key reads one.
  *
- * Format 1: "STEMROWS", format u32; blocks; first keys; the end.
+ * Format 1: "STEMROWS", format u32; blocks; first keys; filter; the end.
  * A block: for each row the bytes its key shares with the one before u16, the other bytes of its key u16, bytes of its
  * value u32, the other bytes of its key, its value; at the end the CRC-32 of all these.
  * First keys: for each block its offset u64, bytes u32, CRC-32, bytes of its first key u16, that key; then the CRC-32 of
  * all these, which therefore follows from every byte of every row.
- * The end, 40 bytes: offset of the first keys u64, their bytes u64, number of blocks u64, of rows u64, the CRC-32 of
- * these, "STEM". Numbers are little-endian.
+ * The filter: as many bytes as the end states, of which each key sets 7 bits (key-filter.ts); their CRC-32.
+ * The end, 48 bytes: offset of the first keys u64, their bytes u64, number of blocks u64, of rows u64, bytes of the
+ * filter u64, the CRC-32 of these, "STEM". Numbers are little-endian.
  */
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { replaceDurably } from "../files/durable-write.js";
 import type { Files, OpenFile } from "../ports.js";
+import { addToFilter, emptyFilter, mayHave } from "./key-filter.js";
 import { DamagedTables, maxKeyBytes, maxValueBytes, type Row } from "./row.js";
 
 const head = Buffer.concat([Buffer.from("STEMROWS"), Buffer.of(1, 0, 0, 0)]);
 const tail = Buffer.from("STEM");
-const endBytes = 40;
+const endBytes = 48;
 const rowHeadBytes = 8;
 const checkBytes = 4;
 const firstKeyHeadBytes = 18;
@@ -35,16 +38,19 @@ export interface RunContent {
 
 /**
  * Writes rows, which come in the order of their keys, each key once, into a new file. Gives the event loop its turn with
- * every 256 KiB. @throws FILE_FAILED, DISK_FULL; then there is no file
+ * every 256 KiB.
+ * @param mostRows the rows are not more than these
+ * @throws FILE_FAILED, DISK_FULL; then there is no file
  */
 export async function writeRun(
   files: Files,
   path: string,
   rows: Iterable<Row> | AsyncIterable<Row>,
+  mostRows: number,
 ): Promise<RunContent> {
   let written: RunContent = { rows: 0, check: 0 };
   await replaceDurably(files, path, async (file) => {
-    written = await new RunWriter(file).write(rows);
+    written = await new RunWriter(file, mostRows).write(rows);
   });
   return written;
 }
@@ -60,8 +66,14 @@ class RunWriter {
   #firstKey: Buffer = Buffer.alloc(0);
   #lastKey: Buffer | undefined;
   #rows = 0;
+  readonly #filter: Buffer;
 
-  constructor(private readonly file: OpenFile) {}
+  constructor(
+    private readonly file: OpenFile,
+    mostRows: number,
+  ) {
+    this.#filter = emptyFilter(mostRows);
+  }
 
   async write(rows: Iterable<Row> | AsyncIterable<Row>): Promise<RunContent> {
     for await (const row of rows) {
@@ -71,12 +83,14 @@ class RunWriter {
     this.#endBlock();
     const firstKeysAt = this.#blockOffset;
     const firstKeys = Buffer.concat(this.#firstKeys);
-    this.#push(firstKeys, checkOf(firstKeys));
+    const filter = this.#filter;
+    this.#push(firstKeys, checkOf(firstKeys), filter, checkOf(filter));
     const end = Buffer.alloc(endBytes - checkBytes - tail.length);
     end.writeBigUInt64LE(BigInt(firstKeysAt), 0);
     end.writeBigUInt64LE(BigInt(firstKeys.length), 8);
     end.writeBigUInt64LE(BigInt(this.#firstKeys.length), 16);
     end.writeBigUInt64LE(BigInt(this.#rows), 24);
+    end.writeBigUInt64LE(BigInt(filter.length), 32);
     this.#push(end, checkOf(end), tail);
     await this.#flush();
     return { rows: this.#rows, check: crc32(firstKeys) };
@@ -97,6 +111,7 @@ class RunWriter {
     this.#block.push(rowHead, key.subarray(shared), value);
     this.#blockBytes += rowHeadBytes + key.length - shared + value.length;
     this.#rows++;
+    addToFilter(this.#filter, key);
     if (this.#blockBytes >= blockBytes) this.#endBlock();
   }
 
@@ -159,12 +174,14 @@ export class TableRun implements RunContent {
   readonly #file: OpenFile;
   readonly #firstKeys: readonly Buffer[];
   readonly #places: readonly BlockPlace[];
-  readonly #blocks = new LRUCache<number, readonly Row[]>({ max: keptBlocks });
+  readonly #filter: Buffer;
+  /** Blocks that were read and compared with their checksums. */
+  readonly #blocks = new LRUCache<number, Buffer>({ max: keptBlocks });
 
   private constructor(
     path: string,
     file: OpenFile,
-    { rows, check, firstKeys, places }: RunContent & FirstKeys,
+    { rows, check, firstKeys, places, filter }: RunContent & FirstKeys & { readonly filter: Buffer },
   ) {
     this.#path = path;
     this.#file = file;
@@ -172,6 +189,7 @@ export class TableRun implements RunContent {
     this.check = check;
     this.#firstKeys = firstKeys;
     this.#places = places;
+    this.#filter = filter;
   }
 
   /** @throws DamagedTables, FILE_MISSING, FILE_FAILED */
@@ -187,13 +205,18 @@ export class TableRun implements RunContent {
       const offset = Number(end.readBigUInt64LE(0));
       const bytes = Number(end.readBigUInt64LE(8));
       const count = Number(end.readBigUInt64LE(16));
-      if (offset + bytes + checkBytes + endBytes !== size)
+      const filterBytes = Number(end.readBigUInt64LE(32));
+      const filterAt = offset + bytes + checkBytes;
+      if (filterAt + filterBytes + checkBytes + endBytes !== size)
         throw new DamagedTables(path, "does not have the length that it states");
+      const filter = await readBytes(file, path, { offset: filterAt, bytes: filterBytes + checkBytes });
+      requireCheck(path, filter);
       const firstKeys = await readBytes(file, path, { offset, bytes: bytes + checkBytes });
       requireCheck(path, firstKeys);
       return new TableRun(path, file, {
         rows: Number(end.readBigUInt64LE(24)),
         check: firstKeys.readUInt32LE(bytes),
+        filter: filter.subarray(0, filterBytes),
         ...decodeFirstKeys(firstKeys.subarray(0, -checkBytes), count),
       });
     } catch (error) {
@@ -203,24 +226,22 @@ export class TableRun implements RunContent {
   }
 
   get(key: Buffer): Buffer | undefined {
-    const block = lastAtMost(this.#firstKeys, key, (each) => each);
-    if (block === -1) return undefined;
-    const rows = this.#block(block);
-    const at = lastAtMost(rows, key, (row) => row.key);
-    const found = rows[at];
-    return found?.key.equals(key) === true ? found.value : undefined;
+    if (!mayHave(this.#filter, key)) return undefined;
+    const block = lastAtMost(this.#firstKeys, key);
+    return block === -1 ? undefined : valueIn(this.#block(block), key);
   }
 
   /** The rows from `from` on. */
   *ascending(from: Buffer): Generator<Row, void, undefined> {
-    for (let block = Math.max(0, lastAtMost(this.#firstKeys, from, (each) => each)); block < this.#places.length; block++)
-      for (const row of this.#block(block)) if (row.key.compare(from) >= 0) yield row;
+    const first = Math.max(0, lastAtMost(this.#firstKeys, from));
+    for (let block = first; block < this.#places.length; block++)
+      for (const row of rowsIn(this.#block(block))) if (row.key.compare(from) >= 0) yield row;
   }
 
   /** The rows before `until`, the last one first. */
   *descending(until: Buffer): Generator<Row, void, undefined> {
-    for (let block = lastAtMost(this.#firstKeys, until, (each) => each); block >= 0; block--)
-      for (const row of this.#block(block).toReversed()) if (row.key.compare(until) < 0) yield row;
+    for (let block = lastAtMost(this.#firstKeys, until); block >= 0; block--)
+      for (const row of rowsIn(this.#block(block)).toReversed()) if (row.key.compare(until) < 0) yield row;
   }
 
   /** All rows, read ahead. Leaves the blocks in memory as they are. */
@@ -233,7 +254,7 @@ export class TableRun implements RunContent {
       const read = await readBytes(this.#file, this.#path, { offset: from.offset, bytes });
       for (let block = first; block < next; block++) {
         const { offset, bytes: length } = this.#places[block] as BlockPlace;
-        yield* this.#decode(read.subarray(offset - from.offset, offset - from.offset + length));
+        yield* rowsIn(this.#checked(read.subarray(offset - from.offset, offset - from.offset + length)));
       }
       first = next;
     }
@@ -244,38 +265,64 @@ export class TableRun implements RunContent {
     await this.#file.close();
   }
 
-  #block(block: number): readonly Row[] {
+  #block(block: number): Buffer {
     const known = this.#blocks.get(block);
     if (known !== undefined) return known;
     const { offset, bytes } = this.#places[block] as BlockPlace;
     const read = Buffer.allocUnsafe(bytes);
     if (this.#file.readNow(read, offset) !== bytes) throw new DamagedTables(this.#path, "was cut off");
-    const rows = this.#decode(read);
-    this.#blocks.set(block, rows);
-    return rows;
+    const checked = this.#checked(read);
+    this.#blocks.set(block, checked);
+    return checked;
   }
 
-  #decode(block: Buffer): readonly Row[] {
+  #checked(block: Buffer): Buffer {
     requireCheck(this.#path, block);
-    const end = block.length - checkBytes;
-    const rows: Row[] = [];
-    let last: Buffer = Buffer.alloc(0);
-    for (let at = 0; at < end; ) {
-      const shared = block.readUInt16LE(at);
-      const own = block.readUInt16LE(at + 2);
-      const keyAt = at + rowHeadBytes;
-      const valueAt = keyAt + own;
-      const next = valueAt + block.readUInt32LE(at + 4);
-      const key =
-        shared === 0
-          ? block.subarray(keyAt, valueAt)
-          : Buffer.concat([last.subarray(0, shared), block.subarray(keyAt, valueAt)]);
-      rows.push({ key, value: block.subarray(valueAt, next) });
-      last = key;
-      at = next;
-    }
-    return rows;
+    return block.subarray(0, -checkBytes);
   }
+}
+
+/** Finds a row's value in a block without decoding the rows before it. */
+function valueIn(block: Buffer, key: Buffer): Buffer | undefined {
+  /** Bytes at which all keys so far are equal to `key`; the next byte of the last one is lower. */
+  let equal = 0;
+  for (let at = 0; at < block.length; ) {
+    const shared = block.readUInt16LE(at);
+    const own = block.readUInt16LE(at + 2);
+    const keyAt = at + rowHeadBytes;
+    const valueAt = keyAt + own;
+    const next = valueAt + block.readUInt32LE(at + 4);
+    // A key that shares more with the one before is lower, too; one that shares less is higher.
+    if (shared < equal) return undefined;
+    if (shared === equal) {
+      let same = 0;
+      while (same < own && shared + same < key.length && block[keyAt + same] === key[shared + same]) same++;
+      equal = shared + same;
+      if (same === own && equal === key.length) return block.subarray(valueAt, next);
+      const isHigher =
+        equal === key.length || (same < own && (block[keyAt + same] as number) > (key[equal] as number));
+      if (isHigher) return undefined;
+    }
+    at = next;
+  }
+  return undefined;
+}
+
+function rowsIn(block: Buffer): readonly Row[] {
+  const rows: Row[] = [];
+  let last: Buffer = Buffer.alloc(0);
+  for (let at = 0; at < block.length; ) {
+    const shared = block.readUInt16LE(at);
+    const keyAt = at + rowHeadBytes;
+    const valueAt = keyAt + block.readUInt16LE(at + 2);
+    const next = valueAt + block.readUInt32LE(at + 4);
+    const own = block.subarray(keyAt, valueAt);
+    const key = shared === 0 ? own : Buffer.concat([last.subarray(0, shared), own]);
+    rows.push({ key, value: block.subarray(valueAt, next) });
+    last = key;
+    at = next;
+  }
+  return rows;
 }
 
 interface FirstKeys {
@@ -309,12 +356,12 @@ async function readBytes(file: OpenFile, path: string, { offset, bytes }: BlockP
   return target;
 }
 
-/** The last of sorted items whose key is not after `key`; -1: there is none. */
-function lastAtMost<Item>(items: readonly Item[], key: Buffer, keyOf: (item: Item) => Buffer): number {
-  let [low, high] = [0, items.length];
+/** The last of sorted keys that is not after `key`; -1: there is none. */
+function lastAtMost(keys: readonly Buffer[], key: Buffer): number {
+  let [low, high] = [0, keys.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (keyOf(items[middle] as Item).compare(key) <= 0) low = middle + 1;
+    if ((keys[middle] as Buffer).compare(key) <= 0) low = middle + 1;
     else high = middle;
   }
   return low - 1;

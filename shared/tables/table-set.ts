@@ -147,7 +147,7 @@ export class TableSet implements Rows {
    * Adds rows, which come in the order of their keys, and states what the tables hold then. All of it is there after a
    * crash, or none. @throws FILE_FAILED, DISK_FULL, and nothing has changed
    */
-  async commit(rows: Iterable<Row> | AsyncIterable<Row>, head: Buffer): Promise<void> {
+  async commit(rows: readonly Row[], head: Buffer): Promise<void> {
     await this.#commits.run(async () => {
       if (this.#runs.length === 0 && this.#head.length === 0) {
         await makeFolderDurably(this.files, this.folder);
@@ -155,7 +155,7 @@ export class TableSet implements Rows {
       }
       const number = this.#nextNumber++;
       const path = runPath(this.folder, number);
-      const content = await writeRun(this.files, path, rows);
+      const content = await writeRun(this.files, path, rows, rows.length);
       const added: OpenedRun = { number, level: 0, ...content, run: await TableRun.open(this.files, path) };
       // A merge may have changed the files meanwhile; it does not while the list is written.
       await this.#merges.run(async () => {
@@ -187,7 +187,8 @@ export class TableSet implements Rows {
           const number = this.#nextNumber++;
           const path = runPath(this.folder, number);
           const sources = merged.map(({ run }) => run.all()).toReversed();
-          const content = await writeRun(this.files, path, mergedAsync(sources));
+          const mostRows = merged.reduce((sum, { rows }) => sum + rows, 0);
+          const content = await writeRun(this.files, path, mergedAsync(sources), mostRows);
           const merging: OpenedRun = { number, level, ...content, run: await TableRun.open(this.files, path) };
           const runs = this.#runs.flatMap((each) =>
             each === merged[0] ? [merging] : merged.includes(each) ? [] : [each],

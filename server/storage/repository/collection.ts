@@ -30,7 +30,8 @@ function liveNow(
   const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
   if (engines.length === 0) return live;
   for (const engine of provingEngines(context)) live.add(engine);
-  const named = new Set([...records.values()].map(({ uses }) => uses?.engine));
+  const named = new Set<Hash | undefined>();
+  for (const versionId of state.versions.keys()) named.add(records.get(versionId)?.uses?.engine);
   for (const { id } of engines)
     if (state.engines.get(id)?.source === "approval" || !(named.has(id) || state.removedEngines.has(id)))
       live.add(id);

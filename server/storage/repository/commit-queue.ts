@@ -64,6 +64,8 @@ export class CommitQueue implements FactQueue {
     private readonly objects: Pick<ObjectPruner, "has" | "commitReferences">,
     private readonly journal: Pick<Journal, "append">,
     private readonly state: FleetState,
+    /** Called when facts were applied, and nothing is being appended. */
+    private readonly onApplied: () => void = () => undefined,
   ) {}
 
   submit(submission: Submission): Promise<readonly number[]> {
@@ -179,6 +181,7 @@ export class CommitQueue implements FactQueue {
       one.onApplied?.(own);
       one.resolve(own);
     }
+    this.onApplied();
   }
 }
 

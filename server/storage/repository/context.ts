@@ -6,15 +6,17 @@ import type { PackStore } from "../../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
 import type { Environment } from "../../../shared/model/environment.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { LayeredValues } from "../index/layered-values.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
 import type { DroppedTensors } from "./versions/dropped-tensors.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";
+import type { StateIndex } from "./state/state-index.js";
 import type { ReferenceIndex } from "./state/references.js";
 import type { FleetState } from "./state/state.js";
-import type { VersionState } from "./state/version-state.js";
+import type { VersionLists } from "./state/state-tables.js";
 
 export interface RepositoryContext {
   readonly fleet: string;
@@ -31,12 +33,13 @@ export interface RepositoryContext {
   /** The records of claims. */
   readonly claimRecords: Map<Hash, SaveRecord>;
   /** `records` to `damaged`: see VersionTable. */
-  readonly records: Map<Hash, SaveRecord>;
-  readonly byDevice: Map<string, VersionState[]>;
-  readonly byBase: Map<Hash, VersionState[]>;
-  readonly bySuccessorOf: Map<Hash, Hash[]>;
+  readonly records: LayeredValues<SaveRecord>;
+  readonly byDevice: VersionLists;
+  readonly byBase: VersionLists;
+  readonly bySuccessorOf: VersionLists;
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
+  readonly index: StateIndex;
   readonly queue: FactQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;

@@ -9,6 +9,7 @@
  *     run.json                the run folder's path (short, for socket paths under 100 bytes)
  *     tiers.json              the storage tiers, where there are any
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
+ *     fleets/<fleet>/index    the state that follows from them; may be deleted
  */
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -42,6 +43,8 @@ export interface HomePorts {
   /** Milliseconds since this machine started, its sleep included; absent: the monotonic clock. */
   readonly sinceBootMs?: () => number;
   readonly random: Random;
+  /** Facts after which the index of a fleet is written again. Default 5,000. */
+  readonly indexEveryFacts?: number;
   /** The memory of this process; absent: it is not looked at. */
   readonly memory?: () => MemoryReading;
   readonly log?: Log;

@@ -29,7 +29,7 @@ import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { activeOn, hasActivation, isAssignedByEnrolment, nextGeneration } from "./state/device-state.js";
+import { activeOn, hasActivation, isAssignedByEnrolment, lineKey, nextGeneration } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
@@ -55,16 +55,14 @@ import type { Home, DiskReserve } from "./home.js";
 import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
-import { OpeningMemory } from "./opening-memory.js";
-import { loadRecords } from "./state/record-cache.js";
+import { indexEveryFacts, IndexWriting, readHistory } from "./read-history.js";
 import { versionsOnLine } from "./state/versions-in-use.js";
-import { linesOf, noteSequence, recordVersion } from "./versions/record-version.js";
+import { linesOf, recordVersion } from "./versions/record-version.js";
 import {
   endClaim,
   findClaim,
   giveUpClaim,
   listClaims,
-  loadClaimRecords,
   proveClaim,
   recordClaim,
 } from "./versions/claims.js";
@@ -79,13 +77,9 @@ import { dropPolicies, setDropPolicy } from "./retention/drop-policies.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
-import { applyFact } from "./state/apply-fact.js";
 import { backedUpTo } from "./state/restore-state.js";
-import { emptyState } from "./state/state.js";
 import {
   findVersion,
-  emptyIndexes,
-  indexVersion,
   lineageOf,
   listVersions,
   requireVersion,
@@ -175,6 +169,7 @@ async function openContext(
     const journal = earlyJournal ?? (await openFleetJournal(files, folder, home));
     const history = await readHistory(home, { fleet, folder }, journal, objects);
     const { state, records } = history;
+    const writing = new IndexWriting(history, journal, indexEveryFacts(home));
     const catalog = new CatalogKeeper({
       table: history,
       objects,
@@ -200,7 +195,9 @@ async function openContext(
       journal,
       ...history,
       environment: ports.environment ?? { backend: "none" },
-      queue: new CommitQueue(objects, journal, state),
+      queue: new CommitQueue(objects, journal, state, () => {
+        writing.applied();
+      }),
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
@@ -220,52 +217,6 @@ async function openContext(
   }
 }
 
-/** The state that journal and records of a fleet add up to. */
-type History = Pick<
-  RepositoryContext,
-  | "state"
-  | "claimRecords"
-  | "records"
-  | "byDevice"
-  | "byBase"
-  | "bySuccessorOf"
-  | "damaged"
-  | "recordCache"
-  | "lastSequences"
->;
-
-async function readHistory(
-  { ports: { files, log, memory } }: Pick<Home, "ports">,
-  { fleet, folder }: { readonly fleet: string; readonly folder: string },
-  journal: FileJournal,
-  objects: PackStore,
-): Promise<History> {
-  const state = emptyState();
-  const room = new OpeningMemory(fleet, memory);
-  for await (const { position, fact } of journal.entries()) {
-    applyFact(state, position, fact);
-    const look = room.item();
-    if (look !== undefined) await look;
-  }
-  const { records, damaged, cache } = await loadRecords(
-    { files, folder, objects, onRecord: () => room.item() },
-    state.versions.keys(),
-  );
-  for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
-  const claimRecords = await loadClaimRecords(objects, state.claims.keys(), (versionId, error) =>
-    log?.error("record-damaged", { fleet, versionId, error }),
-  );
-  const lastSequences = new Map<string, number>();
-  const indexes = emptyIndexes();
-  for (const version of state.versions.values()) {
-    const record = records.get(version.versionId);
-    if (record === undefined) continue;
-    noteSequence(lastSequences, record);
-    indexVersion(indexes, version, record);
-  }
-  return { state, claimRecords, records, ...indexes, damaged, recordCache: cache, lastSequences };
-}
-
 // eslint-disable-next-line max-lines-per-function -- a table: one line for most methods
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const { state, objects, journal, clock } = context;
@@ -277,7 +228,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     home: home.path,
     objects,
     journal,
-    failed: Promise.race([journal.stopped, objects.failed]),
+    failed: Promise.race([journal.stopped, objects.failed, context.index.failed]),
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
     record: (recordBytes, options) => recordVersion(context, recordBytes, options),
@@ -366,6 +317,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     close: async () => {
       await context.droppedTensors.close();
       await context.queue.settled();
+      await context.index.close();
       await context.recordCache.flush();
       await journal.close();
       await objects.close();
@@ -489,7 +441,7 @@ function lookups(context: RepositoryContext): Lookups {
     isEndedCertificate: (certificate) => state.endedCertificates.has(numberKey(certificate)),
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
     ran: (device, line) =>
-      (state.devices.get(device)?.activations.get(line) ?? []).map(({ versionId }) => versionId),
+      [...state.activations.of(lineKey(device, line))].map(({ versionId }) => versionId),
     rollouts: () => [...state.rollouts.values()],
     rollout: (name) => requireRollout(state.rollouts, name),
     stagedFor: (device) => [...stagedFor(state.rollouts, device)],
@@ -502,7 +454,7 @@ function lookups(context: RepositoryContext): Lookups {
     deliveries: (device) => state.devices.get(device)?.deliveries ?? [],
     hasActivation: (name, activation) => {
       const device = state.devices.get(name);
-      return device !== undefined && hasActivation(device, activation);
+      return device !== undefined && hasActivation(device, state.activations, activation);
     },
     datasets: () => [...state.datasets.values()],
   };

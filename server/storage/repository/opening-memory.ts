@@ -25,6 +25,13 @@ export class OpeningMemory {
     return this.read === undefined || ++this.#count % itemsPerLook > 0 ? undefined : this.#look(this.read);
   }
 
+  /** True if so many bytes more leave the heap room. */
+  hasRoomFor(bytes: number): boolean {
+    if (this.read === undefined) return true;
+    const { heapBytes, heapLimitBytes } = this.read();
+    return heapBytes + bytes <= fullShare * heapLimitBytes;
+  }
+
   async #look(read: () => MemoryReading): Promise<void> {
     // The collections of the heap are told between two turns of the event loop.
     await nextTurn();

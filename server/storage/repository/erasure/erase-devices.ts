@@ -13,6 +13,7 @@ import { referencesOf } from "../../../../shared/objects/references.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { collect, liveObjects, liveWithoutVersions, planCollection } from "../collection.js";
+import { versionsIn } from "../state/version-table.js";
 import type { RepositoryContext } from "../context.js";
 import { appendFacts, checkRetirable } from "../state/append-facts.js";
 import { evaluationObjectsOf } from "../state/evaluation-state.js";
@@ -29,8 +30,10 @@ const leaseMs = 3_600_000;
 /** A plan is stale where versions were recorded meanwhile. */
 const maxCollections = 5;
 
-const versionsOf = ({ byDevice }: RepositoryContext, devices: readonly string[]): readonly VersionState[] =>
-  devices.flatMap((device) => byDevice.get(device) ?? []);
+const versionsOf = (
+  { state, byDevice }: RepositoryContext,
+  devices: readonly string[],
+): readonly VersionState[] => devices.flatMap((device) => [...versionsIn(state, byDevice.of(device))]);
 
 const isOpen = ({ retired }: VersionState): boolean => retired === undefined;
 
@@ -281,13 +284,13 @@ function claimsOf(
 }
 
 function descendantsOfOthers(
-  { byBase, records }: RepositoryContext,
+  { state, byBase, records }: RepositoryContext,
   versions: readonly VersionState[],
   devices: readonly string[],
 ): number {
   const found = new Set(
     versions
-      .flatMap(({ versionId }) => byBase.get(versionId) ?? [])
+      .flatMap(({ versionId }) => [...versionsIn(state, byBase.of(versionId))])
       .filter(
         ({ versionId, retired }) =>
           retired === undefined && !devices.includes(records.get(versionId)?.device ?? ""),

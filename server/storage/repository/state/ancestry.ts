@@ -5,7 +5,7 @@
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../answers/version-answers.js";
 import type { VersionState } from "./version-state.js";
-import { requireVersion, summaryOf, type VersionTable } from "./version-table.js";
+import { requireVersion, summaryOf, versionsIn, type VersionTable } from "./version-table.js";
 
 /** A version that descends from another one. */
 export interface Descendant {
@@ -41,7 +41,7 @@ export function descendantsOf(
   for (let generation = 1; parents.length > 0; generation++) {
     const children: VersionState[] = [];
     for (const parent of parents)
-      for (const child of table.byBase.get(parent) ?? []) {
+      for (const child of versionsIn(table.state, table.byBase.of(parent))) {
         if (seen.has(child.versionId)) continue;
         seen.add(child.versionId);
         children.push(child);

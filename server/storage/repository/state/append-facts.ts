@@ -37,6 +37,7 @@ import {
   versionUnknown,
 } from "./state-errors.js";
 import { checkSuccessor } from "./successors.js";
+import { versionsIn } from "./version-table.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FactOf } from "../../../../shared/journal/fact.js";
 import type { FleetState } from "./state.js";
@@ -116,8 +117,8 @@ export async function appendFacts(
 
 /** @throws NOT_ALLOWED where a dropped version is recovered by what is to be redacted */
 function refuseNeededByReplay({ state, records }: RepositoryContext, object: Hash): void {
-  for (const { versionId, name, version, dropped, retired } of state.versions.values())
-    if (dropped !== undefined && retired === undefined && records.get(versionId)?.objects.openings === object)
+  for (const { versionId, name, version, retired } of versionsIn(state, state.dropped))
+    if (retired === undefined && records.get(versionId)?.objects.openings === object)
       throw neededByReplay(versionId, `${name}:${version}`);
 }
 

@@ -91,7 +91,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       changeDevice(state, fact.device, (device) => {
         const known = state.versions.get(fact.versionId) ?? state.claims.get(fact.versionId);
         const wasAnswered = !device.unanswered.has(fact.line);
-        applyActivated(device, { position, knownAt: known?.position }, fact);
+        const { activations } = state;
+        applyActivated(device, { position, knownAt: known?.position, activations }, fact);
+        noteRolloutsOf(state, device, fact.line);
         activatedInRollouts(state.rollouts, device, { line: fact.line, wasAnswered });
       });
       return;
@@ -103,7 +105,10 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "judged":
     case "switch-failed":
       if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;
-      else if (fact.type === "judged") judgedInRollout(state.rollouts, state.devices.get(fact.device), fact);
+      else {
+        state.changed.rollouts.add(fact.rollout);
+        if (fact.type === "judged") applyJudged(state, fact);
+      }
       return;
     case "retention":
       return applyRetention(state.retention, fact);
@@ -215,6 +220,7 @@ function applyToDevice(
         return;
       case "assigned":
         applyAssigned(device, state.length - 1, fact);
+        noteRolloutsOf(state, device, fact.line);
         assignedInRollouts(state.rollouts, device, fact);
         state.distributed.add(fact.versionId);
     }
@@ -224,7 +230,23 @@ function applyToDevice(
 function changeDevice(state: FleetState, name: string, change: (device: DeviceState) => void): void {
   const device = state.devices.get(name);
   if (device === undefined) state.ignoredFacts++;
-  else change(device);
+  else {
+    state.changed.devices.add(name);
+    change(device);
+  }
+}
+
+function applyJudged(state: FleetState, fact: FactOf<"judged">): void {
+  const device = state.devices.get(fact.device);
+  judgedInRollout(state.rollouts, device, fact);
+  if (device === undefined) return;
+  state.changed.devices.add(fact.device);
+  for (const line of device.passedIn.keys()) noteRolloutsOf(state, device, line);
+}
+
+/** What a line is given or runs may change the rollouts in which it passed. */
+function noteRolloutsOf(state: FleetState, device: DeviceState, line: string): void {
+  for (const rollout of device.passedIn.get(line) ?? []) state.changed.rollouts.add(rollout);
 }
 
 /** A certificate of an owner's authority names no enrolment, so it would be good for the next one, too. */

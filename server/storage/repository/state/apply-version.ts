@@ -6,11 +6,11 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { formerClaim, measuredOf } from "./claim-state.js";
 import { addEvaluation } from "./evaluation-state.js";
 import type { FleetState } from "./state.js";
-import type { VersionState } from "./version-state.js";
+import type { ChangingVersion, VersionState } from "./version-state.js";
 
 /** The number that the next version of a name gets. */
 export function nextVersionNumber(state: FleetState, name: string): number {
-  return (state.names.get(name)?.at(-1)?.version ?? 0) + 1;
+  return (state.names.last(name)?.order ?? 0) + 1;
 }
 
 export function applyRecorded(state: FleetState, position: number, fact: FactOf<"recorded">): void {
@@ -37,10 +37,8 @@ export function applyRecorded(state: FleetState, position: number, fact: FactOf<
     ...defined({ claim: claim && formerClaim(claim) }),
     tags: new Set(),
   };
-  state.versions.set(fact.versionId, version);
-  const versions = state.names.get(fact.name);
-  if (versions === undefined) state.names.set(fact.name, [version]);
-  else versions.push(version);
+  state.versions.add(version);
+  state.names.add(fact.name, fact.version, fact.versionId);
 }
 
 export function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
@@ -53,36 +51,46 @@ export function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
   let tags = state.tags.get(fact.name);
   if (tags === undefined) state.tags.set(fact.name, (tags = new Map<string, Hash>()));
   const before = tags.get(fact.tag);
-  if (before !== undefined) state.versions.get(before)?.tags.delete(fact.tag);
+  if (before !== undefined)
+    state.versions.change(before, (version: ChangingVersion) => {
+      version.tags = new Set([...version.tags].filter((tag) => tag !== fact.tag));
+    });
   if (target === undefined) tags.delete(fact.tag);
   else {
     tags.set(fact.tag, target.versionId);
-    target.tags.add(fact.tag);
+    state.versions.change(target.versionId, (version: ChangingVersion) => {
+      version.tags = new Set([...version.tags, fact.tag]);
+    });
   }
 }
 
-export function applyToVersion(
-  state: FleetState,
-  fact: FactOf<
-    | "stored"
-    | "released"
-    | "retired"
-    | "replayed"
-    | "dropped"
-    | "kept"
-    | "data-dropped"
-    | "evaluated"
-    | "held"
-    | "unheld"
-  >,
-): void {
-  const version = state.versions.get(fact.versionId);
-  if (version === undefined) {
-    // Somebody gave up a claim that nobody can prove or send.
-    if (fact.type === "retired" && state.claims.delete(fact.versionId)) return;
-    state.ignoredFacts++;
+type VersionFact = FactOf<
+  | "stored"
+  | "released"
+  | "retired"
+  | "replayed"
+  | "dropped"
+  | "kept"
+  | "data-dropped"
+  | "evaluated"
+  | "held"
+  | "unheld"
+>;
+
+export function applyToVersion(state: FleetState, fact: VersionFact): void {
+  const isKnown = state.versions.change(fact.versionId, (version: ChangingVersion) => {
+    changeVersion(version, fact);
+  });
+  if (isKnown) {
+    if (fact.type === "dropped") state.dropped.add(fact.versionId);
+    else if (fact.type === "kept") state.dropped.delete(fact.versionId);
     return;
   }
+  // Somebody gave up a claim that nobody can prove or send.
+  if (fact.type !== "retired" || !state.claims.delete(fact.versionId)) state.ignoredFacts++;
+}
+
+function changeVersion(version: ChangingVersion, fact: VersionFact): void {
   const { atMs } = fact;
   switch (fact.type) {
     case "stored":

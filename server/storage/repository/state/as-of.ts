@@ -10,7 +10,7 @@
 import { formatDuration } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import type { FleetMoment } from "../answers/device-answers.js";
-import { activationInterval, orderByNumber, type ActivationState, type DeviceState } from "./device-state.js";
+import { activationInterval, lineKey, orderByNumber, type ActivationState, type DeviceState } from "./device-state.js";
 import type { FleetState } from "./state.js";
 
 /** The answers for every line of every device that was enrolled at `atMs`, sorted by device and line. */
@@ -18,8 +18,11 @@ export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): reado
   const moments: FleetMoment[] = [];
   for (const device of [...state.devices.values()].sort((a, b) => compareText(a.device, b.device))) {
     if (device.generations.every(({ enrolledAtMs }) => enrolledAtMs > atMs)) continue;
-    const lines = new Set([...device.lines, ...device.activations.keys()]);
-    for (const line of [...lines].sort(compareText)) moments.push(lineAsOf(device, line, atMs, nowMs));
+    const lines = new Set([...device.lines, ...device.lastActivation.keys()]);
+    for (const line of [...lines].sort(compareText))
+      moments.push(
+        lineAsOf({ ...device, all: [...state.activations.of(lineKey(device.device, line))] }, line, atMs, nowMs),
+      );
   }
   return moments;
 }
@@ -29,7 +32,7 @@ function compareText(a: string, b: string): number {
 }
 
 function lineAsOf(
-  { device, generations, activations }: DeviceState,
+  { device, generations, all }: DeviceState & { readonly all: readonly ActivationState[] },
   line: string,
   atMs: number,
   nowMs: number,
@@ -44,7 +47,6 @@ function lineAsOf(
   if (atMs > nowMs) return unknown("this moment is in the future");
   // Reports of an earlier generation are another machine's history.
   const enrolled = generations.findLast(({ enrolledAtMs }) => enrolledAtMs <= atMs);
-  const all = activations.get(line) ?? [];
   const history = all.filter(({ generation }) => generation === enrolled?.generation);
   if (history.length === 0)
     return unknown(

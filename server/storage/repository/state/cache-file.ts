@@ -42,6 +42,16 @@ export class CacheFile {
     this.#end = entryBytes === 0 ? 0 : this.#options.head.length + entryBytes;
   }
 
+  /** Forgets what the file has: the next entries are its first ones. */
+  startAgain(): void {
+    this.#writes
+      .run(async () => {
+        this.#end = 0;
+        await this.#append([]);
+      })
+      .catch(() => undefined);
+  }
+
   /** Appends entries. Never rejects: what is missing is computed or read again. */
   append(entries: readonly Uint8Array[]): Promise<void> {
     if (entries.length > 0) this.#writes.run(() => this.#append(entries)).catch(() => undefined);

@@ -27,7 +27,7 @@ export interface ClaimState {
 
 /** The part of a fleet's state that claims change. */
 interface ClaimingState {
-  readonly versions: ReadonlyMap<Hash, unknown>;
+  readonly versions: { readonly has: (versionId: Hash) => boolean };
   readonly claims: Map<Hash, ClaimState>;
   ignoredFacts: number;
 }

@@ -11,6 +11,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { settingsAfter, type DeviceSettings } from "../../../../shared/wire/device-settings.js";
 import type { Assignment } from "../answers/device-answers.js";
 import type { Ended } from "../answers/version-answers.js";
+import type { LayeredLists } from "../../index/layered-lists.js";
 
 export interface ActivationState {
   readonly position: number;
@@ -61,9 +62,7 @@ export interface DeviceState {
   seenAtMs: number | undefined;
   /** Given by people, whatever the generation. */
   labels: Readonly<Record<string, string>>;
-  /** Line → activations of all generations in journal order. */
-  readonly activations: Map<string, ActivationState[]>;
-  /** Line → its last activation, of any generation. */
+  /** Line → its last activation, of any generation. The state has all of them. */
   readonly lastActivation: Map<string, ActivationState>;
   revoked: Ended | undefined;
   /** The batch with whose invitation this generation enrolled. */
@@ -182,7 +181,6 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
   devices.set(fact.device, {
     device: fact.device,
     generations: [generation],
-    activations: new Map(),
     lastActivation: new Map(),
     assignments: new Map(),
     unanswered: new Set(),
@@ -291,7 +289,15 @@ export function isAssignedByEnrolment(device: DeviceState, line: string): boolea
 /** @param knownAt journal position at which the activated version was recorded; undefined: it was not */
 export function applyActivated(
   device: DeviceState,
-  { position, knownAt }: { readonly position: number; readonly knownAt: number | undefined },
+  {
+    position,
+    knownAt,
+    activations,
+  }: {
+    readonly position: number;
+    readonly knownAt: number | undefined;
+    readonly activations: LayeredLists<ActivationState>;
+  },
   fact: FactOf<"activated">,
 ): void {
   const assumedAt = device.assumed.get(fact.line);
@@ -302,12 +308,11 @@ export function applyActivated(
   else if (assumedAt !== undefined && knownAt !== undefined && knownAt < assumedAt)
     device.unanswered.add(fact.line);
   device.seenAtMs = Math.max(device.seenAtMs ?? fact.atMs, fact.atMs);
-  let history = device.activations.get(fact.line);
-  if (history === undefined) device.activations.set(fact.line, (history = []));
   const { generation } = currentGeneration(device);
   // An exact repetition of the last activation is ignored, and nothing else. An older time does not mean a
   // repetition: the device's clock may have been set back.
-  const last = history.at(-1);
+  const key = lineKey(device.device, fact.line);
+  const last = activations.last(key)?.value;
   if (
     last !== undefined &&
     last.generation === generation &&
@@ -327,7 +332,7 @@ export function applyActivated(
     session: fact.session,
     number: fact.number,
   };
-  history.push(activation);
+  activations.add(key, position, activation);
   const newest = device.lastActivation.get(fact.line);
   if (newest === undefined || !isEarlier(activation, newest))
     device.lastActivation.set(fact.line, activation);
@@ -339,6 +344,7 @@ const maxComparedActivations = 256;
 /** See FleetRepository.hasActivation. */
 export function hasActivation(
   device: DeviceState,
+  activations: LayeredLists<ActivationState>,
   {
     line,
     versionId,
@@ -347,15 +353,23 @@ export function hasActivation(
   }: Pick<ActivationState, "versionId" | "deviceAtMs" | "number"> & { readonly line: string },
 ): boolean {
   const { generation } = currentGeneration(device);
-  return (device.activations.get(line) ?? [])
-    .slice(-maxComparedActivations)
-    .some(
-      (one) =>
-        one.generation === generation &&
-        one.versionId === versionId &&
-        one.deviceAtMs === deviceAtMs &&
-        (one.number === undefined || number === undefined || one.number === number),
-    );
+  let compared = 0;
+  for (const one of activations.reversed(lineKey(device.device, line))) {
+    if (
+      one.generation === generation &&
+      one.versionId === versionId &&
+      one.deviceAtMs === deviceAtMs &&
+      (one.number === undefined || number === undefined || one.number === number)
+    )
+      return true;
+    if (++compared === maxComparedActivations) return false;
+  }
+  return false;
+}
+
+/** The key of a device's line in lists of activations. */
+export function lineKey(device: string, line: string): string {
+  return `${device}\0${line}`;
 }
 
 /**

@@ -7,7 +7,13 @@ import type { FleetState } from "./state.js";
 
 /** Returns the error for a version whose tensors went with its device; undefined for every other one. */
 export function erasedError(
-  { state, records }: { readonly state: FleetState; readonly records: ReadonlyMap<Hash, SaveRecord> },
+  {
+    state,
+    records,
+  }: {
+    readonly state: FleetState;
+    readonly records: { readonly get: (versionId: Hash) => SaveRecord | undefined };
+  },
   versionId: Hash,
 ): StemmaError | undefined {
   const version = state.versions.get(versionId);

@@ -1,6 +1,6 @@
 /**
- * Caches a fleet's save records in one file, so that opening a fleet reads one file instead of one per
- * version. The cache may be deleted, and it is never trusted: a record is used only where its bytes hash to
+ * Caches the save records that no index holds yet in one file, so that opening a fleet reads one file instead of one
+ * per version. The cache may be deleted, and it is never trusted: a record is used only where its bytes hash to
  * the version id.
  *
  * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Records are appended without fsync; an
@@ -53,43 +53,65 @@ function framed(record: Uint8Array): Uint8Array {
 export class RecordCache {
   readonly #file: CacheFile;
   #pending: Uint8Array[] = [];
+  /** The records that were added since the index began to be written. */
+  #sinceBegun: Uint8Array[] | undefined;
+  #read: Promise<ReadonlyMap<Hash, Uint8Array>> | undefined;
 
-  private constructor(file: CacheFile) {
-    this.#file = file;
+  constructor(files: Files, folder: string) {
+    this.#file = new CacheFile(files, { path: join(folder, "records.cache"), head, maxBytes: maxCacheBytes });
   }
 
-  static async open(
-    files: Files,
-    folder: string,
-  ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
-    const file = new CacheFile(files, { path: join(folder, "records.cache"), head, maxBytes: maxCacheBytes });
-    const { records, end } = decodeRecordCache(await file.read());
-    file.appendAfter(end);
-    return { cache: new RecordCache(file), records };
+  /** The records in the file, which is read once. */
+  read(): Promise<ReadonlyMap<Hash, Uint8Array>> {
+    return (this.#read ??= this.#readFile());
+  }
+
+  /** Frees what `read` keeps. */
+  forgetRead(): void {
+    if (this.#read !== undefined) this.#read = Promise.resolve(new Map());
+  }
+
+  async #readFile(): Promise<ReadonlyMap<Hash, Uint8Array>> {
+    const { records, end } = decodeRecordCache(await this.#file.read());
+    this.#file.appendAfter(end);
+    return records;
   }
 
   add(record: Uint8Array): void {
-    this.#pending.push(framed(record));
+    const entry = framed(record);
+    this.#sinceBegun?.push(entry);
+    this.#pending.push(entry);
     if (this.#pending.length >= flushRecords) void this.flush();
   }
 
+  /** The index is being written with all records that were added until now. */
+  indexBegun(): void {
+    this.#sinceBegun = [];
+  }
+
+  /** The index is written: what it holds is not needed here any more. */
+  indexWritten(): void {
+    this.#pending = this.#sinceBegun ?? [];
+    this.#sinceBegun = undefined;
+    this.#file.startAgain();
+  }
+
   /** Writes the collected records. Never rejects, because missing records are read from the packs. */
-  flush(): Promise<void> {
+  async flush(): Promise<void> {
+    await this.read();
     const batch = this.#pending;
     this.#pending = [];
-    return this.#file.append(batch);
+    await this.#file.append(batch);
   }
 }
 
 export interface LoadedRecords {
-  readonly records: Map<Hash, SaveRecord>;
-  readonly damaged: Map<Hash, unknown>;
-  readonly cache: RecordCache;
+  readonly records: ReadonlyMap<Hash, { readonly record: SaveRecord; readonly bytes: Uint8Array }>;
+  readonly damaged: ReadonlyMap<Hash, unknown>;
 }
 
 export interface RecordSources {
-  readonly files: Files;
-  readonly folder: string;
+  readonly cache: RecordCache;
   readonly objects: Pick<ObjectReader, "read" | "has">;
   /** Called before each record; what it returns is waited for, and what it throws ends the loading. */
   readonly onRecord?: (() => Promise<void> | undefined) | undefined;
@@ -100,22 +122,22 @@ export interface RecordSources {
  * does not prevent the others from being served.
  */
 export async function loadRecords(
-  { files, folder, objects, onRecord }: RecordSources,
+  { cache, objects, onRecord }: RecordSources,
   versionIds: Iterable<Hash>,
 ): Promise<LoadedRecords> {
-  const { cache, records: cached } = await RecordCache.open(files, folder);
+  const cached = await cache.read();
   const damaged = new Map<Hash, unknown>();
   const loaded = await mapConcurrent(
     versionIds,
     maxConcurrentReads,
-    async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
+    async (versionId) => {
       await onRecord?.();
       try {
         // A record that is missing in the store counts as damaged, even where the cache has it.
         const known = objects.has(versionId) ? cached.get(versionId) : undefined;
         const bytes = known ?? (await objects.read("record", versionId));
         if (known === undefined) cache.add(bytes);
-        return [versionId, decodeSaveRecord(bytes)];
+        return [versionId, { record: decodeSaveRecord(bytes), bytes }] as const;
       } catch (error) {
         damaged.set(versionId, error);
         return undefined;
@@ -123,5 +145,5 @@ export async function loadRecords(
     },
   );
   await cache.flush();
-  return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged, cache };
+  return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged };
 }

@@ -4,6 +4,7 @@
  * store, and is updated when versions are recorded. `settle` brings it up to date with the state. Save
  * records are never collected, so that the names, parents and times of retired versions remain.
  */
+import { isDeepStrictEqual } from "node:util";
 import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../../shared/defined.js";
 import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
@@ -19,6 +20,7 @@ import { evaluationObjectsOf } from "./evaluation-state.js";
 import { needsUnknown, recordMissing } from "./state-errors.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FleetState } from "./state.js";
+import type { SaveRecords } from "./version-table.js";
 
 /**
  * The leaves of a version's model from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH,
@@ -78,7 +80,7 @@ export class ReferenceIndex {
   constructor(
     private readonly objects: IndexedObjects,
     private readonly state: FleetState,
-    private readonly records: ReadonlyMap<Hash, SaveRecord>,
+    private readonly records: SaveRecords,
   ) {}
 
   /** Call when the fact is applied: from then on a collection may remove the tensors, and needs what a replay needs. */
@@ -250,7 +252,7 @@ export class ReferenceIndex {
       const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
       const version = await this.#read(versionId);
       const now = this.state.versions.get(versionId);
-      if (now?.dropped === dropped && now?.dataDropped === dataDropped) return use(version);
+      if (isDeepStrictEqual([now?.dropped, now?.dataDropped], [dropped, dataDropped])) return use(version);
     }
   }
 

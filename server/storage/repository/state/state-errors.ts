@@ -33,6 +33,14 @@ export function modelNotFound(reference: string): StemmaError {
 }
 export const versionUnknown = (versionId: Hash): StemmaError =>
   unknown("MODEL_NOT_FOUND", `version ${versionId}`, "model list", { versionId });
+/** @param mayWrite false: the index is read beside whoever writes it */
+export const indexDamaged = (fleet: string, cause: Error, mayWrite: boolean): StemmaError =>
+  new StemmaError(
+    mayWrite ? "STORE_FAILED" : "HOME_CHANGED",
+    `The index of fleet ${fleet} is damaged: ${cause.message} No model and no fact is lost; ` +
+      (mayWrite ? "run it again, or start the server again." : "run it again."),
+    { fleet, cause },
+  );
 export const recordMissing = (versionId: Hash): StemmaError =>
   new StemmaError(
     "OBJECT_MISSING",

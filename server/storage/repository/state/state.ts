@@ -1,16 +1,19 @@
 /** Defines a fleet's state, which apply-fact.ts makes from the journal. Types, and the state before the first fact. */
 import type { FactOf } from "../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { LayeredLists } from "../../index/layered-lists.js";
+import type { SavedRows } from "../../index/layers.js";
 import type { AuthorityState } from "./authority-state.js";
 import type { BatchState } from "./batch-state.js";
 import type { ClaimState } from "./claim-state.js";
-import type { DeviceState } from "./device-state.js";
+import type { ActivationState, DeviceState } from "./device-state.js";
 import type { RecipeState } from "./recipe-state.js";
 import type { RestoreState } from "./restore-state.js";
 import type { RetentionState, DropPolicyState } from "./retention-state.js";
 import type { RolloutState } from "./rollout-state.js";
 import { noSuccessors, type SuccessorFacts } from "./successors.js";
-import type { VersionState } from "./version-state.js";
+import { serialized, stateTables, versionLists, type VersionLists } from "./state-tables.js";
+import { versionStates, type VersionStates } from "./version-state.js";
 
 export interface DatasetState {
   readonly name: string;
@@ -36,9 +39,15 @@ export interface EngineState {
 export interface FleetState {
   /** Number of facts applied, which is the position of the next one. */
   length: number;
-  readonly versions: Map<Hash, VersionState>;
-  /** Name → its versions in journal order. */
-  readonly names: Map<string, VersionState[]>;
+  readonly versions: VersionStates;
+  /** Name → its versions by their numbers. */
+  readonly names: VersionLists;
+  /** Versions without tensors: those of which a fact `dropped` is the last word. */
+  readonly dropped: Set<Hash>;
+  /** Line of a device (see lineKey) → its activations, of all generations, by their positions in the journal. */
+  readonly activations: LayeredLists<ActivationState>;
+  /** Devices and rollouts that facts have changed since the index was written last. */
+  readonly changed: { readonly devices: Set<string>; readonly rollouts: Set<string> };
   readonly claims: Map<Hash, ClaimState>;
   readonly successors: SuccessorFacts;
   /** Name → tag → version. */
@@ -93,11 +102,15 @@ export interface OwnerTimeState {
   readonly statement: string;
 }
 
-export function emptyState(): FleetState {
+/** @param saved the rows that hold the versions of earlier facts, with their number; absent: there are none */
+export function emptyState(saved: SavedRows = { rows: undefined, commits: 0 }, versions = 0): FleetState {
   return {
     length: 0,
-    versions: new Map(),
-    names: new Map(),
+    versions: versionStates(saved, versions),
+    names: versionLists(stateTables.names, saved),
+    dropped: new Set(),
+    activations: new LayeredLists(stateTables.activations, serialized<ActivationState>(), saved),
+    changed: { devices: new Set(), rollouts: new Set() },
     claims: new Map(),
     successors: noSuccessors(),
     tags: new Map(),

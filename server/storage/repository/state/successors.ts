@@ -48,14 +48,14 @@ export function applySucceeded(successors: SuccessorFacts, fact: FactOf<"succeed
 /** The tables to look up relations in: facts, records, and the versions whose records name a predecessor. */
 export interface RelationTable {
   readonly state: { readonly successors: SuccessorFacts };
-  readonly records: ReadonlyMap<Hash, SaveRecord>;
+  readonly records: { readonly get: (versionId: Hash) => SaveRecord | undefined };
   /** Version → versions whose save record declares that they come after it. */
-  readonly bySuccessorOf: ReadonlyMap<Hash, readonly Hash[]>;
+  readonly bySuccessorOf: { readonly of: (versionId: Hash) => Iterable<Hash> };
 }
 
 export function successorsOf(table: RelationTable, versionId: Hash): readonly DeclaredRelation[] {
   const facts = table.state.successors.after.get(versionId);
-  const recorded = (table.bySuccessorOf.get(versionId) ?? []).filter((id) => facts?.has(id) !== true);
+  const recorded = [...table.bySuccessorOf.of(versionId)].filter((id) => facts?.has(id) !== true);
   return [...recorded.map((id) => ({ versionId: id })), ...[...(facts ?? [])].flatMap(declared)];
 }
 

@@ -1,9 +1,12 @@
-/** The state of a version, as facts made it. Types only. */
+/** The state of a version, as facts made it, and the lists of versions in a fleet's state. */
+import { LayeredItems } from "../../index/layered-items.js";
+import type { SavedRows } from "../../index/layers.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Dropped, Ended, Replayed } from "../answers/version-answers.js";
 import type { FormerClaim } from "../claim.js";
 import type { EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
+import { serialized, stateTables } from "./state-tables.js";
 
 export interface VersionState {
   readonly versionId: Hash;
@@ -18,20 +21,38 @@ export interface VersionState {
   readonly generation: number | undefined;
   /** The caller who recorded it; undefined where a device did. */
   readonly by?: string;
-  storedAtMs?: number;
-  released?: { readonly atMs: number; readonly because: string };
-  retired?: Ended;
-  hold?: Hold;
+  readonly storedAtMs?: number;
+  readonly released?: { readonly atMs: number; readonly because: string };
+  readonly retired?: Ended;
+  readonly hold?: Hold;
   /** The end of its latest replay. */
-  replayed?: Replayed;
+  readonly replayed?: Replayed;
   /** The drop of its tensors, which need not be stored: it is recovered by a replay. */
-  dropped?: Dropped;
+  readonly dropped?: Dropped;
   /** The stored data of its training are not kept for it. */
-  dataDropped?: Ended;
+  readonly dataDropped?: Ended;
   /** Engines (what trainings with them report) whose replays gave its very tensors. */
-  provedBy?: ReadonlySet<Hash>;
-  evaluations?: readonly EvaluationState[];
+  readonly provedBy?: ReadonlySet<Hash>;
+  readonly evaluations?: readonly EvaluationState[];
   /** The claim as which a device reported it at first. */
   readonly claim?: FormerClaim;
-  readonly tags: Set<string>;
+  readonly tags: ReadonlySet<string>;
+}
+
+/** A version while a fact changes it. */
+export type ChangingVersion = { -readonly [Member in keyof VersionState]: VersionState[Member] };
+
+export type VersionStates = LayeredItems<VersionState>;
+
+export function versionStates(saved: SavedRows, size: number): VersionStates {
+  return new LayeredItems<VersionState>(
+    { items: stateTables.versions, ids: stateTables.versionIds },
+    {
+      ...serialized<VersionState>(),
+      idOf: ({ versionId }) => versionId,
+      copy: (version) => ({ ...version }),
+    },
+    saved,
+    size,
+  );
 }

@@ -8,23 +8,25 @@ import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { SavedRows } from "../../index/layers.js";
 import type { UnreadableVersion, VersionSummary } from "../answers/version-answers.js";
 import { currentGeneration } from "./device-state.js";
 import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
 import { allRetired, modelNotFound, recordMissing } from "./state-errors.js";
 import type { FleetState } from "./state.js";
-import type { VersionState } from "./version-state.js";
+import { stateTables, versionLists, type VersionLists } from "./state-tables.js";
+import type { VersionState, VersionStates } from "./version-state.js";
 
 export interface VersionTable {
   readonly state: FleetState;
-  readonly records: ReadonlyMap<Hash, SaveRecord>;
+  readonly records: SaveRecords;
   /** Device → its versions in journal order. */
-  readonly byDevice: ReadonlyMap<string, readonly VersionState[]>;
+  readonly byDevice: Pick<VersionLists, "of">;
   /** Version → the versions that were derived directly from it, in journal order. */
-  readonly byBase: ReadonlyMap<Hash, readonly VersionState[]>;
+  readonly byBase: Pick<VersionLists, "of">;
   /** Version → the versions whose save record declares them its successors, in journal order. */
-  readonly bySuccessorOf: ReadonlyMap<Hash, readonly Hash[]>;
+  readonly bySuccessorOf: Pick<VersionLists, "of">;
   /** Versions whose record could not be read when the store was opened, and why. */
   readonly damaged: ReadonlyMap<Hash, unknown>;
 }
@@ -76,20 +78,20 @@ export function findVersion(table: VersionTable, versionId: Hash): VersionSummar
 
 /** Versions that the journal knows and whose save record the store lacks or cannot read, in journal order. */
 export function unreadableVersions({ state, records, damaged }: VersionTable): readonly UnreadableVersion[] {
-  if (records.size === state.versions.size) return [];
-  const found: UnreadableVersion[] = [];
-  for (const { versionId, name, version } of state.versions.values()) {
-    if (records.has(versionId)) continue;
-    const error = damaged.get(versionId) ?? recordMissing(versionId);
+  const found: (UnreadableVersion & { readonly position: number })[] = [];
+  for (const [versionId, error] of damaged) {
+    const version = state.versions.get(versionId);
+    if (version === undefined || records.has(versionId)) continue;
     found.push({
       versionId,
-      name,
-      version,
+      name: version.name,
+      version: version.version,
       code: isStemmaError(error) ? error.code : "INTERNAL",
       message: messageOf(error),
+      position: version.position,
     });
   }
-  return found;
+  return found.toSorted((a, b) => a.position - b.position).map(({ position: _, ...unreadable }) => unreadable);
 }
 
 /** See FleetRepository.hasSent. */
@@ -158,48 +160,55 @@ export function resolveReference(table: VersionTable, reference: string): Versio
 }
 
 /** The ids that begin so. A whole id is looked up, so that it costs the same in every fleet. */
-function idsWith(versions: ReadonlyMap<Hash, VersionState>, prefix: string): readonly Hash[] {
+function idsWith(versions: VersionStates, prefix: string): readonly Hash[] {
   if (isHash(prefix)) return versions.has(prefix) ? [prefix] : [];
-  return [...versions.keys()].filter((id) => id.startsWith(prefix));
+  return versions.idsWith(prefix);
 }
 
 function resolveByName(table: VersionTable, reference: string): Hash | undefined {
   const { state } = table;
   const parsed = parseModelReference(reference);
-  const versions = state.names.get(parsed.name);
-  if (versions === undefined) return undefined;
+  if (!state.names.has(parsed.name)) return undefined;
   if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
-  if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
-  const newest = versions.findLast(({ retired }) => retired === undefined);
-  if (newest === undefined) {
-    const erased = versions.map(({ versionId }) => erasedError(table, versionId)).findLast(Boolean);
-    throw erased ?? allRetired(parsed.name, versions.length);
+  if (parsed.kind === "version") return state.names.at(parsed.name, parsed.version);
+  let count = 0;
+  let erased: StemmaError | undefined;
+  for (const versionId of state.names.reversed(parsed.name)) {
+    if (state.versions.get(versionId)?.retired === undefined) return versionId;
+    erased ??= erasedError(table, versionId);
+    count++;
   }
-  return newest.versionId;
+  throw erased ?? allRetired(parsed.name, count);
 }
+
+/** The save records of versions, by the versions' ids. */
+export type SaveRecords = Pick<ReadonlyMap<Hash, SaveRecord>, "get" | "has">;
 
 /** Lists by which versions are found without a look at all of them. */
 export interface VersionIndexes {
-  readonly byDevice: Map<string, VersionState[]>;
-  readonly byBase: Map<Hash, VersionState[]>;
-  readonly bySuccessorOf: Map<Hash, Hash[]>;
+  readonly byDevice: VersionLists;
+  readonly byBase: VersionLists;
+  readonly bySuccessorOf: VersionLists;
 }
 
-export function emptyIndexes(): VersionIndexes {
-  return { byDevice: new Map(), byBase: new Map(), bySuccessorOf: new Map() };
+/** @param saved the rows that hold the versions of earlier facts; absent: there are none */
+export function versionIndexes(saved: SavedRows = { rows: undefined, commits: 0 }): VersionIndexes {
+  return {
+    byDevice: versionLists(stateTables.byDevice, saved),
+    byBase: versionLists(stateTables.byBase, saved),
+    bySuccessorOf: versionLists(stateTables.bySuccessorOf, saved),
+  };
 }
 
 /** Adds a version to the lists of its device, bases and predecessor. Call in journal order. */
-export function indexVersion(indexes: VersionIndexes, version: VersionState, record: SaveRecord): void {
-  addTo(indexes.byDevice, record.device, version);
-  for (const base of new Set(record.bases)) addTo(indexes.byBase, base, version);
-  if (record.successorOf !== undefined) addTo(indexes.bySuccessorOf, record.successorOf, version.versionId);
-}
-
-function addTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
+export function indexVersion(
+  { byDevice, byBase, bySuccessorOf }: VersionIndexes,
+  { versionId, position }: VersionState,
+  record: SaveRecord,
+): void {
+  byDevice.add(record.device, position, versionId);
+  for (const base of new Set(record.bases)) byBase.add(base, position, versionId);
+  if (record.successorOf !== undefined) bySuccessorOf.add(record.successorOf, position, versionId);
 }
 
 export interface VersionFilter {
@@ -218,11 +227,11 @@ export function listVersions(
 ): readonly VersionSummary[] {
   const from =
     base !== undefined
-      ? (byBase.get(base) ?? [])
+      ? versionsIn(state, byBase.of(base))
       : name !== undefined
-        ? (state.names.get(name) ?? [])
+        ? versionsIn(state, state.names.of(name))
         : device !== undefined
-          ? (byDevice.get(device) ?? [])
+          ? versionsIn(state, byDevice.of(device))
           : state.versions.values();
   const found: VersionSummary[] = [];
   for (const version of from) {
@@ -236,6 +245,17 @@ export function listVersions(
       found.push(summaryOf(version, record));
   }
   return found;
+}
+
+/** The versions with these ids. */
+export function* versionsIn(
+  { versions }: Pick<FleetState, "versions">,
+  versionIds: Iterable<Hash>,
+): Iterable<VersionState> {
+  for (const versionId of versionIds) {
+    const version = versions.get(versionId);
+    if (version !== undefined) yield version;
+  }
 }
 
 /** Part of a list: what comes after the first `offset`, at most `limit`; absent: all. */

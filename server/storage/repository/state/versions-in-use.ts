@@ -3,6 +3,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { lastActivations } from "./device-state.js";
 import { versionsOfRollouts } from "./rollout-state.js";
 import type { FleetState } from "./state.js";
+import { versionsIn } from "./version-table.js";
 
 /**
  * The versions that are assigned to, or active on, a line of a device, or that rollouts need, or from which dropped
@@ -13,9 +14,10 @@ export function versionsInUse(
   { withBasesOfDropped = true }: { readonly withBasesOfDropped?: boolean } = {},
 ): Map<Hash, string> {
   const inUse = new Map<Hash, string>();
-  for (const { name, version, dropped, retired } of state.versions.values())
-    if (withBasesOfDropped && dropped?.base != null && retired === undefined)
-      inUse.set(dropped.base, `needed to recover ${name}:${version}, which has no tensors here,`);
+  if (withBasesOfDropped)
+    for (const { name, version, dropped, retired } of versionsIn(state, state.dropped))
+      if (dropped?.base != null && retired === undefined)
+        inUse.set(dropped.base, `needed to recover ${name}:${version}, which has no tensors here,`);
   for (const [versionId, use] of versionsOfRollouts(state.rollouts, state.devices)) inUse.set(versionId, use);
   for (const device of state.devices.values()) {
     if (device.status === "revoked") continue;

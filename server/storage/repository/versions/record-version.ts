@@ -263,7 +263,7 @@ export async function appendRecorded(
     },
     onApplied: (positions) => {
       if (positions.length === 0) return;
-      context.records.set(versionId, record);
+      context.index.addRecord(versionId, record, recordBytes);
       context.claimRecords.delete(versionId);
       indexVersion(context, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);

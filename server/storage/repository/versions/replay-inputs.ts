@@ -7,6 +7,7 @@ import { objectsOf } from "../../../../shared/model/record-objects.js";
 import type { CollectionPlan, ObjectReader } from "../../../../shared/objects/object-store.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { versionsIn } from "../state/version-table.js";
 import type { RepositoryContext } from "../context.js";
 import type { Dropped } from "../answers/version-answers.js";
 
@@ -50,7 +51,7 @@ export async function refuseLostReplays(
 ): Promise<void> {
   const gone = new Set(dead.map(({ id }) => id));
   const intact = new Set<Hash>();
-  for (const { versionId, name, version, dropped, retired } of state.versions.values()) {
+  for (const { versionId, name, version, dropped, retired } of versionsIn(state, state.dropped)) {
     const record = records.get(versionId);
     if (dropped === undefined || retired !== undefined || record === undefined) continue;
     if (!(await readDistinctLeaves(objects, record)).some(({ tensor }) => gone.has(tensor))) continue;

@@ -25,8 +25,8 @@ export async function saveVersion(
   options: SaveOptions,
 ): Promise<SaveReport> {
   checkName("model", options.name);
-  const newest = context.state.names.get(options.name)?.at(-1);
-  checkExactness(options.name, options.scheme, newest && requireVersion(context, newest.versionId));
+  const newest = context.state.names.last(options.name)?.value;
+  checkExactness(options.name, options.scheme, newest && requireVersion(context, newest));
   const bases = await loadBases(context, options);
   if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
   // Tensors that are already in the store are not written again, so they must not be collected before the

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { afterPrefix, DamagedTables, type Row } from "../../../../shared/tables/row.js";
+import { addToFilter, emptyFilter, mayHave } from "../../../../shared/tables/key-filter.js";
 import { TableSet } from "../../../../shared/tables/table-set.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 import { testSeed } from "../../../helpers/crash-states.js";
@@ -145,4 +147,21 @@ test("the key after a prefix comes after all keys that begin with it", () => {
   ] as const)
     assert.deepEqual([...afterPrefix(Buffer.from(prefix))], after);
   assert.ok(afterPrefix(Buffer.of(0xff)).compare(Buffer.alloc(100, 0xff)) > 0);
+});
+
+test("a filter has every key that was added, and about one of a hundred others", () => {
+  const keyOf = (n: number): Buffer => Buffer.concat([Buffer.of(1), Buffer.from(sha256(String(n)), "hex")]);
+  const filter = emptyFilter(10_000);
+  for (let n = 0; n < 10_000; n++) addToFilter(filter, keyOf(n));
+  for (let n = 0; n < 10_000; n++) assert.ok(mayHave(filter, keyOf(n)));
+  let others = 0;
+  for (let n = 10_000; n < 60_000; n++) if (mayHave(filter, keyOf(n))) others++;
+  assert.ok(others < 0.02 * 50_000, `${others} of 50,000`);
+  // Keys that count up differ in few bits.
+  const counting = (n: number): Buffer => Buffer.concat([Buffer.of(2, 0, 0), Buffer.of(n >> 16, n >> 8, n)]);
+  const ofNumbers = emptyFilter(10_000);
+  for (let n = 0; n < 10_000; n++) addToFilter(ofNumbers, counting(n));
+  others = 0;
+  for (let n = 10_000; n < 60_000; n++) if (mayHave(ofNumbers, counting(n))) others++;
+  assert.ok(others < 0.03 * 50_000, `${others} of 50,000 numbers`);
 });

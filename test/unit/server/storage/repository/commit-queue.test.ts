@@ -65,7 +65,7 @@ test("facts that wait together are written together, numbered in order, and appl
   );
   assert.equal(appends.length, 1);
   assert.deepEqual(
-    state.names.get("b")!.map(({ version }) => version),
+    [...state.names.of("b")].map((versionId) => state.versions.get(versionId)?.version),
     Array.from({ length: 25 }, (_, n) => n + 1),
   );
 });

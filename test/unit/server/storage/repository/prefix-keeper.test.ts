@@ -21,7 +21,7 @@ test("a large fleet of one architecture is read in steps, its architecture once,
   const state = emptyState();
   const records = new Map<Hash, object>();
   for (let i = 0; i < count; i++) {
-    state.versions.set(idOf(i), { versionId: idOf(i) } as never);
+    state.versions.add({ versionId: idOf(i), position: i } as never);
     records.set(idOf(i), { objects: { architecture: architectureId }, savedAtMs: i });
   }
   let reads = 0;

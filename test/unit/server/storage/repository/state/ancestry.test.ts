@@ -12,8 +12,8 @@ import {
 import { applyFact } from "../../../../../../server/storage/repository/state/apply-fact.js";
 import { emptyState } from "../../../../../../server/storage/repository/state/state.js";
 import {
-  emptyIndexes,
   indexVersion,
+  versionIndexes,
   type VersionTable,
 } from "../../../../../../server/storage/repository/state/version-table.js";
 
@@ -23,7 +23,7 @@ const idOf = (number: number): Hash => number.toString(16).padStart(64, "0") as 
 function fleetOf(bases: readonly (readonly number[])[]): { table: VersionTable; lookups: () => number } {
   const state = emptyState();
   const records = new Map<Hash, SaveRecord>();
-  const indexes = emptyIndexes();
+  const indexes = versionIndexes();
   for (const [i, from] of bases.entries()) {
     const versionId = idOf(i);
     applyFact(state, i, { type: "recorded", atMs: i, versionId, name: "m", version: i + 1 });
@@ -34,10 +34,11 @@ function fleetOf(bases: readonly (readonly number[])[]): { table: VersionTable; 
     indexVersion(indexes, version, record);
   }
   let lookups = 0;
-  const byBase = new Map(indexes.byBase);
-  byBase.get = (id) => {
-    lookups++;
-    return indexes.byBase.get(id);
+  const byBase = {
+    of: (id: Hash) => {
+      lookups++;
+      return indexes.byBase.of(id);
+    },
   };
   return { table: { state, records, ...indexes, byBase, damaged: new Map() }, lookups: () => lookups };
 }

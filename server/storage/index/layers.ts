@@ -1,0 +1,33 @@
+/**
+ * What the parts of an index share: rows on the disk hold everything up to the newest commit, and memory what changed
+ * since. While a commit is written there are two layers in memory, the one that is being written and a new one.
+ */
+import type { Row, Rows } from "../../../shared/tables/row.js";
+
+/** The rows of the newest commit, for all parts of an index. */
+export interface SavedRows {
+  /** Undefined before the first commit. */
+  rows: Rows | undefined;
+  /** Grows with each commit. */
+  commits: number;
+}
+
+/** A part of an index, as a commit sees it. */
+export interface LayeredPart {
+  /** From now on what changes is not part of the commit. @returns the rows to write, in no order */
+  beginCommit(): Iterable<Row>;
+  /** The rows are on the disk, and `SavedRows` has them. */
+  committed(): void;
+  /** The rows could not be written: they are part of the next commit. */
+  failed(): void;
+}
+
+/** Positions in a journal, and other numbers by which rows are in order, take six bytes. */
+export const orderBytes = 6;
+const highest = 2 ** 48 - 1;
+
+export function orderOf(number: number): Buffer {
+  const bytes = Buffer.allocUnsafe(orderBytes);
+  bytes.writeUIntBE(Math.min(number, highest), 0, orderBytes);
+  return bytes;
+}

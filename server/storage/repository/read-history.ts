@@ -1,0 +1,198 @@
+/**
+ * Reads the state to which the facts and records of a fleet lead: from its index, and from what the journal has beyond
+ * it. The index is written again each time that so many facts were applied, so that a start applies few.
+ */
+import { join } from "node:path";
+import type { FileJournal } from "../../../shared/journal/file-journal.js";
+import type { PackStore } from "../../../shared/objects/pack-store.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "./context.js";
+import type { Home } from "./home.js";
+import { OpeningMemory } from "./opening-memory.js";
+import { applyFact } from "./state/apply-fact.js";
+import { loadRecords, RecordCache } from "./state/record-cache.js";
+import { recordMissing } from "./state/state-errors.js";
+import { StateIndex } from "./state/state-index.js";
+import { indexVersion } from "./state/version-table.js";
+import type { VersionState } from "./state/version-state.js";
+import { loadClaimRecords } from "./versions/claims.js";
+import { noteSequence } from "./versions/record-version.js";
+
+/** The state that journal and records of a fleet add up to. */
+export type History = Pick<
+  RepositoryContext,
+  | "state"
+  | "claimRecords"
+  | "records"
+  | "byDevice"
+  | "byBase"
+  | "bySuccessorOf"
+  | "damaged"
+  | "recordCache"
+  | "lastSequences"
+  | "index"
+>;
+
+const defaultIndexEveryFacts = 5000;
+/** More than the heap needs while an index is written. */
+const savingBytes = 16 * 1024 * 1024;
+/** Facts that are applied before the records of their versions are read together. */
+const factsPerStep = 1000;
+
+export function indexEveryFacts({ ports }: Pick<Home, "ports">): number {
+  return ports.indexEveryFacts ?? defaultIndexEveryFacts;
+}
+
+/** @throws JOURNAL_CORRUPT, MEMORY_FULL, FILE_FAILED */
+export async function readHistory(
+  home: Pick<Home, "ports" | "changes">,
+  { fleet, folder }: { readonly fleet: string; readonly folder: string },
+  journal: FileJournal,
+  objects: PackStore,
+): Promise<History> {
+  const { files, log, memory } = home.ports;
+  const opened = await StateIndex.open({
+    files,
+    folder: join(folder, "index"),
+    fleet,
+    log,
+    mayWrite: home.changes === undefined,
+  });
+  const recordCache = new RecordCache(files, folder);
+  const why = await whyUnusable(opened, { journal, objects, recordCache });
+  const index = why === undefined ? opened : await opened.anew(why);
+  const room = new OpeningMemory(fleet, memory);
+  const reader = new HistoryReader({ index, objects, recordCache, room, everyFacts: indexEveryFacts(home) });
+  const { state } = index.indexed;
+  for await (const { position, fact, chain } of journal.entries(index.position)) {
+    applyFact(state, position, fact);
+    // The first fact that records a version does; others change nothing.
+    if (fact.type === "recorded" && state.versions.get(fact.versionId)?.position === position)
+      reader.recorded(fact.versionId);
+    await reader.applied(chain);
+  }
+  return await reader.end((versionId, error) => log?.error("record-damaged", { fleet, versionId, error }));
+}
+
+/** Returns why an index holds another state than journal and records lead to; undefined: it holds that one. */
+async function whyUnusable(
+  { position, chain, indexed }: StateIndex,
+  {
+    journal,
+    objects,
+    recordCache,
+  }: { readonly journal: FileJournal; readonly objects: PackStore; readonly recordCache: RecordCache },
+): Promise<string | undefined> {
+  if (chain !== undefined && (await chainAt(journal, position)) !== chain) return "it is of another journal";
+  if (indexed.unread.length === 0) return undefined;
+  const { records } = await loadRecords({ cache: recordCache, objects }, indexed.unread);
+  return records.size === 0 ? undefined : "records can be read that could not be read when it was written";
+}
+
+async function chainAt(journal: FileJournal, length: number): Promise<string | undefined> {
+  for await (const { chain } of journal.entries(length - 1)) return chain;
+  return undefined;
+}
+
+interface HistoryParts {
+  readonly index: StateIndex;
+  readonly objects: PackStore;
+  readonly recordCache: RecordCache;
+  readonly room: OpeningMemory;
+  readonly everyFacts: number;
+}
+
+class HistoryReader {
+  readonly #damaged: Map<Hash, unknown>;
+  #recorded: Hash[] = [];
+  #facts = 0;
+
+  constructor(private readonly parts: HistoryParts) {
+    const { unread } = parts.index.indexed;
+    this.#damaged = new Map(unread.map((versionId) => [versionId, recordMissing(versionId)]));
+  }
+
+  recorded(versionId: Hash): void {
+    this.#recorded.push(versionId);
+  }
+
+  /** A fact was applied; the journal has this chain hash behind it. */
+  async applied(chain: string): Promise<void> {
+    const { room, index, everyFacts } = this.parts;
+    const look = room.item();
+    if (look !== undefined) await look;
+    if (++this.#facts % Math.min(factsPerStep, everyFacts) > 0) return;
+    await this.#readNewRecords();
+    // The cache of records stays: a process that is killed before the end reads it again.
+    if (index.indexed.state.length - index.position >= everyFacts && room.hasRoomFor(savingBytes))
+      await index.save(chain, this.#damaged.keys()).catch(onlyExpected);
+  }
+
+  async #readNewRecords(): Promise<void> {
+    const recorded = this.#recorded;
+    this.#recorded = [];
+    if (recorded.length === 0) return;
+    const { index, recordCache: cache, objects, room } = this.parts;
+    const { indexed } = index;
+    const { records, damaged } = await loadRecords({ cache, objects, onRecord: () => room.item() }, recorded);
+    for (const [versionId, error] of damaged) this.#damaged.set(versionId, error);
+    for (const [versionId, { record, bytes }] of records) {
+      index.addRecord(versionId, record, bytes);
+      noteSequence(indexed.lastSequences, record);
+      indexVersion(indexed, indexed.state.versions.get(versionId) as VersionState, record);
+    }
+  }
+
+  async end(onDamaged: (versionId: Hash, error: unknown) => void): Promise<History> {
+    await this.#readNewRecords();
+    const { index, objects, recordCache } = this.parts;
+    recordCache.forgetRead();
+    for (const [versionId, error] of this.#damaged) onDamaged(versionId, error);
+    const { unread: _, ...indexed } = index.indexed;
+    return {
+      ...indexed,
+      claimRecords: await loadClaimRecords(objects, indexed.state.claims.keys(), onDamaged),
+      damaged: this.#damaged,
+      recordCache,
+      index,
+    };
+  }
+}
+
+/** A full disk leaves the index as it was, and the next start applies more facts. */
+function onlyExpected(error: unknown): void {
+  if (!isStemmaError(error)) throw error;
+}
+
+/** After an index could not be written, facts that are applied before it is tried again. */
+const retryFacts = 1000;
+
+/** Writes the index of an open fleet each time that so many facts were applied. */
+export class IndexWriting {
+  #nextAt = 0;
+
+  constructor(
+    private readonly history: Pick<History, "index" | "recordCache" | "damaged" | "state">,
+    private readonly journal: Pick<FileJournal, "head">,
+    private readonly everyFacts: number,
+  ) {}
+
+  /** Call when facts were applied, and no others are being appended. */
+  applied(): void {
+    const { index, state } = this.history;
+    if (index.isSaving || state.length < this.#nextAt || state.length - index.position < this.everyFacts) return;
+    const { length, chain } = this.journal.head();
+    if (length !== state.length) return;
+    this.#nextAt = state.length + retryFacts;
+    void this.#write(chain).catch(onlyExpected);
+  }
+
+  async #write(chain: string): Promise<void> {
+    const { index, recordCache, damaged } = this.history;
+    recordCache.indexBegun();
+    if (!(await index.save(chain, damaged.keys()))) return;
+    this.#nextAt = 0;
+    recordCache.indexWritten();
+  }
+}

@@ -1,0 +1,316 @@
+/**
+ * The index of a fleet: its state on the disk, as it was at a position of the journal. It is derived from the journal
+ * and the save records, and may be deleted at any moment; what the journal has beyond it is applied at a start. Rows
+ * hold versions, lists and records, which memory reads one by one; devices, rollouts and the rest are read at a start.
+ *
+ * The tables' head is JSON: the form of the state, the release of V8's serialization, the position, the journal's chain
+ * hash there, and the number of versions.
+ */
+import { deserialize, serialize } from "node:v8";
+import * as z from "zod";
+import { nextTurn } from "../../../../shared/concurrency/in-steps.js";
+import { messageOf } from "../../../../shared/error-text.js";
+import type { StemmaError } from "../../../../shared/errors.js";
+import { decodeSaveRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
+import type { SaveRecord } from "../../../../shared/model/model.js";
+import type { Files, Log } from "../../../../shared/ports.js";
+import { afterPrefix, DamagedTables, type Row, type RowRange, type Rows } from "../../../../shared/tables/row.js";
+import { TableSet } from "../../../../shared/tables/table-set.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { orderOf, type LayeredPart, type SavedRows } from "../../index/layers.js";
+import { LayeredValues } from "../../index/layered-values.js";
+import type { DeviceState } from "./device-state.js";
+import type { RolloutState } from "./rollout-state.js";
+import { indexDamaged } from "./state-errors.js";
+import { emptyState, type FleetState } from "./state.js";
+import { stateTables } from "./state-tables.js";
+import { versionIndexes, type VersionIndexes } from "./version-table.js";
+
+/**
+ * The form of what the rows hold. It is raised whenever the same facts give another state, so that no release reads the
+ * state of another one; a test compares the code of this folder with it.
+ */
+export const stateForm = 1;
+/** The second byte that V8 writes: older releases cannot read what newer ones wrote. */
+const serializer = serialize(0)[1] ?? 0;
+/** Rows that are made between two turns of the event loop. */
+const rowsPerTurn = 256;
+
+const headSchema = z.strictObject({
+  form: z.literal(stateForm),
+  serializer: z.int().max(serializer),
+  position: z.int().min(1),
+  chain: z.string(),
+  versions: z.int().min(0),
+});
+type Head = z.infer<typeof headSchema>;
+
+/** The members of a state that one row holds. */
+type Rest = Omit<FleetState, "versions" | "names" | "activations" | "devices" | "rollouts" | "changed">;
+
+/** What facts and records add up to, on the disk and in memory. */
+export interface IndexedState extends VersionIndexes {
+  readonly state: FleetState;
+  readonly records: LayeredValues<SaveRecord>;
+  /** See RepositoryContext.lastSequences. */
+  readonly lastSequences: Map<string, number>;
+  /** Versions whose records could not be read when the index was written. */
+  readonly unread: readonly Hash[];
+}
+
+export interface StateIndexOptions {
+  readonly files: Files;
+  readonly folder: string;
+  readonly fleet: string;
+  readonly log: Log | undefined;
+  /** False: it is read beside whoever writes it. */
+  readonly mayWrite: boolean;
+}
+
+/** Indexes that were found damaged by this process, which may not be able to remove them. */
+const foundDamaged = new Set<string>();
+
+export class StateIndex {
+  readonly indexed: IndexedState;
+  /** Resolves when rows were found damaged: the fleet has to be opened again. */
+  readonly failed: Promise<StemmaError>;
+  #reportFailed: (error: StemmaError) => void = () => undefined;
+  readonly #saved: SavedRows;
+  #head: Head | undefined;
+  /** The bytes of records that are not on the disk yet. */
+  readonly #recordBytes = new WeakMap<SaveRecord, Buffer>();
+  #saving: Promise<boolean> | undefined;
+  #isClosed = false;
+
+  private constructor(
+    private readonly options: StateIndexOptions,
+    private readonly tables: TableSet | undefined,
+    head: Head | undefined,
+  ) {
+    this.failed = new Promise((resolve) => {
+      this.#reportFailed = resolve;
+    });
+    this.#head = head;
+    this.#saved = { rows: tables && this.#guarded(tables), commits: 0 };
+    this.indexed = this.#read();
+  }
+
+  /**
+   * Opens the index of a fleet, or begins one without rows where there is none that this release can use. Nothing is
+   * written before `save`. @throws FILE_FAILED
+   */
+  static async open(options: StateIndexOptions): Promise<StateIndex> {
+    const { files, folder, mayWrite } = options;
+    if (foundDamaged.delete(folder)) return await StateIndex.#anew(options, "it was found damaged");
+    let tables: TableSet | undefined;
+    try {
+      tables = await TableSet.open(files, folder);
+      if (tables === undefined) return StateIndex.#begun(options);
+      const head = headOf(tables.head);
+      if (head === undefined) throw new DamagedIndex("another release wrote it");
+      const index = new StateIndex(options, tables, head);
+      if (mayWrite) await tables.removeRests();
+      return index;
+    } catch (error) {
+      const isDamage = error instanceof DamagedTables || error instanceof DamagedIndex;
+      if (!isDamage && foundDamaged.delete(folder) === false) throw error;
+      await tables?.close();
+      return await StateIndex.#anew(options, messageOf(error));
+    }
+  }
+
+  /** Begins an index without rows in the place of one that cannot be used. */
+  static async #anew(options: StateIndexOptions, why: string): Promise<StateIndex> {
+    const { files, folder, fleet, log, mayWrite } = options;
+    log?.warn("index-made-anew", { fleet, why });
+    if (mayWrite) await TableSet.remove(files, folder);
+    return StateIndex.#begun(options);
+  }
+
+  static #begun(options: StateIndexOptions): StateIndex {
+    const { files, folder, mayWrite } = options;
+    return new StateIndex(options, mayWrite ? TableSet.empty(files, folder) : undefined, undefined);
+  }
+
+  /** Closes this index, which cannot be used, and begins another one in its place. */
+  async anew(why: string): Promise<StateIndex> {
+    await this.close();
+    return await StateIndex.#anew(this.options, why);
+  }
+
+  /** The number of facts whose outcome is on the disk. */
+  get position(): number {
+    return this.#head?.position ?? 0;
+  }
+  /** The journal's chain hash at that position; undefined where nothing is on the disk. */
+  get chain(): string | undefined {
+    return this.#head?.chain;
+  }
+  get rows(): number {
+    return this.tables?.rows ?? 0;
+  }
+  get isSaving(): boolean {
+    return this.#saving !== undefined;
+  }
+
+  /**
+   * Writes the state as it is now. Facts may be applied meanwhile; they are part of the next saving.
+   * @param chain the journal's chain hash after the state's facts
+   * @returns false where this index is not written by this process
+   * @throws DISK_FULL, FILE_FAILED, and the index is what it was
+   */
+  save(chain: string, damaged: Iterable<Hash>): Promise<boolean> {
+    this.#saving ??= this.#save(chain, [...damaged]).finally(() => {
+      this.#saving = undefined;
+    });
+    return this.#saving;
+  }
+
+  async #save(chain: string, damaged: readonly Hash[]): Promise<boolean> {
+    const { tables } = this;
+    if (tables === undefined || !this.options.mayWrite || this.#isClosed) return false;
+    const { state, lastSequences, records, byDevice, byBase, bySuccessorOf } = this.indexed;
+    const head: Head = {
+      form: stateForm,
+      serializer,
+      position: state.length,
+      chain,
+      versions: state.versions.size,
+    };
+    const { versions, names, activations, devices, rollouts, changed, ...rest } = state;
+    const changedBefore = { devices: [...changed.devices], rollouts: [...changed.rollouts] };
+    // What facts change in place is copied in this moment; of the parts in layers nothing changes until they are written.
+    const rows: Row[] = [
+      ...changedRows(stateTables.devices, devices, changed.devices),
+      ...changedRows(stateTables.rollouts, rollouts, changed.rollouts),
+      { key: restKey, value: serialize({ rest, lastSequences, damaged }) },
+    ];
+    changed.devices.clear();
+    changed.rollouts.clear();
+    const parts: readonly LayeredPart[] = [versions, names, activations, records, byDevice, byBase, bySuccessorOf];
+    const begun = parts.map((part) => part.beginCommit());
+    try {
+      for (const part of begun)
+        for (const row of part) {
+          rows.push(row);
+          if (rows.length % rowsPerTurn === 0) await nextTurn();
+        }
+      rows.sort((a, b) => a.key.compare(b.key));
+      await tables.commit(rows, Buffer.from(JSON.stringify(head)));
+    } catch (error) {
+      for (const part of parts) part.failed();
+      for (const device of changedBefore.devices) changed.devices.add(device);
+      for (const rollout of changedBefore.rollouts) changed.rollouts.add(rollout);
+      throw error;
+    }
+    for (const part of parts) part.committed();
+    this.#saved.commits++;
+    this.#head = head;
+    return true;
+  }
+
+  /** Adds the record of a version, whose bytes are kept as they were received. */
+  addRecord(versionId: Hash, record: SaveRecord, bytes: Uint8Array): void {
+    if (this.tables !== undefined) this.#recordBytes.set(record, Buffer.from(bytes));
+    this.indexed.records.set(versionId, record);
+  }
+
+  #bytesOf(record: SaveRecord): Buffer {
+    return this.#recordBytes.get(record) ?? Buffer.from(encodeSaveRecord(record));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#saving?.catch(() => undefined);
+    await this.tables?.close();
+  }
+
+  #read(): IndexedState {
+    const saved = this.#saved;
+    const state = emptyState(saved, this.#head?.versions ?? 0);
+    const indexes = versionIndexes(saved);
+    const records = new LayeredValues<SaveRecord>(
+      stateTables.records,
+      { encode: (record) => this.#bytesOf(record), decode: (bytes) => decodeSaveRecord(bytes) },
+      saved,
+      (versionId) => state.versions.positionOf(versionId),
+    );
+    if (this.#head === undefined || saved.rows === undefined)
+      return { state, records, ...indexes, lastSequences: new Map(), unread: [] };
+    const bytes = saved.rows.get(restKey);
+    if (bytes === undefined) throw new DamagedIndex("it lacks a row");
+    const { rest, lastSequences, damaged } = deserialize(bytes) as {
+      rest: Rest;
+      lastSequences: Map<string, number>;
+      damaged: readonly Hash[];
+    };
+    if (rest.length !== this.#head.position) throw new DamagedIndex("its rows are of another position");
+    Object.assign(state, rest);
+    for (const device of valuesOf<DeviceState>(saved.rows, stateTables.devices)) state.devices.set(device.device, device);
+    for (const rollout of valuesOf<RolloutState>(saved.rows, stateTables.rollouts))
+      state.rollouts.set(rollout.name, rollout);
+    return { state, records, ...indexes, lastSequences, unread: damaged };
+  }
+
+  /** Damage that is found while a row is read ends the work: what else is wrong is not known. */
+  #guarded(tables: TableSet): Rows {
+    const guard = <T>(read: () => T): T => {
+      try {
+        return read();
+      } catch (error) {
+        if (!(error instanceof DamagedTables)) throw error;
+        const { folder, fleet, log, mayWrite, files } = this.options;
+        const failure = indexDamaged(fleet, error, mayWrite);
+        foundDamaged.add(folder);
+        log?.error("index-damaged", { fleet, message: error.message });
+        if (mayWrite) void TableSet.remove(files, folder).catch(() => undefined);
+        this.#reportFailed(failure);
+        throw failure;
+      }
+    };
+    return {
+      get: (key: Buffer) => guard(() => tables.get(key)),
+      page: (range: RowRange) => guard(() => tables.page(range)),
+    };
+  }
+}
+
+/** Rows that do not hold what they should. */
+class DamagedIndex extends Error {}
+
+function headOf(bytes: Buffer): Head | undefined {
+  try {
+    return headSchema.safeParse(JSON.parse(bytes.toString())).data;
+  } catch {
+    return undefined;
+  }
+}
+
+const restKey = Buffer.of(stateTables.rest);
+
+/** Rows of what changed of a map, in which nothing is removed, in the order of the map. */
+function* changedRows(
+  table: number,
+  values: ReadonlyMap<string, unknown>,
+  changed: ReadonlySet<string>,
+): Iterable<Row> {
+  if (changed.size === 0) return;
+  let number = 0;
+  for (const [name, value] of values) {
+    if (changed.has(name)) yield { key: Buffer.concat([Buffer.of(table), orderOf(number)]), value: serialize(value) };
+    number++;
+  }
+}
+
+const valuesPerPage = 512;
+
+function* valuesOf<Value>(rows: Rows, table: number): Iterable<Value> {
+  const until = afterPrefix(Buffer.of(table));
+  for (let from: Buffer = Buffer.of(table); ; ) {
+    const page = rows.page({ from, until, limit: valuesPerPage });
+    for (const { value } of page) yield deserialize(value) as Value;
+    const last = page.at(-1);
+    if (last === undefined) return;
+    from = Buffer.concat([last.key, Buffer.of(0)]);
+  }
+}
