@@ -163,10 +163,11 @@ async function openContext(
     tiers: () => tiers.of(fleet),
     ...defined({ log }),
   });
+  let opened = earlyJournal;
   try {
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
-    const journal = earlyJournal ?? (await openFleetJournal(files, folder, home));
+    const journal = (opened ??= await openFleetJournal(files, folder, home));
     const history = await readHistory(home, { fleet, folder }, journal, objects);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home));
@@ -211,7 +212,7 @@ async function openContext(
       checkpointQueue: new SerialQueue(),
     };
   } catch (error) {
-    await earlyJournal?.close();
+    await opened?.close();
     await objects.close();
     throw error;
   }

@@ -8,7 +8,9 @@ import { memoryForOpening } from "./repository-errors.js";
 
 /** An opening ends from this share of the heap on. A server takes no new models long before (memory-room.ts). */
 const fullShare = 0.92;
-const itemsPerLook = 2048;
+/** V8 ends a process whose collections free hardly anything, a few MB before its limit. */
+const reserveBytes = 8 * 1024 * 1024;
+const itemsPerLook = 512;
 
 /** Looks at the memory while the facts and records of a fleet are read. */
 export class OpeningMemory {
@@ -29,13 +31,17 @@ export class OpeningMemory {
   hasRoomFor(bytes: number): boolean {
     if (this.read === undefined) return true;
     const { heapBytes, heapLimitBytes } = this.read();
-    return heapBytes + bytes <= fullShare * heapLimitBytes;
+    return heapBytes + bytes <= mostBytes(heapLimitBytes);
   }
 
   async #look(read: () => MemoryReading): Promise<void> {
     // The collections of the heap are told between two turns of the event loop.
     await nextTurn();
     const { heapBytes, heapLimitBytes } = read();
-    if (heapBytes > fullShare * heapLimitBytes) throw memoryForOpening(this.fleet, heapBytes, heapLimitBytes);
+    if (heapBytes > mostBytes(heapLimitBytes)) throw memoryForOpening(this.fleet, heapBytes, heapLimitBytes);
   }
+}
+
+function mostBytes(heapLimitBytes: number): number {
+  return Math.min(fullShare * heapLimitBytes, heapLimitBytes - reserveBytes);
 }

@@ -52,17 +52,18 @@ export async function readHistory(
   objects: PackStore,
 ): Promise<History> {
   const { files, log, memory } = home.ports;
+  const room = new OpeningMemory(fleet, memory);
   const opened = await StateIndex.open({
     files,
     folder: join(folder, "index"),
     fleet,
     log,
     mayWrite: home.changes === undefined,
+    onItem: () => room.item(),
   });
   const recordCache = new RecordCache(files, folder);
   const why = await whyUnusable(opened, { journal, objects, recordCache });
   const index = why === undefined ? opened : await opened.anew(why);
-  const room = new OpeningMemory(fleet, memory);
   const reader = new HistoryReader({ index, objects, recordCache, room, everyFacts: indexEveryFacts(home) });
   const { state } = index.indexed;
   for await (const { position, fact, chain } of journal.entries(index.position)) {
@@ -77,7 +78,7 @@ export async function readHistory(
 
 /** Returns why an index holds another state than journal and records lead to; undefined: it holds that one. */
 async function whyUnusable(
-  { position, chain, indexed }: StateIndex,
+  { position, chain, unread }: StateIndex,
   {
     journal,
     objects,
@@ -85,8 +86,8 @@ async function whyUnusable(
   }: { readonly journal: FileJournal; readonly objects: PackStore; readonly recordCache: RecordCache },
 ): Promise<string | undefined> {
   if (chain !== undefined && (await chainAt(journal, position)) !== chain) return "it is of another journal";
-  if (indexed.unread.length === 0) return undefined;
-  const { records } = await loadRecords({ cache: recordCache, objects }, indexed.unread);
+  if (unread.length === 0) return undefined;
+  const { records } = await loadRecords({ cache: recordCache, objects }, unread);
   return records.size === 0 ? undefined : "records can be read that could not be read when it was written";
 }
 
@@ -109,8 +110,7 @@ class HistoryReader {
   #facts = 0;
 
   constructor(private readonly parts: HistoryParts) {
-    const { unread } = parts.index.indexed;
-    this.#damaged = new Map(unread.map((versionId) => [versionId, recordMissing(versionId)]));
+    this.#damaged = new Map(parts.index.unread.map((versionId) => [versionId, recordMissing(versionId)]));
   }
 
   recorded(versionId: Hash): void {
@@ -149,10 +149,9 @@ class HistoryReader {
     const { index, objects, recordCache } = this.parts;
     recordCache.forgetRead();
     for (const [versionId, error] of this.#damaged) onDamaged(versionId, error);
-    const { unread: _, ...indexed } = index.indexed;
     return {
-      ...indexed,
-      claimRecords: await loadClaimRecords(objects, indexed.state.claims.keys(), onDamaged),
+      ...index.indexed,
+      claimRecords: await loadClaimRecords(objects, index.indexed.state.claims.keys(), onDamaged),
       damaged: this.#damaged,
       recordCache,
       index,

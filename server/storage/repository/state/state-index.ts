@@ -54,8 +54,6 @@ export interface IndexedState extends VersionIndexes {
   readonly records: LayeredValues<SaveRecord>;
   /** See RepositoryContext.lastSequences. */
   readonly lastSequences: Map<string, number>;
-  /** Versions whose records could not be read when the index was written. */
-  readonly unread: readonly Hash[];
 }
 
 export interface StateIndexOptions {
@@ -65,6 +63,8 @@ export interface StateIndexOptions {
   readonly log: Log | undefined;
   /** False: it is read beside whoever writes it. */
   readonly mayWrite: boolean;
+  /** Called before each device is read; what it returns is waited for, and what it throws ends the opening. */
+  readonly onItem?: (() => Promise<void> | undefined) | undefined;
 }
 
 /** Indexes that were found damaged by this process, which may not be able to remove them. */
@@ -72,6 +72,7 @@ const foundDamaged = new Set<string>();
 
 export class StateIndex {
   readonly indexed: IndexedState;
+  #unread: readonly Hash[] = [];
   /** Resolves when rows were found damaged: the fleet has to be opened again. */
   readonly failed: Promise<StemmaError>;
   #reportFailed: (error: StemmaError) => void = () => undefined;
@@ -92,7 +93,7 @@ export class StateIndex {
     });
     this.#head = head;
     this.#saved = { rows: tables && this.#guarded(tables), commits: 0 };
-    this.indexed = this.#read();
+    this.indexed = this.#empty();
   }
 
   /**
@@ -109,12 +110,13 @@ export class StateIndex {
       const head = headOf(tables.head);
       if (head === undefined) throw new DamagedIndex("another release wrote it");
       const index = new StateIndex(options, tables, head);
+      await index.#read();
       if (mayWrite) await tables.removeRests();
       return index;
     } catch (error) {
-      const isDamage = error instanceof DamagedTables || error instanceof DamagedIndex;
-      if (!isDamage && foundDamaged.delete(folder) === false) throw error;
       await tables?.close();
+      const isDamage = error instanceof DamagedTables || error instanceof DamagedIndex;
+      if (!isDamage && !foundDamaged.delete(folder)) throw error;
       return await StateIndex.#anew(options, messageOf(error));
     }
   }
@@ -145,6 +147,10 @@ export class StateIndex {
   /** The journal's chain hash at that position; undefined where nothing is on the disk. */
   get chain(): string | undefined {
     return this.#head?.chain;
+  }
+  /** Versions whose records could not be read when the index was written. */
+  get unread(): readonly Hash[] {
+    return this.#unread;
   }
   get rows(): number {
     return this.tables?.rows ?? 0;
@@ -225,7 +231,7 @@ export class StateIndex {
     await this.tables?.close();
   }
 
-  #read(): IndexedState {
+  #empty(): IndexedState {
     const saved = this.#saved;
     const state = emptyState(saved, this.#head?.versions ?? 0);
     const indexes = versionIndexes(saved);
@@ -235,21 +241,34 @@ export class StateIndex {
       saved,
       (versionId) => state.versions.positionOf(versionId),
     );
-    if (this.#head === undefined || saved.rows === undefined)
-      return { state, records, ...indexes, lastSequences: new Map(), unread: [] };
-    const bytes = saved.rows.get(restKey);
-    if (bytes === undefined) throw new DamagedIndex("it lacks a row");
-    const { rest, lastSequences, damaged } = deserialize(bytes) as {
-      rest: Rest;
-      lastSequences: Map<string, number>;
-      damaged: readonly Hash[];
+    return { state, records, ...indexes, lastSequences: new Map() };
+  }
+
+  /** Reads what is kept in memory. */
+  async #read(): Promise<void> {
+    const { rows } = this.#saved;
+    const { state, lastSequences } = this.indexed;
+    const bytes = rows?.get(restKey);
+    if (rows === undefined || bytes === undefined) throw new DamagedIndex("it lacks a row");
+    const read = deserialize(bytes) as {
+      readonly rest: Rest;
+      readonly lastSequences: ReadonlyMap<string, number>;
+      readonly damaged: readonly Hash[];
     };
-    if (rest.length !== this.#head.position) throw new DamagedIndex("its rows are of another position");
-    Object.assign(state, rest);
-    for (const device of valuesOf<DeviceState>(saved.rows, stateTables.devices)) state.devices.set(device.device, device);
-    for (const rollout of valuesOf<RolloutState>(saved.rows, stateTables.rollouts))
+    if (read.rest.length !== this.position) throw new DamagedIndex("its rows are of another position");
+    Object.assign(state, read.rest);
+    for (const [line, sequence] of read.lastSequences) lastSequences.set(line, sequence);
+    this.#unread = read.damaged;
+    for (const bytesOfDevice of valuesOf(rows, stateTables.devices)) {
+      const look = this.options.onItem?.();
+      if (look !== undefined) await look;
+      const device = deserialize(bytesOfDevice) as DeviceState;
+      state.devices.set(device.device, device);
+    }
+    for (const bytesOfRollout of valuesOf(rows, stateTables.rollouts)) {
+      const rollout = deserialize(bytesOfRollout) as RolloutState;
       state.rollouts.set(rollout.name, rollout);
-    return { state, records, ...indexes, lastSequences, unread: damaged };
+    }
   }
 
   /** Damage that is found while a row is read ends the work: what else is wrong is not known. */
@@ -304,11 +323,11 @@ function* changedRows(
 
 const valuesPerPage = 512;
 
-function* valuesOf<Value>(rows: Rows, table: number): Iterable<Value> {
+function* valuesOf(rows: Rows, table: number): Iterable<Buffer> {
   const until = afterPrefix(Buffer.of(table));
   for (let from: Buffer = Buffer.of(table); ; ) {
     const page = rows.page({ from, until, limit: valuesPerPage });
-    for (const { value } of page) yield deserialize(value) as Value;
+    for (const { value } of page) yield value;
     const last = page.at(-1);
     if (last === undefined) return;
     from = Buffer.concat([last.key, Buffer.of(0)]);
