@@ -37,8 +37,6 @@ export interface CatalogPage {
 }
 
 export interface Catalog {
-  /** The number of versions that this implementation is designed for, at most. */
-  readonly maxRecommendedVersions: number;
   /** Inserts entries, replacing those with the same version id. */
   put(entries: readonly CatalogEntry[]): Promise<void>;
   /** @throws HTTP_REQUEST_INVALID for a query that `checkQuery` refuses */

@@ -1,7 +1,7 @@
 /**
  * The catalog in NeDB, in memory only. NeDB does not fsync, drops torn lines silently, and lets updates
  * change prototypes. So it gets no file, no update operator, and no field name from outside. Designed for
- * about 50,000 versions; a larger fleet needs another implementation of the port. Measured with 50,000
+ * about 50,000 versions; a larger fleet does without (repository/catalog-keeper.ts). Measured with 50,000
  * versions: 2 s to build or to replace, 80 ms to count the versions that a new query finds, then 2 ms per page.
  */
 import { LRUCache } from "lru-cache";
@@ -53,7 +53,6 @@ export async function openNedbCatalog(): Promise<Catalog> {
 }
 
 class NedbCatalog implements Catalog {
-  readonly maxRecommendedVersions = 50_000;
   readonly #store: NeDB<CatalogDocument>;
   readonly #windows = new VersionWindows();
   /**

@@ -77,30 +77,51 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
     return true;
   }
 
-  /** All items in order. Items may be added, changed and committed meanwhile. */
-  *values(): Iterable<Item> {
-    let after = -1;
+  /** The items with positions from `from` on, before `until`. Items may be added, changed and committed meanwhile. */
+  *values(from = 0, until = Infinity): Iterable<Item> {
+    let after = from - 1;
     let readCommits = -1;
     for (;;) {
       const next = this.#added[this.#firstAdded(after)];
       const commits = this.saved.commits;
       // What was committed meanwhile is on the disk now.
       if (readCommits !== commits) {
-        const page = this.#page(after);
+        const page = this.#page(after, until);
         for (const saved of page) {
           after = saved.position;
-          const id = this.codec.idOf(saved);
-          const item = this.#inMemory(id) ?? saved;
-          // What belongs to it is asked for next.
-          if (item === saved) this.#kept.set(id, item);
-          yield item;
+          yield this.#current(saved);
         }
         if (page.length === 0) readCommits = commits;
         continue;
       }
-      if (next === undefined) return;
+      if (next === undefined || next.position >= until) return;
       after = next.position;
       yield this.#inMemory(next.id) as Item;
+    }
+  }
+
+  /** The items with positions from `from` on, before `until`, the last one first. Items may be committed meanwhile. */
+  *reversed(from = 0, until = Infinity): Iterable<Item> {
+    for (let before = until; ; ) {
+      const added = this.#added[this.#firstAdded(before - 1) - 1];
+      if (added !== undefined) {
+        if (added.position < from) return;
+        before = added.position;
+        yield this.#inMemory(added.id) as Item;
+        continue;
+      }
+      const rows = this.saved.rows?.page({
+        from: this.#itemKey(from),
+        until: this.#itemKey(before),
+        reverse: true,
+        limit: pageItems,
+      });
+      for (const { value } of rows ?? []) {
+        const saved = this.codec.decode(value);
+        before = saved.position;
+        yield this.#current(saved);
+      }
+      if (rows === undefined || rows.length < pageItems) return;
     }
   }
 
@@ -147,6 +168,15 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
     return this.#changed.get(id) ?? this.#committing?.get(id);
   }
 
+  /** An item that was just read, as it is now. */
+  #current(saved: Item): Item {
+    const id = this.codec.idOf(saved);
+    const changed = this.#inMemory(id);
+    // What belongs to it is asked for next.
+    if (changed === undefined) this.#kept.set(id, saved);
+    return changed ?? saved;
+  }
+
   #savedPosition(id: Hash): number | undefined {
     return this.saved.rows?.get(this.#idKey(id))?.readUIntBE(0, orderBytes);
   }
@@ -160,10 +190,10 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
     return item;
   }
 
-  #page(after: number): readonly Item[] {
+  #page(after: number, until: number): readonly Item[] {
     const rows = this.saved.rows?.page({
       from: this.#itemKey(after + 1),
-      until: this.#itemKey(Infinity),
+      until: this.#itemKey(until),
       limit: pageItems,
     });
     return (rows ?? []).map(({ value }) => this.codec.decode(value));

@@ -1,5 +1,6 @@
 /**
- * Keeps the catalog up to date with the state. The catalog is built from the records at the first query.
+ * Answers queries for versions. A fleet that the embedded catalog fits has it: the catalog is built from the records at
+ * the first query. A larger fleet's versions are read where they are (version-finder.ts).
  * Before every later query, it is updated with the versions that changed since. It can be rebuilt on demand.
  * Metadata is in separate objects of the store, so it is not read before a query first has a condition on
  * metadata.
@@ -14,6 +15,7 @@ import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
 import type { VersionQuery } from "../catalog/version-query.js";
+import { VersionFinder } from "./version-finder.js";
 import { summaryOf, type VersionTable } from "./state/version-table.js";
 
 export interface CatalogSource {
@@ -21,8 +23,12 @@ export interface CatalogSource {
   readonly objects: Pick<ObjectReader, "read">;
   readonly open: () => Promise<Catalog>;
   readonly log: Log | undefined;
+  /** Default maxCatalogVersions. */
+  readonly maxVersions?: number;
 }
 
+/** The number of versions from which on the embedded catalog is not used. */
+export const maxCatalogVersions = 50_000;
 /** Metadata objects read concurrently. */
 const maxConcurrentReads = 32;
 
@@ -32,13 +38,22 @@ export class CatalogKeeper {
   #catalog: Catalog | undefined;
   #hasMetadata = false;
   #changed = new Set<Hash>();
+  readonly #finder: VersionFinder;
 
   constructor(source: CatalogSource) {
     this.#source = source;
+    this.#finder = new VersionFinder({
+      table: source.table,
+      metadataOf: (versionId, record) => this.#readMetadata(versionId, record),
+    });
   }
 
   /** Finds versions, including all changes before the call. @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
+    if (this.#isLarge()) {
+      this.#catalog = undefined;
+      return await this.#finder.find(query);
+    }
     const needsMetadata = (query.metadata ?? []).length > 0;
     const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
     return await catalog.find(query);
@@ -46,11 +61,17 @@ export class CatalogKeeper {
 
   /** Notes that these versions changed, so that the next query updates their entries. */
   changed(versionIds: Iterable<Hash>): void {
-    for (const versionId of versionIds) this.#changed.add(versionId);
+    if (this.#isLarge()) this.#finder.changed(versionIds);
+    else for (const versionId of versionIds) this.#changed.add(versionId);
+  }
+
+  #isLarge(): boolean {
+    return this.#source.table.state.versions.size > (this.#source.maxVersions ?? maxCatalogVersions);
   }
 
   /** @returns the number of versions in the catalog */
   async rebuild(): Promise<number> {
+    if (this.#isLarge()) return this.#source.table.state.versions.size - this.#source.table.damaged.size;
     const catalog = await this.#updates.run(async () => {
       this.#catalog = undefined;
       return await this.#upToDate(this.#hasMetadata);
@@ -78,12 +99,6 @@ export class CatalogKeeper {
   async #build(): Promise<Catalog> {
     const catalog = await this.#source.open();
     await catalog.put(await this.#entriesOf(this.#allVersions()));
-    const versions = await catalog.count();
-    if (versions > catalog.maxRecommendedVersions)
-      this.#source.log?.warn("catalog-large", {
-        models: versions,
-        comfortable: catalog.maxRecommendedVersions,
-      });
     return catalog;
   }
 
@@ -126,7 +141,14 @@ export class CatalogKeeper {
 
   /** Empty where the metadata is damaged: the query must not fail, and finds this version by other fields. */
   async #metadataOf(versionId: Hash, { objects }: SaveRecord): Promise<ModelMetadata> {
-    if (!this.#hasMetadata || objects.metadata === undefined) return {};
+    return this.#hasMetadata ? await this.#readMetadata(versionId, { objects }) : {};
+  }
+
+  async #readMetadata(
+    versionId: Hash,
+    { objects }: Pick<SaveRecord, "objects">,
+  ): Promise<ModelMetadata> {
+    if (objects.metadata === undefined) return {};
     try {
       return decodeMetadata(await this.#source.objects.read("metadata", objects.metadata));
     } catch (error) {

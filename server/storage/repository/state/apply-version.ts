@@ -79,6 +79,7 @@ type VersionFact = FactOf<
 
 export function applyToVersion(state: FleetState, fact: VersionFact): void {
   const isKnown = state.versions.change(fact.versionId, (version: ChangingVersion) => {
+    if (fact.type === "retired" && version.retired === undefined) state.retiredCount++;
     changeVersion(version, fact);
   });
   if (isKnown) {

@@ -152,8 +152,8 @@ export class StateIndex {
   get unread(): readonly Hash[] {
     return this.#unread;
   }
-  get rows(): number {
-    return this.tables?.rows ?? 0;
+  get fileCount(): number {
+    return this.tables?.fileCount ?? 0;
   }
   get isSaving(): boolean {
     return this.#saving !== undefined;

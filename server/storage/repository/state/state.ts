@@ -42,6 +42,8 @@ export interface FleetState {
   readonly versions: VersionStates;
   /** Name → its versions by their numbers. */
   readonly names: VersionLists;
+  /** The number of versions that are retired. */
+  retiredCount: number;
   /** Versions without tensors: those of which a fact `dropped` is the last word. */
   readonly dropped: Set<Hash>;
   /** Line of a device (see lineKey) → its activations, of all generations, by their positions in the journal. */
@@ -108,6 +110,7 @@ export function emptyState(saved: SavedRows = { rows: undefined, commits: 0 }, v
     length: 0,
     versions: versionStates(saved, versions),
     names: versionLists(stateTables.names, saved),
+    retiredCount: 0,
     dropped: new Set(),
     activations: new LayeredLists(stateTables.activations, serialized<ActivationState>(), saved),
     changed: { devices: new Set(), rollouts: new Set() },

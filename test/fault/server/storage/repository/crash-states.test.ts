@@ -38,7 +38,13 @@ const hasUses = (model: string): boolean => model === "b" || model === "c";
 const modelOfSeed = (seed: string): readonly NamedTensor[] => fineTuned(common, seed, 2);
 
 function portsOn(files: Files, seed: string): HomePorts & { readonly clock: ReturnType<typeof manualClock> } {
-  return { files, clock: manualClock(), random: seededRandom(seed), environment: { backend: "none" } };
+  return {
+    files,
+    clock: manualClock(),
+    random: seededRandom(seed),
+    environment: { backend: "none" },
+    indexEveryFacts: 3,
+  };
 }
 
 async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {

@@ -159,18 +159,20 @@ export interface TestHome {
   readonly reopen: () => Promise<Home>;
 }
 
-async function testHome(files: Files, path: string): Promise<TestHome> {
+async function testHome(files: Files, path: string, indexEveryFacts = 5): Promise<TestHome> {
   const ports = {
     files,
     clock: manualClock(),
     random: seededRandom(path),
     environment: { backend: "none", stemma: "test" },
+    indexEveryFacts,
   };
   return { home: await openHome(path, ports), ports, files, path, reopen: () => openHome(path, ports) };
 }
 
-export function memoryHome(): Promise<TestHome> {
-  return testHome(memoryFiles(), "/home");
+/** @param indexEveryFacts how often the index of a fleet is written: often, so that tests meet it */
+export function memoryHome(indexEveryFacts?: number): Promise<TestHome> {
+  return testHome(memoryFiles(), "/home", indexEveryFacts);
 }
 
 /** A folder that is removed when the test ends. */

@@ -19,7 +19,8 @@ const headBytes = 12;
 const path = "/home/fleets/fleet-a/records.cache";
 
 async function homeWithVersions() {
-  const setup = await memoryHome();
+  // What the index holds is not in the cache.
+  const setup = await memoryHome(Infinity);
   const repository = await openRepository(setup.home, "fleet-a");
   for (const seed of ["a", "b", "c"]) await repository.save(modelOf(tensorsOf(seed, 1, 4)), { name: seed });
   const versions = repository.versions();

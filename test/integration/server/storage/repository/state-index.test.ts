@@ -1,0 +1,216 @@
+/** The index of a fleet holds what its facts lead to, whatever happens to its files. */
+import assert from "node:assert/strict";
+import { cp } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { openJournal } from "../../../../../shared/journal/open-journal.js";
+import { openPackStore } from "../../../../../shared/objects/pack-store.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import type { Files } from "../../../../../shared/ports.js";
+import { openHome, type HomePorts } from "../../../../../server/storage/repository/home.js";
+import { openHomeToRead } from "../../../../../server/storage/repository/read-home.js";
+import { nodeHomePorts } from "../../../../../server/storage/repository/node-home.js";
+import { readHistory } from "../../../../../server/storage/repository/read-history.js";
+import { factCodec } from "../../../../../server/storage/repository/state/fact-codec.js";
+import { crashStateCount, testSeed } from "../../../../helpers/crash-states.js";
+import { seededNumbers } from "../../../../helpers/manual-clock.js";
+import { plainState } from "../../../../helpers/plain-state.js";
+import { openRepository, temporaryFolder } from "./harness.js";
+import { closedHome, work } from "./random-fleet.js";
+
+const vectors = join(resolve(fileURLToPath(import.meta.url), "../../../../../../.."), "test/vectors");
+
+/** All that facts and records of a fleet lead to, as plain data. @param every how often the index is written */
+async function historyOf(ports: HomePorts, folder: string, every: number) {
+  const { files, clock, random } = ports;
+  const journal = await openJournal(files, join(folder, "journal"), { codec: factCodec });
+  const objects = await openPackStore(files, join(folder, "packs"), { clock, random });
+  const home = { ports: { ...ports, indexEveryFacts: every } };
+  const history = await readHistory(home, { fleet: "f", folder }, journal, objects);
+  const { state, records, byDevice, byBase, bySuccessorOf, lastSequences, index } = history;
+  const ids = [...state.versions.keys()];
+  const found = {
+    state: plainState(state),
+    records: ids.map((id) => records.get(id)),
+    byBase: ids.map((id) => [[...byBase.of(id)], [...bySuccessorOf.of(id)]]),
+    byDevice: [...new Set(ids.map((id) => records.get(id)?.device ?? ""))].map((device) => [...byDevice.of(device)]),
+    lastSequences,
+    damaged: [...history.damaged.keys()],
+    claims: history.claimRecords,
+  };
+  const { position, fileCount } = index;
+  await index.close();
+  await journal.close();
+  await objects.close();
+  return { found, position, length: state.length, fileCount };
+}
+
+/** The same, from the journal alone. */
+async function folded(ports: HomePorts, folder: string) {
+  await ports.files.remove(join(folder, "index"));
+  return (await historyOf(ports, folder, Infinity)).found;
+}
+
+for (const every of [1, 2, 7, 30])
+  test(`a golden home that is indexed every ${every} facts leads to the state of its journal`, async (context) => {
+    const path = join(await temporaryFolder(context), "home");
+    await cp(join(vectors, "home-1"), path, { recursive: true });
+    const ports = nodeHomePorts();
+    const folder = join(path, "fleets/golden");
+    const first = await historyOf(ports, folder, every);
+    assert.ok(first.length - first.position < Math.max(2, 2 * every), `${first.position} of ${first.length}`);
+    const second = await historyOf(ports, folder, every);
+    assert.equal(second.position, first.position);
+    assert.deepEqual(second.found, first.found);
+    assert.deepEqual(second.found, await folded(ports, folder));
+  });
+
+describe("an index that is written while facts are applied", () => {
+  const seed = testSeed();
+  const random = seededNumbers(seed);
+  const runs = Math.max(4, Math.round(crashStateCount() / 200));
+  for (let run = 0; run < runs; run++)
+    test(`leads to the state of the journal (seed ${seed}, ${run})`, async () => {
+      const { ports, files } = await closedHome();
+      const every = 1 + Math.floor(random() * 12);
+      for (let opening = 0; opening < 3; opening++)
+        await work({ ...ports, indexEveryFacts: every }, random, 10 + Math.floor(random() * 25));
+      const folder = "/home/fleets/f";
+      assert.notDeepEqual(await files.list(`${folder}/index`), []);
+      const indexed = await historyOf(ports, folder, Infinity);
+      assert.ok(indexed.position > 0);
+      assert.deepEqual(indexed.found, await folded(ports, folder));
+    });
+});
+
+async function indexedFleet(steps = 60) {
+  const { ports, files } = await closedHome();
+  await work({ ...ports, indexEveryFacts: 5 }, seededNumbers(7), steps);
+  return { ports, files, folder: "/home/fleets/f" };
+}
+
+async function copied(files: Files, from: string, to: string): Promise<void> {
+  await files.makeFolder(to);
+  for (const name of await files.list(from)) {
+    const file = await files.open(join(to, name), "create");
+    await file.write(await files.read(join(from, name)), 0);
+    await file.close();
+  }
+}
+
+describe("an index is made anew", () => {
+  const cases: Readonly<Record<string, (files: Files, index: string) => Promise<void>>> = {
+    "where it was deleted": (files, index) => files.remove(index),
+    "where its list was deleted": (files, index) => files.remove(join(index, "list")),
+    "where its rows were deleted": async (files, index) => {
+      for (const name of await files.list(index)) if (name !== "list") await files.remove(join(index, name));
+    },
+    "where a file was cut off": async (files, index) => {
+      const [name] = (await files.list(index)).filter((each) => each !== "list");
+      const file = await files.open(join(index, name!), "update");
+      await file.truncate((await file.size()) - 9);
+      await file.close();
+    },
+    "where another release wrote its head": async (files, index) => {
+      const file = await files.open(join(index, "list"), "update");
+      const bytes = Buffer.from(await files.read(join(index, "list")));
+      bytes[bytes.indexOf('"form":') + 7]! += 1;
+      const { crc32 } = await import("node:zlib");
+      bytes.writeUInt32LE(crc32(bytes.subarray(0, -4)), bytes.length - 4);
+      await file.write(bytes, 0);
+      await file.close();
+    },
+    "where it is another fleet's": async (files, index) => {
+      const { ports } = await closedHome();
+      await work({ ...ports, indexEveryFacts: 3 }, seededNumbers(8), 60);
+      await files.remove(index);
+      await copied({ ...files, list: ports.files.list, read: ports.files.read }, index, index);
+    },
+  };
+  for (const [when, change] of Object.entries(cases))
+    test(when, async () => {
+      const { ports, files, folder } = await indexedFleet();
+      await change(files, join(folder, "index"));
+      const logged: string[] = [];
+      const log = { ...noLog, warn: (event: string) => logged.push(event) };
+      const again = await historyOf({ ...ports, log: log as never }, folder, 5);
+      assert.ok(again.position > 0);
+      assert.deepEqual(logged, /deleted$/.test(when) && !/rows/.test(when) ? [] : ["index-made-anew"]);
+      assert.deepEqual(again.found, await folded(ports, folder));
+    });
+
+  test("where it is of the journal before a salvage took its last facts", async () => {
+    const { ports, files, folder } = await indexedFleet();
+    await copied(files, join(folder, "index"), "/newer");
+    await files.remove("/home");
+    await work({ ...ports, indexEveryFacts: 5 }, seededNumbers(7), 20);
+    await files.remove(join(folder, "index"));
+    await copied(files, "/newer", join(folder, "index"));
+    const again = await historyOf(ports, folder, 5);
+    assert.deepEqual(again.found, await folded(ports, folder));
+  });
+
+  test("at the next opening where a row was found damaged, and the work ends with what to do", async () => {
+    const { ports, files, folder } = await indexedFleet(250);
+    const index = join(folder, "index");
+    const home = await openHome("/home", ports);
+    const repository = await openRepository(home, "f");
+    const oldest = repository.versions({ includeRetired: true })[0]?.versionId as Hash;
+    await repository.close();
+    // The first block of the largest file holds the oldest versions, which no opening reads.
+    const sizes = new Map<string, number>();
+    for (const name of await files.list(index)) sizes.set(name, (await files.read(join(index, name))).length);
+    const [largest] = [...sizes].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+    const file = await files.open(join(index, largest ?? ""), "update");
+    await file.write(Buffer.alloc(40, 0xff), 60);
+    await file.close();
+    const damaged = await openRepository(home, "f");
+    assert.throws(() => damaged.get(oldest), { code: "STORE_FAILED", message: /run it again/ });
+    assert.equal((await damaged.failed).code, "STORE_FAILED");
+    await damaged.close();
+    const again = await openRepository(home, "f");
+    assert.equal(again.get(oldest)?.versionId, oldest);
+    await again.close();
+    await home.close();
+    assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
+  });
+
+  test("never by whoever only reads: it changes nothing", async () => {
+    const { ports, files, folder } = await indexedFleet();
+    const before = await files.list(join(folder, "index"));
+    const home = await openHomeToRead("/home", { ...ports, indexEveryFacts: 1 });
+    const repository = await openRepository(home, "f");
+    assert.ok(repository.versions().length > 0);
+    await repository.close();
+    assert.deepEqual(await files.list(join(folder, "index")), before);
+    await files.remove(join(folder, "index"));
+    const again = await openRepository(home, "f");
+    assert.ok(again.versions().length > 0);
+    await again.close();
+    assert.deepEqual(await files.list(join(folder, "index")), []);
+  });
+});
+
+const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+
+test("a full disk leaves the index as it was, and no fact is lost", async () => {
+  const { ports, files, folder } = await indexedFleet();
+  const before = (await historyOf(ports, folder, Infinity)).position;
+  const full: Files = {
+    ...files,
+    open: async (path, mode) => {
+      if (mode === "create" && path.includes("/index/"))
+        throw Object.assign(new (await import("../../../../../shared/errors.js")).StemmaError("DISK_FULL", "full"));
+      return await files.open(path, mode);
+    },
+  };
+  await work({ ...ports, files: full, indexEveryFacts: 2 }, seededNumbers(9), 30);
+  const after = await historyOf({ ...ports, files: full }, folder, 2);
+  assert.equal(after.position, before);
+  assert.ok(after.length > before + 2);
+  const written = await historyOf(ports, folder, 2);
+  assert.ok(written.position > before);
+  assert.deepEqual(written.found, after.found);
+  assert.deepEqual(written.found, await folded(ports, folder));
+});
