@@ -15,7 +15,7 @@ import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
 import type { VersionQuery } from "../catalog/version-query.js";
-import { VersionFinder } from "./version-finder.js";
+import type { VersionFinder } from "./version-finder.js";
 import { summaryOf, type VersionTable } from "./state/version-table.js";
 
 export interface CatalogSource {
@@ -38,21 +38,17 @@ export class CatalogKeeper {
   #catalog: Catalog | undefined;
   #hasMetadata = false;
   #changed = new Set<Hash>();
-  readonly #finder: VersionFinder;
+  #finder: Promise<VersionFinder> | undefined;
 
   constructor(source: CatalogSource) {
     this.#source = source;
-    this.#finder = new VersionFinder({
-      table: source.table,
-      metadataOf: (versionId, record) => this.#readMetadata(versionId, record),
-    });
   }
 
   /** Finds versions, including all changes before the call. @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
     if (this.#isLarge()) {
       this.#catalog = undefined;
-      return await this.#finder.find(query);
+      return await (await (this.#finder ??= this.#openFinder())).find(query);
     }
     const needsMetadata = (query.metadata ?? []).length > 0;
     const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
@@ -61,8 +57,20 @@ export class CatalogKeeper {
 
   /** Notes that these versions changed, so that the next query updates their entries. */
   changed(versionIds: Iterable<Hash>): void {
-    if (this.#isLarge()) this.#finder.changed(versionIds);
+    if (this.#isLarge())
+      void this.#finder?.then((finder) => {
+        finder.changed(versionIds);
+      });
     else for (const versionId of versionIds) this.#changed.add(versionId);
+  }
+
+  /** Loaded when it is needed first: most fleets are not so large. */
+  async #openFinder(): Promise<VersionFinder> {
+    const { VersionFinder: Finder } = await import("./version-finder.js");
+    return new Finder({
+      table: this.#source.table,
+      metadataOf: (versionId, record) => this.#readMetadata(versionId, record),
+    });
   }
 
   #isLarge(): boolean {

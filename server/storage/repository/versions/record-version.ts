@@ -263,7 +263,8 @@ export async function appendRecorded(
     },
     onApplied: (positions) => {
       if (positions.length === 0) return;
-      context.index.addRecord(versionId, record, recordBytes);
+      // As it is read later, with the same order of members.
+      context.index.addRecord(versionId, decodeSaveRecord(recordBytes), recordBytes);
       context.claimRecords.delete(versionId);
       indexVersion(context, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
