@@ -17,9 +17,6 @@ import { examineTiers } from "./examine-tiers.js";
 import { examineTraining } from "./examine-training.js";
 import type { Finding, Subject } from "./finding.js";
 
-/** The embedded catalog (NeDB) becomes slow when a fleet has more versions than this. */
-const catalogLimit = 50_000;
-
 /** Every finding, in the order of the questions. */
 export async function examine(subject: Subject): Promise<Finding[]> {
   const questions = [
@@ -188,7 +185,6 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
         });
     try {
       const fleets = await operations.fleets();
-      const crowded = fleets.filter(({ versions }) => versions > catalogLimit);
       const counts =
         fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") ||
         "no fleet yet";
@@ -197,12 +193,9 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
         ...authorities.flat(),
         {
           what: "home",
-          state: crowded.length > 0 ? "warning" : "good",
+          state: "good",
           found: `${home}: format and journal are readable, ${counts}`,
-          advice:
-            crowded.length > 0
-              ? `Beyond ${catalogLimit} versions the embedded catalog is slow; split the fleet.`
-              : undefined,
+          advice: undefined,
         },
       ];
     } finally {
