@@ -47,8 +47,6 @@ export interface FileStat {
 export interface OpenFile {
   /** Reads up to `target.length` bytes at `position`; returns how many (0 at the end). */
   read(target: Uint8Array, position: number): Promise<number>;
-  /** Like `read`, before it returns: a block of an index, while the event loop waits. */
-  readNow(target: Uint8Array, position: number): number;
   /** Writes all bytes (loops until done). */
   write(bytes: Uint8Array, position: number): Promise<void>;
   size(): Promise<number>;
@@ -56,6 +54,14 @@ export interface OpenFile {
   /** fsync. */
   sync(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** An open file that is read while the event loop waits. */
+export interface FileToReadNow {
+  size(): number;
+  /** Reads up to `target.length` bytes at `position`; returns how many (0 at the end). */
+  read(target: Uint8Array, position: number): number;
+  close(): void;
 }
 
 /**
@@ -80,9 +86,13 @@ export interface Files {
   syncFolder(path: string): Promise<void>;
   /** Bytes free for this user on the file system of `path`. */
   freeBytes(path: string): Promise<number>;
+  /** Opens a file that nobody changes any more; absent: indexes stay in memory. */
+  readonly openNow?: (path: string) => FileToReadNow;
   /** Set where this process has locked the home that the files are in. */
   readonly writer?: HomeWriter;
 }
+
+export type FilesToReadNow = Files & Required<Pick<Files, "openNow">>;
 
 /** The only writer of a home, as the lock knows it. */
 export interface HomeWriter {

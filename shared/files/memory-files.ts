@@ -5,7 +5,7 @@
  */
 // Async without await: what is wrong rejects, as it does on a disk.
 /* eslint-disable @typescript-eslint/require-await */
-import type { Files, OpenFile, OpenMode } from "../ports.js";
+import type { FilesToReadNow, OpenFile, OpenMode } from "../ports.js";
 import { fileError } from "./file-error.js";
 
 /** A file; what holds its bytes is added to it. */
@@ -104,10 +104,6 @@ class FileOpenInMemory<F extends FileInMemory> implements OpenFile {
       throw fileError(systemError("EBADF"), action, this.path);
   }
   async read(target: Uint8Array, position: number): Promise<number> {
-    this.#check("read", false);
-    return this.contents.read(this.file, target, position);
-  }
-  readNow(target: Uint8Array, position: number): number {
     this.#check("read", false);
     return this.contents.read(this.file, target, position);
   }
@@ -210,7 +206,7 @@ export function nodeInMemory<F extends FileInMemory>(
 export function filesInMemory<F extends FileInMemory>(
   contents: FileContents<F>,
   options: FilesInMemoryOptions<F> = {},
-): Files & { readonly root: FolderInMemory<F> } {
+): FilesToReadNow & { readonly root: FolderInMemory<F> } {
   const { root = folderInMemory<F>(), now = () => 0, freeBytes = 2 ** 40 } = options;
   const attempt = <T>(action: string, path: string, run: () => T): T => {
     try {
@@ -229,6 +225,15 @@ export function filesInMemory<F extends FileInMemory>(
         mode === "read" ? undefined : now,
       );
     },
+    openNow: (path) =>
+      attempt("open", path, () => {
+        const file = openNode(root, contents, path, "read");
+        return {
+          size: () => file.size,
+          read: (target, position) => contents.read(file, target, position),
+          close: () => undefined,
+        };
+      }),
     async read(path) {
       return attempt("read", path, () => {
         const file = openNode(root, contents, path, "read");

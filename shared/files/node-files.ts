@@ -2,7 +2,7 @@
  * The file port on a real disk: node:fs with write loops, fsync and typed errors. Only this file,
  * regular-file.ts, the home lock and its disk reserve use node:fs.
  */
-import { constants, readSync } from "node:fs";
+import { constants } from "node:fs";
 import {
   lstat,
   mkdir,
@@ -53,20 +53,6 @@ export class NodeOpenFile implements OpenFile {
         );
         if (bytesRead === 0) break;
         done += bytesRead;
-      }
-    } catch (error) {
-      throw fileError(error, "read", this.#path);
-    }
-    return done;
-  }
-
-  readNow(target: Uint8Array, position: number): number {
-    let done = 0;
-    try {
-      while (done < target.length) {
-        const count = readSync(this.#handle.fd, target, done, target.length - done, position + done);
-        if (count === 0) break;
-        done += count;
       }
     } catch (error) {
       throw fileError(error, "read", this.#path);

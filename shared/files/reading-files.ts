@@ -3,6 +3,7 @@
  * only make durable or tidy up what is there is left undone, and every other change is refused.
  */
 import { basename } from "node:path";
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile } from "../ports.js";
 
@@ -23,6 +24,7 @@ export function readingFiles(files: Files): Files {
         throw changeRefused("create", path);
       return readingFile(await files.open(path, "read"), path);
     },
+    ...defined({ openNow: files.openNow }),
     read: (path) => files.read(path),
     stat: (path) => files.stat(path),
     list: (path) => files.list(path),
@@ -43,7 +45,6 @@ export function readingFiles(files: Files): Files {
 function readingFile(file: OpenFile, path: string): OpenFile {
   return {
     read: (target, position) => file.read(target, position),
-    readNow: (target, position) => file.readNow(target, position),
     size: () => file.size(),
     close: () => file.close(),
     write: () => Promise.reject(changeRefused("write to", path)),

@@ -15,7 +15,7 @@
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { replaceDurably } from "../files/durable-write.js";
-import type { Files, OpenFile } from "../ports.js";
+import type { Files, FilesToReadNow, FileToReadNow, OpenFile } from "../ports.js";
 import { addToFilter, emptyFilter, mayHave } from "./key-filter.js";
 import { DamagedTables, maxKeyBytes, maxValueBytes, type Row } from "./row.js";
 
@@ -171,7 +171,7 @@ export class TableRun implements RunContent {
   readonly rows: number;
   readonly check: number;
   readonly #path: string;
-  readonly #file: OpenFile;
+  readonly #file: FileToReadNow;
   readonly #firstKeys: readonly Buffer[];
   readonly #places: readonly BlockPlace[];
   readonly #filter: Buffer;
@@ -180,7 +180,7 @@ export class TableRun implements RunContent {
 
   private constructor(
     path: string,
-    file: OpenFile,
+    file: FileToReadNow,
     { rows, check, firstKeys, places, filter }: RunContent & FirstKeys & { readonly filter: Buffer },
   ) {
     this.#path = path;
@@ -193,12 +193,12 @@ export class TableRun implements RunContent {
   }
 
   /** @throws DamagedTables, FILE_MISSING, FILE_FAILED */
-  static async open(files: Files, path: string): Promise<TableRun> {
-    const file = await files.open(path, "read");
+  static open(files: FilesToReadNow, path: string): TableRun {
+    const file = files.openNow(path);
     try {
-      const size = await file.size();
-      const end = await readBytes(file, path, { offset: Math.max(0, size - endBytes), bytes: endBytes });
-      const start = await readBytes(file, path, { offset: 0, bytes: head.length });
+      const size = file.size();
+      const end = readBytes(file, path, { offset: Math.max(0, size - endBytes), bytes: endBytes });
+      const start = readBytes(file, path, { offset: 0, bytes: head.length });
       if (!start.equals(head) || !end.subarray(-tail.length).equals(tail))
         throw new DamagedTables(path, "is no complete file of rows");
       requireCheck(path, end.subarray(0, -tail.length));
@@ -209,9 +209,9 @@ export class TableRun implements RunContent {
       const filterAt = offset + bytes + checkBytes;
       if (filterAt + filterBytes + checkBytes + endBytes !== size)
         throw new DamagedTables(path, "does not have the length that it states");
-      const filter = await readBytes(file, path, { offset: filterAt, bytes: filterBytes + checkBytes });
+      const filter = readBytes(file, path, { offset: filterAt, bytes: filterBytes + checkBytes });
       requireCheck(path, filter);
-      const firstKeys = await readBytes(file, path, { offset, bytes: bytes + checkBytes });
+      const firstKeys = readBytes(file, path, { offset, bytes: bytes + checkBytes });
       requireCheck(path, firstKeys);
       return new TableRun(path, file, {
         rows: Number(end.readBigUInt64LE(24)),
@@ -220,7 +220,7 @@ export class TableRun implements RunContent {
         ...decodeFirstKeys(firstKeys.subarray(0, -checkBytes), count),
       });
     } catch (error) {
-      await file.close();
+      file.close();
       throw error;
     }
   }
@@ -244,14 +244,24 @@ export class TableRun implements RunContent {
       for (const row of rowsIn(this.#block(block)).toReversed()) if (row.key.compare(until) < 0) yield row;
   }
 
-  /** All rows, read ahead. Leaves the blocks in memory as they are. */
-  async *all(): AsyncGenerator<Row, void, undefined> {
+  /** All rows, through a file of its own. Leaves the blocks in memory as they are. */
+  async *all(files: Pick<Files, "open">): AsyncGenerator<Row, void, undefined> {
+    const file = await files.open(this.#path, "read");
+    try {
+      yield* this.#allIn(file);
+    } finally {
+      await file.close();
+    }
+  }
+
+  async *#allIn(file: OpenFile): AsyncGenerator<Row, void, undefined> {
     for (let first = 0; first < this.#places.length; ) {
       const from = this.#places[first] as BlockPlace;
       let next = first;
       let bytes = 0;
       while (next < this.#places.length && bytes < writeBytes) bytes += (this.#places[next++] as BlockPlace).bytes;
-      const read = await readBytes(this.#file, this.#path, { offset: from.offset, bytes });
+      const read = Buffer.allocUnsafe(bytes);
+      if ((await file.read(read, from.offset)) !== bytes) throw new DamagedTables(this.#path, "was cut off");
       for (let block = first; block < next; block++) {
         const { offset, bytes: length } = this.#places[block] as BlockPlace;
         yield* rowsIn(this.#checked(read.subarray(offset - from.offset, offset - from.offset + length)));
@@ -260,18 +270,15 @@ export class TableRun implements RunContent {
     }
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#blocks.clear();
-    await this.#file.close();
+    this.#file.close();
   }
 
   #block(block: number): Buffer {
     const known = this.#blocks.get(block);
     if (known !== undefined) return known;
-    const { offset, bytes } = this.#places[block] as BlockPlace;
-    const read = Buffer.allocUnsafe(bytes);
-    if (this.#file.readNow(read, offset) !== bytes) throw new DamagedTables(this.#path, "was cut off");
-    const checked = this.#checked(read);
+    const checked = this.#checked(readBytes(this.#file, this.#path, this.#places[block] as BlockPlace));
     this.#blocks.set(block, checked);
     return checked;
   }
@@ -350,9 +357,9 @@ function requireCheck(path: string, bytes: Buffer): void {
     throw new DamagedTables(path, "has a checksum that is wrong");
 }
 
-async function readBytes(file: OpenFile, path: string, { offset, bytes }: BlockPlace): Promise<Buffer> {
+function readBytes(file: FileToReadNow, path: string, { offset, bytes }: BlockPlace): Buffer {
   const target = Buffer.allocUnsafe(bytes);
-  if ((await file.read(target, offset)) !== bytes) throw new DamagedTables(path, "was cut off");
+  if (file.read(target, offset) !== bytes) throw new DamagedTables(path, "was cut off");
   return target;
 }
 

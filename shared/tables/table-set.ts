@@ -15,7 +15,7 @@ import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError } from "../errors.js";
 import { temporarySuffix, writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
-import type { Files } from "../ports.js";
+import type { Files, FilesToReadNow } from "../ports.js";
 import { mergedRows, type SortedRows } from "./merge-rows.js";
 import { DamagedTables, type Row, type RowRange, type Rows } from "./row.js";
 import { TableRun, writeRun, type RunContent } from "./table-run.js";
@@ -59,7 +59,7 @@ export class TableSet implements Rows {
   readonly #merges = new SerialQueue();
 
   private constructor(
-    private readonly files: Files,
+    private readonly files: FilesToReadNow,
     private readonly folder: string,
     { head, runs }: { readonly head: Buffer; readonly runs: readonly OpenedRun[] },
   ) {
@@ -72,20 +72,20 @@ export class TableSet implements Rows {
    * Opens the tables in a folder; undefined: there are none.
    * @throws DamagedTables, FILE_FAILED
    */
-  static async open(files: Files, folder: string): Promise<TableSet | undefined> {
+  static async open(files: FilesToReadNow, folder: string): Promise<TableSet | undefined> {
     for (let attempt = 1; ; attempt++) {
       const list = await readList(files, folder);
       if (list === undefined) return undefined;
       const runs: OpenedRun[] = [];
       try {
         for (const listed of list.runs) {
-          const run = await TableRun.open(files, runPath(folder, listed.number));
+          const run = TableRun.open(files, runPath(folder, listed.number));
           runs.push({ ...listed, run });
           if (run.rows !== listed.rows || run.check !== listed.check) throw new OtherRows(folder);
         }
         return new TableSet(files, folder, { head: list.head, runs });
       } catch (error) {
-        for (const { run } of runs) await run.close();
+        for (const { run } of runs) run.close();
         if (!isStemmaError(error, "FILE_MISSING") && !(error instanceof OtherRows)) throw error;
         if (attempt === openings) throw new OtherRows(folder);
       }
@@ -93,7 +93,7 @@ export class TableSet implements Rows {
   }
 
   /** Tables without rows; nothing is written before the first commit. What is in the folder is removed then. */
-  static empty(files: Files, folder: string): TableSet {
+  static empty(files: FilesToReadNow, folder: string): TableSet {
     return new TableSet(files, folder, { head: Buffer.alloc(0), runs: [] });
   }
 
@@ -156,7 +156,7 @@ export class TableSet implements Rows {
       const number = this.#nextNumber++;
       const path = runPath(this.folder, number);
       const content = await writeRun(this.files, path, rows, rows.length);
-      const added: OpenedRun = { number, level: 0, ...content, run: await TableRun.open(this.files, path) };
+      const added: OpenedRun = { number, level: 0, ...content, run: TableRun.open(this.files, path) };
       // A merge may have changed the files meanwhile; it does not while the list is written.
       await this.#merges.run(async () => {
         await this.#list([...this.#runs, added], head);
@@ -174,7 +174,7 @@ export class TableSet implements Rows {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.settled();
-    for (const { run } of this.#runs) await run.close();
+    for (const { run } of this.#runs) run.close();
     this.#runs = [];
   }
 
@@ -186,16 +186,16 @@ export class TableSet implements Rows {
           const level = (merged.at(-1) as OpenedRun).level + 1;
           const number = this.#nextNumber++;
           const path = runPath(this.folder, number);
-          const sources = merged.map(({ run }) => run.all()).toReversed();
+          const sources = merged.map(({ run }) => run.all(this.files)).toReversed();
           const mostRows = merged.reduce((sum, { rows }) => sum + rows, 0);
           const content = await writeRun(this.files, path, mergedAsync(sources), mostRows);
-          const merging: OpenedRun = { number, level, ...content, run: await TableRun.open(this.files, path) };
+          const merging: OpenedRun = { number, level, ...content, run: TableRun.open(this.files, path) };
           const runs = this.#runs.flatMap((each) =>
             each === merged[0] ? [merging] : merged.includes(each) ? [] : [each],
           );
           await this.#list(runs, this.#head);
           for (const gone of merged) {
-            await gone.run.close();
+            gone.run.close();
             await this.files.remove(runPath(this.folder, gone.number));
           }
         }

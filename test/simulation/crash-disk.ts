@@ -238,7 +238,6 @@ export class CrashDisk {
   #notingFile(file: OpenFile, node: DiskFile): OpenFile {
     return {
       read: (target, position) => file.read(target, position),
-      readNow: (target, position) => file.readNow(target, position),
       write: (bytes, position) => file.write(bytes, position),
       size: () => file.size(),
       truncate: (size) => file.truncate(size),

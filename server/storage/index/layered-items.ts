@@ -88,6 +88,8 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
       if (readCommits !== commits) {
         const page = this.#page(after, until);
         for (const saved of page) {
+          // A commit meanwhile may have changed what follows on this page.
+          if (this.saved.commits !== commits) break;
           after = saved.position;
           yield this.#current(saved);
         }
@@ -116,12 +118,14 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
         reverse: true,
         limit: pageItems,
       });
+      const { commits } = this.saved;
       for (const { value } of rows ?? []) {
+        if (this.saved.commits !== commits) break;
         const saved = this.codec.decode(value);
         before = saved.position;
         yield this.#current(saved);
       }
-      if (rows === undefined || rows.length < pageItems) return;
+      if (this.saved.commits === commits && (rows?.length ?? 0) < pageItems) return;
     }
   }
 

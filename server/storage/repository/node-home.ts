@@ -6,6 +6,7 @@ import { claimReserve, keepReserve } from "../../../shared/files/disk-reserve.js
 import { describeClaim } from "../../../shared/files/home-locked.js";
 import { lockFolderOf, lockHome, type LockOptions } from "../../../shared/files/home-lock.js";
 import { lockedFiles } from "../../../shared/files/locked-files.js";
+import { openNodeFileNow } from "../../../shared/files/open-now.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import type { Log } from "../../../shared/ports.js";
@@ -16,7 +17,7 @@ import { openHomeToRead, type ReadHome } from "./read-home.js";
 
 export function nodeHomePorts(log?: Log, options: LockOptions = {}): HomePorts {
   return {
-    files: regularFiles(),
+    files: { ...regularFiles(), openNow: openNodeFileNow },
     clock: nodeClock(),
     sinceBootMs: () => uptime() * 1000,
     random: nodeRandom(),

@@ -109,10 +109,6 @@ class FaultyFile implements OpenFile {
     this.#pass("read");
     return this.#inner.read(target, position);
   }
-  readNow(target: Uint8Array, position: number): number {
-    this.#pass("read");
-    return this.#inner.readNow(target, position);
-  }
   async write(bytes: Uint8Array, position: number): Promise<void> {
     const fault = this.#check("write", this.#path, bytes.length);
     if (fault === undefined) return this.#inner.write(bytes, position);
@@ -155,6 +151,7 @@ export function faultyFiles(inner: Files, plan: FaultPlan): Files {
     open: (path, mode) =>
       pass("open", path, async () => new FaultyFile(await inner.open(path, mode), path, check)),
     read: (path) => pass("read", path, () => inner.read(path)),
+    ...(inner.openNow && { openNow: inner.openNow }),
     stat: (path) => pass("stat", path, () => inner.stat(path)),
     list: (path) => pass("list", path, () => inner.list(path)),
     makeFolder: (path) => pass("makeFolder", path, () => inner.makeFolder(path)),

@@ -10,7 +10,7 @@ import {
   type FolderInMemory,
   type NodeInMemory,
 } from "../../../shared/files/memory-files.js";
-import type { Files } from "../../../shared/ports.js";
+import type { FilesToReadNow } from "../../../shared/ports.js";
 
 export interface MemoryFile extends FileInMemory {
   bytes: Uint8Array;
@@ -59,6 +59,6 @@ const inOneArray: FileContents<MemoryFile> = {
 /** Files in memory. Paths are absolute, as on a disk; the root folder exists, all others must be made. */
 export function memoryFiles(
   options: FilesInMemoryOptions<MemoryFile> = {},
-): Files & { readonly root: MemoryFolder } {
+): FilesToReadNow & { readonly root: MemoryFolder } {
   return filesInMemory(inOneArray, options);
 }

@@ -171,9 +171,6 @@ class RecordedFile implements OpenFile {
   read(target: Uint8Array, position: number): Promise<number> {
     return this.#inner.read(target, position);
   }
-  readNow(target: Uint8Array, position: number): number {
-    return this.#inner.readNow(target, position);
-  }
   write(bytes: Uint8Array, position: number): Promise<void> {
     return this.#recorder.around(
       { kind: "write", node: this.#node, position, bytes: bytes.slice() },
@@ -237,6 +234,7 @@ export function recordingFiles(inner: Files, initial: MemoryFolder = memoryFolde
     mark: (value) => recorder.mark(value),
     open: (path, mode) => openRecorded(recorder, inner, path, mode),
     read: (path) => inner.read(path),
+    ...(inner.openNow && { openNow: inner.openNow }),
     stat: (path) => inner.stat(path),
     list: (path) => inner.list(path),
     makeFolder: (path) => makeFolderRecorded(recorder, inner, path),

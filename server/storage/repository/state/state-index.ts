@@ -13,7 +13,7 @@ import { messageOf } from "../../../../shared/error-text.js";
 import type { StemmaError } from "../../../../shared/errors.js";
 import { decodeSaveRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
-import type { Files, Log } from "../../../../shared/ports.js";
+import type { Files, FilesToReadNow, Log } from "../../../../shared/ports.js";
 import { afterPrefix, DamagedTables, type Row, type RowRange, type Rows } from "../../../../shared/tables/row.js";
 import { TableSet } from "../../../../shared/tables/table-set.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -101,7 +101,9 @@ export class StateIndex {
    * written before `save`. @throws FILE_FAILED
    */
   static async open(options: StateIndexOptions): Promise<StateIndex> {
-    const { files, folder, mayWrite } = options;
+    const { files: someFiles, folder, mayWrite } = options;
+    const files = readable(someFiles);
+    if (files === undefined) return StateIndex.#begun(options);
     if (foundDamaged.delete(folder)) return await StateIndex.#anew(options, "it was found damaged");
     let tables: TableSet | undefined;
     try {
@@ -130,8 +132,9 @@ export class StateIndex {
   }
 
   static #begun(options: StateIndexOptions): StateIndex {
-    const { files, folder, mayWrite } = options;
-    return new StateIndex(options, mayWrite ? TableSet.empty(files, folder) : undefined, undefined);
+    const files = readable(options.files);
+    const isKept = files !== undefined && options.mayWrite;
+    return new StateIndex(options, isKept ? TableSet.empty(files, options.folder) : undefined, undefined);
   }
 
   /** Closes this index, which cannot be used, and begins another one in its place. */
@@ -292,6 +295,10 @@ export class StateIndex {
       page: (range: RowRange) => guard(() => tables.page(range)),
     };
   }
+}
+
+function readable(files: Files): FilesToReadNow | undefined {
+  return files.openNow === undefined ? undefined : { ...files, openNow: files.openNow };
 }
 
 /** Rows that do not hold what they should. */

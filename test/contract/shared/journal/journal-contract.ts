@@ -118,7 +118,6 @@ export function journalContract(
           const file = await files.open(path, mode);
           return {
             read: (target, at) => file.read(target, at),
-            readNow: (target, at) => file.readNow(target, at),
             write: (bytes, at) => file.write(bytes, at),
             size: () => file.size(),
             truncate: (size) => file.truncate(size),

@@ -20,7 +20,6 @@ function pretending(files: Files, pretends: (path: string, kind: "file" | "folde
       if (!pretends(path, "file")) return file;
       return {
         read: (target, at) => file.read(target, at),
-        readNow: (target, at) => file.readNow(target, at),
         write: (bytes, at) => file.write(bytes, at),
         size: () => file.size(),
         truncate: (size) => file.truncate(size),

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TableSet } from "../../../../shared/tables/table-set.js";
-import type { Files } from "../../../../shared/ports.js";
+import type { FilesToReadNow } from "../../../../shared/ports.js";
 import { checkCrashStates } from "../../../helpers/crash-states.js";
 
 const folder = "/index";
@@ -20,7 +20,8 @@ function rowsOf(commit: number) {
 test("tables after a crash hold one commit, not older than the one that was acknowledged last", async () => {
   await checkCrashStates<number>({
     name: "tables",
-    async run(files: Files, mark) {
+    async run(recorded, mark) {
+      const files = recorded as FilesToReadNow;
       const tables = TableSet.empty(files, folder);
       for (let commit = 1; commit <= commits; commit++) {
         await tables.commit(rowsOf(commit), Buffer.from(String(commit)));
@@ -28,7 +29,8 @@ test("tables after a crash hold one commit, not older than the one that was ackn
       }
       await tables.close();
     },
-    async check(files, marks) {
+    async check(state, marks) {
+      const files = state as FilesToReadNow;
       const acknowledged = marks.at(-1) ?? 0;
       const tables = (await TableSet.open(files, folder)) ?? TableSet.empty(files, folder);
       const held = Number(tables.head.toString());

@@ -36,7 +36,6 @@ async function worldWith(onRead: () => void = () => undefined): Promise<{
               onRead();
               return file.read(target, position);
             },
-            readNow: (target, position) => file.readNow(target, position),
             write: (bytes, position) => file.write(bytes, position),
             size: () => file.size(),
             truncate: (size) => file.truncate(size),

@@ -89,7 +89,6 @@ it("does not count an fsync that had not ended, nor what was written while it ra
       const file = await inner.open(path, mode);
       return {
         read: (target, at) => file.read(target, at),
-        readNow: (target, at) => file.readNow(target, at),
         write: (bytes, at) => file.write(bytes, at),
         size: () => file.size(),
         truncate: (size) => file.truncate(size),

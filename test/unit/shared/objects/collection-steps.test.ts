@@ -36,7 +36,6 @@ function smallDisk(): { readonly files: Files; readonly limit: (freeBytes: numbe
       if (mode !== "create") return file;
       return {
         read: (target, at) => file.read(target, at),
-        readNow: (target, at) => file.readNow(target, at),
         size: () => file.size(),
         truncate: (size) => file.truncate(size),
         sync: () => file.sync(),

@@ -34,7 +34,6 @@ function measured(files: Files): Files & { lengths: number[] } {
           note(target);
           return file.read(target, at);
         },
-        readNow: (target, at) => file.readNow(target, at),
         write: (bytes, at) => {
           note(bytes);
           return file.write(bytes, at);

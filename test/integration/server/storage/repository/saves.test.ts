@@ -115,7 +115,6 @@ test("appends in flight share their fsyncs", async () => {
       const file = await files.open(path, mode);
       return {
         read: file.read.bind(file),
-        readNow: file.readNow.bind(file),
         write: file.write.bind(file),
         size: file.size.bind(file),
         truncate: file.truncate.bind(file),
