@@ -7,16 +7,17 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defined } from "../defined.js";
 import { captureNodeEnvironment } from "../model/node-environment.js";
-import type { Environment } from "../model/environment.js";
+import type { Environment, EnvironmentFacts } from "../model/environment.js";
 import { engineThreads } from "./backends/capability.js";
 import { chooseBackend } from "./backends/choose.js";
 import { builtInEngineFolder, engineIdOfFolder } from "./engine-folder.js";
 import type { TrainingResult } from "./training.js";
 
-/** The environment in which a training was done on this machine, from its result. */
+/** The environment in which a training was done on this machine, from its result. @param known facts of its backend */
 export function environmentOfTraining(
   result: Pick<TrainingResult, "engine" | "backend" | "provenance">,
   stemma: string,
+  known: Partial<EnvironmentFacts> = {},
 ): Environment {
   const { threads } = (result.provenance["environment"] ?? {}) as { readonly threads?: unknown };
   return captureNodeEnvironment({
@@ -25,6 +26,7 @@ export function environmentOfTraining(
     engine: result.engine,
     threads: typeof threads === "number" ? threads : 1,
     libraries: bundledLibraries(),
+    ...known,
   });
 }
 

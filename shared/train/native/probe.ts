@@ -12,6 +12,8 @@ import { backendName, startNativeBackend } from "./start-native.js";
 
 /** The report of a probe. */
 export interface ProbeReport {
+  /** The version that the library states. */
+  readonly tensorflow: string;
   /** The largest difference of an operation or gradient to the cpu backend, against its largest number. */
   readonly worst: { readonly operation: string; readonly error: number };
   /** Operations and gradients that were compared. */
@@ -164,8 +166,12 @@ function loadedLibraries(): string[] {
 export async function runProbe(folder: string): Promise<void> {
   try {
     const { tf, close } = await startNativeBackend({ folder });
-    const { isUsingGpuDevice } = tf.backend() as unknown as { isUsingGpuDevice: boolean };
+    const { isUsingGpuDevice, binding } = tf.backend() as unknown as {
+      readonly isUsingGpuDevice: boolean;
+      readonly binding: { readonly TF_Version: string };
+    };
     const report: ProbeReport = {
+      tensorflow: binding.TF_Version,
       ...(await compareWithCpu(tf)),
       referenceTraining: await knownAnswer({ tf }),
       usesGpu: isUsingGpuDevice,
