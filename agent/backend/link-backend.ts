@@ -137,7 +137,7 @@ async function probeFolder(
   const first = await probeLibrary(folder, memoryLimitMb);
   const second = await probeLibrary(folder, memoryLimitMb);
   for (const report of [first, second]) requireSound(report);
-  const { tensorflow, usesGpu, worst, compared, loadOrder, backendOrder } = first;
+  const { tensorflow, usesGpu, worst, compared, loadOrder, backendOrder, notes } = first;
   const agree = first.referenceTraining === second.referenceTraining;
   const exactness: NativeClass = {
     ...unprobed,
@@ -164,6 +164,7 @@ async function probeFolder(
       peakBytes: Math.max(first.peakBytes, second.peakBytes),
       loadOrder: [...loadOrder],
       backendOrder: [...backendOrder],
+      notes: [...notes],
     },
     linkedAtMs: request.nowMs,
     stemma: request.stemma,

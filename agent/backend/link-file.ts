@@ -14,7 +14,7 @@ const hash = z
   .regex(/^[0-9a-f]{64}$/)
   .transform((text) => text as Hash);
 const text = z.string().max(4096);
-const names = z.array(z.string().max(256)).max(1000);
+const names = z.array(z.string().max(512)).max(1000);
 
 const linkSchema = z.strictObject({
   format: z.literal(1),
@@ -34,6 +34,8 @@ const linkSchema = z.strictObject({
     peakBytes: z.number(),
     loadOrder: names,
     backendOrder: names,
+    /** What the library said of GPUs. */
+    notes: names,
   }),
   linkedAtMs: z.number(),
   stemma: text,

@@ -21,8 +21,13 @@ export interface ProbeEnd {
 const probeTimeoutMs = 900_000;
 const maxCharacters = 256 * 1024;
 
+/** A report, and what the library said of GPUs meanwhile. */
+export interface Probed extends ProbeReport {
+  readonly notes: readonly string[];
+}
+
 /** @throws BACKEND_UNAVAILABLE saying what to do */
-export async function probeLibrary(folder: string, memoryLimitMb: number): Promise<ProbeReport> {
+export async function probeLibrary(folder: string, memoryLimitMb: number): Promise<Probed> {
   const { program, args, environment } = limitedPart(
     { script: join(folder, "engine.mjs"), args: ["--probe"] },
     memoryLimitMb,
@@ -48,13 +53,22 @@ export async function probeLibrary(folder: string, memoryLimitMb: number): Promi
 }
 
 /** Pure. @throws BACKEND_UNAVAILABLE */
-export function reportOf(end: ProbeEnd): ProbeReport {
+export function reportOf(end: ProbeEnd): Probed {
   for (const line of end.stdout.split("\n")) {
     const message = parsed(line);
-    if (message?.type === "probe" && end.code === 0 && message.report !== undefined) return message.report;
+    if (message?.type === "probe" && end.code === 0 && message.report !== undefined)
+      return { ...message.report, notes: notesOf(end.stderr) };
     if (message?.type === "error") throw explained(end, String(message.message));
   }
   throw explained(end, end.stderr);
+}
+
+const maxNotes = 3;
+
+/** The first lines about GPUs, without the time and place that TensorFlow puts before them. */
+function notesOf(stderr: string): string[] {
+  const lines = stderr.split("\n").filter((line) => /cuda|cudnn|nvidia|\bgpu/i.test(line));
+  return lines.slice(0, maxNotes).map((line) => line.replace(/^.*?\.cc:\d+\]\s*/, "").slice(0, 300));
 }
 
 interface ProbeMessage {
@@ -102,18 +116,16 @@ function explained({ signal, code, memoryLimitMb }: ProbeEnd, text: string): Ste
     return refuse(
       `library and binding do not fit (${symbol} is missing). Link without --binding, so that one is compiled for it`,
     );
+  // V8 ends its process by an illegal instruction, too, where it has no memory.
+  const memory =
+    /bad_alloc|out of memory|\bOOM\b|ENOMEM|Cannot allocate memory|failed to map segment|no memory|memory limit/i;
+  if (signal === "SIGKILL" || memory.test(text))
+    return refuse(
+      `the probe had too little memory (limit ${memoryLimitMb} MiB, --memory-limit; or the machine's own). Raise the limit, and training.memoryLimitMb of the profile, or free memory`,
+    );
   if (signal === "SIGILL")
     return refuse(
       "it uses instructions that this processor lacks (TensorFlow's wheels need AVX on x64). Take a TensorFlow that was built for this processor, or train on wasm",
-    );
-  if (
-    signal === "SIGKILL" ||
-    /bad_alloc|out of memory|OOM|ENOMEM|Cannot allocate memory|failed to map segment|no memory|memory limit/i.test(
-      text,
-    )
-  )
-    return refuse(
-      `the probe had too little memory (limit ${memoryLimitMb} MiB, --memory-limit; or the machine's own). Raise the limit, and training.memoryLimitMb of the profile, or free memory`,
     );
   if (/CUDA|cuDNN|cuBLAS|DNN library/i.test(text))
     return refuse(

@@ -74,7 +74,7 @@ async function unlink(_: unknown, command: Command): Promise<void> {
 
 function print(command: Command, linked: Link, summary: string): void {
   const { runner, class: exactness, probe } = linked;
-  const { worst, compared, peakBytes } = probe;
+  const { worst, compared, peakBytes, notes } = probe;
   const { output } = commonOptionsOf(command);
   new Output(output).print({
     data: linked,
@@ -85,6 +85,11 @@ function print(command: Command, linked: Link, summary: string): void {
       ...(exactness.gpu === undefined
         ? []
         : [`GPU ${exactness.gpu}, driver ${exactness.driver}, ${exactness.cuda}, ${exactness.cudnn}`]),
+      ...(exactness.gpu === undefined && notes.length > 0
+        ? [
+            `It has GPU support and uses none: ${notes.join("; ")}. Look whether nvidia-smi shows the GPU, and link again.`,
+          ]
+        : []),
       `${compared} operations and gradients compared with TensorFlow.js; the largest difference is ${worst.error.toExponential(1)} (${worst.operation}); ${Math.round(peakBytes / 2 ** 20)} MiB at most`,
     ].join("\n"),
   });

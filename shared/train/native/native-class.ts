@@ -52,7 +52,7 @@ export function nativeVariables(threads: number): Readonly<Record<string, string
     NVIDIA_TF32_OVERRIDE: "0",
     // Else it takes all of a GPU's memory at its start.
     TF_FORCE_GPU_ALLOW_GROWTH: "true",
-    TF_CPP_MIN_LOG_LEVEL: "2",
+    TF_CPP_MIN_LOG_LEVEL: "1",
   };
 }
 
