@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defined } from "../defined.js";
-import { captureNodeEnvironment } from "../model/node-environment.js";
+import { captureNodeEnvironment, loadedLibraries } from "../model/node-environment.js";
 import type { Environment, EnvironmentFacts } from "../model/environment.js";
 import { engineThreads } from "./backends/capability.js";
 import { chooseBackend } from "./backends/choose.js";
@@ -25,7 +25,7 @@ export function environmentOfTraining(
     stemma,
     engine: result.engine,
     threads: typeof threads === "number" ? threads : 1,
-    libraries: bundledLibraries(),
+    ...engineProcess(),
     ...known,
   });
 }
@@ -41,8 +41,20 @@ export async function environmentForTraining(
     stemma,
     ...defined({ engine }),
     threads,
-    libraries: bundledLibraries(),
+    ...engineProcess(),
   });
+}
+
+/** The backends that the engine's program registers, the one that trains first. */
+const engineBackends = ["wasm", "cpu"];
+
+/** What the engine's process has: the bundle's libraries, and those of this process, which runs the same program. */
+function engineProcess(): Pick<EnvironmentFacts, "libraries" | "loadOrder" | "backendOrder"> {
+  return {
+    libraries: bundledLibraries(),
+    loadOrder: loadedLibraries().join(", "),
+    backendOrder: engineBackends.join(", "),
+  };
 }
 
 /** Versions of the libraries in the engine bundle, as its build wrote them; none where it is not built. */

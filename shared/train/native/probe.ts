@@ -2,10 +2,10 @@
  * Probes a linked library in a process of its own: compares operations and gradients with the cpu backend, trains the
  * reference, and reports one line of JSON. A processor, driver or memory that does not suffice ends the process here.
  */
-import { basename } from "node:path";
 import type { Tensor } from "@tensorflow/tfjs";
 import { messageOf } from "../../error-text.js";
 import { isStemmaError } from "../../errors.js";
+import { loadedLibraries } from "../../model/node-environment.js";
 import { knownAnswer } from "../known-answer.js";
 import type { Tf } from "../kernels/kernel-registry.js";
 import { backendName, startNativeBackend } from "./start-native.js";
@@ -155,11 +155,6 @@ async function compareWithCpu(tf: Tf): Promise<Pick<ProbeReport, "worst" | "comp
   await tf.setBackend(backendName);
   const worst = errors.reduce((a, b) => (b.error > a.error ? b : a));
   return { worst, compared: errors.length };
-}
-
-function loadedLibraries(): string[] {
-  const { sharedObjects } = process.report.getReport() as unknown as { sharedObjects: readonly string[] };
-  return sharedObjects.map((path) => basename(path));
 }
 
 /** Prints the report, or a typed error as the engine does. */
