@@ -57,7 +57,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
       lines.trainer.wake();
     },
   });
-  const backends = new TrainingBackends({ files, home, backends: parts.profile.training.backends });
+  const backends = new TrainingBackends({ files, home, ...parts.profile.training });
   await backends.look();
   const shared = { stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
   const connection = composeConnection(parts, reactions, shared);

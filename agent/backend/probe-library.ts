@@ -16,9 +16,11 @@ export interface ProbeEnd {
   readonly stdout: string;
   readonly stderr: string;
   readonly memoryLimitMb: number;
+  /** It was ended because it took too long: with far too little memory a process may wait for ever. */
+  readonly isTimedOut: boolean;
 }
 
-const probeTimeoutMs = 900_000;
+const probeTimeoutMs = 300_000;
 const maxCharacters = 256 * 1024;
 
 /** A report, and what the library said of GPUs meanwhile. */
@@ -36,9 +38,12 @@ export async function probeLibrary(folder: string, memoryLimitMb: number): Promi
     cwd: folder,
     env: { ...environment },
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: probeTimeoutMs,
-    killSignal: "SIGKILL",
   });
+  let isTimedOut = false;
+  const timer = setTimeout(() => {
+    isTimedOut = true;
+    child.kill("SIGKILL");
+  }, probeTimeoutMs);
   const end = await new Promise<ProbeEnd>((resolve, reject) => {
     const texts = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
@@ -46,8 +51,10 @@ export async function probeLibrary(folder: string, memoryLimitMb: number): Promi
         texts[name] = (texts[name] + part).slice(-maxCharacters);
       });
     child.once("error", reject).once("close", (code, signal) => {
-      resolve({ code, signal, ...texts, memoryLimitMb });
+      resolve({ code, signal, ...texts, memoryLimitMb, isTimedOut });
     });
+  }).finally(() => {
+    clearTimeout(timer);
   });
   return reportOf(end);
 }
@@ -97,7 +104,7 @@ const origins: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-function explained({ signal, code, memoryLimitMb }: ProbeEnd, text: string): StemmaError {
+function explained({ signal, code, memoryLimitMb, isTimedOut }: ProbeEnd, text: string): StemmaError {
   const details = { signal, code };
   const refuse = (problem: string): StemmaError =>
     backendUnavailable(`The library cannot be used here: ${problem}.`, details);
@@ -116,10 +123,15 @@ function explained({ signal, code, memoryLimitMb }: ProbeEnd, text: string): Ste
     return refuse(
       `library and binding do not fit (${symbol} is missing). Link without --binding, so that one is compiled for it`,
     );
-  // V8 ends its process by an illegal instruction, too, where it has no memory.
+  if (isTimedOut)
+    return refuse(
+      `the probe did not end within ${probeTimeoutMs / 60_000} minutes. Raise --memory-limit (${memoryLimitMb} MiB), and look whether the GPU answers (nvidia-smi)`,
+    );
+  // Where it has no memory, V8 ends its process by an illegal instruction, too, or aborts without a word.
   const memory =
-    /bad_alloc|out of memory|\bOOM\b|ENOMEM|Cannot allocate memory|failed to map segment|no memory|memory limit/i;
-  if (signal === "SIGKILL" || memory.test(text))
+    /bad_alloc|out of memory|\bOOM\b|ENOMEM|Cannot allocate memory|failed to map segment|could not create a primitive|no memory|memory limit/i;
+  const isWordless = signal === "SIGABRT" && text.trim() === "";
+  if (signal === "SIGKILL" || isWordless || memory.test(text))
     return refuse(
       `the probe had too little memory (limit ${memoryLimitMb} MiB, --memory-limit; or the machine's own). Raise the limit, and training.memoryLimitMb of the profile, or free memory`,
     );

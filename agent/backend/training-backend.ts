@@ -23,6 +23,9 @@ export function decideBackend(backends: readonly BackendName[], linked: Link | s
     : { backend: "none", text: `nothing can train: the profile asks for native alone, but ${linked}` };
 }
 
+/** A process with far less waits for ever, or aborts; 200 were enough for the probe on a CPU. */
+const minProcessMb = 256;
+
 export class TrainingBackends {
   #last: TrainingBackend;
 
@@ -31,6 +34,8 @@ export class TrainingBackends {
       readonly files: Files;
       readonly home: string;
       readonly backends: readonly BackendName[];
+      /** MiB that a training's process may take. */
+      readonly memoryLimitMb: number;
     },
   ) {
     this.#last = decideBackend(options.backends, "was not looked for yet");
@@ -47,8 +52,12 @@ export class TrainingBackends {
   }
 
   async look(): Promise<TrainingBackend> {
-    const { files, home, backends } = this.options;
-    this.#last = decideBackend(backends, backends[0] === "native" ? await usableLink(files, home) : "");
+    const { files, home, backends, memoryLimitMb } = this.options;
+    const usable = async (): Promise<Link | string> =>
+      memoryLimitMb < minProcessMb
+        ? `a process of its own needs ${minProcessMb} MiB, and training.memoryLimitMb is ${memoryLimitMb}`
+        : await usableLink(files, home);
+    this.#last = decideBackend(backends, backends[0] === "native" ? await usable() : "");
     return this.#last;
   }
 }

@@ -47,7 +47,7 @@ async function link(choices: LinkChoices, command: Command): Promise<void> {
     libtensorflow: resolve(choices.libtensorflow),
     ...(choices.binding === undefined ? {} : { binding: resolve(choices.binding) }),
     compiler: process.env["CXX"] ?? "c++",
-    threads: wholeNumber("--threads", choices.threads),
+    threads: wholeNumber("--threads", choices.threads, 1),
     stemma: programVersion(),
     nowMs: Date.now(),
   });
@@ -99,15 +99,15 @@ function portsOf({ memoryLimit }: MemoryChoice, command: Command): BackendPorts 
   return {
     files: nodeFiles(),
     home: commonOptionsOf(command).home,
-    memoryLimitMb: wholeNumber("--memory-limit", memoryLimit),
+    memoryLimitMb: wholeNumber("--memory-limit", memoryLimit, 64),
     onStep: (text) => {
       process.stderr.write(`${text}\n`);
     },
   };
 }
 
-function wholeNumber(option: string, text: string): number {
+function wholeNumber(option: string, text: string, min: number): number {
   const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= 1) return value;
-  throw new StemmaError("USAGE", `${option} ${text} is not a whole number from 1 on.`);
+  if (Number.isSafeInteger(value) && value >= min) return value;
+  throw new StemmaError("USAGE", `${option} ${text} is not a whole number from ${min} on.`);
 }

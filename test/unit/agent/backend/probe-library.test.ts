@@ -5,7 +5,14 @@ import { instructionSetOf } from "../../../../agent/backend/machine-facts.js";
 import { reportOf, type ProbeEnd } from "../../../../agent/backend/probe-library.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 
-const ended: ProbeEnd = { code: 0, signal: null, stdout: "", stderr: "", memoryLimitMb: 512 };
+const ended: ProbeEnd = {
+  code: 0,
+  signal: null,
+  stdout: "",
+  stderr: "",
+  memoryLimitMb: 512,
+  isTimedOut: false,
+};
 const failure = (message: string): Partial<ProbeEnd> => ({
   code: 1,
   stdout: `${JSON.stringify({ type: "error", code: "BACKEND_UNAVAILABLE", message })}\n`,
@@ -27,6 +34,8 @@ const ends: readonly (readonly [Partial<ProbeEnd>, RegExp])[] = [
   [failure("/lib/libm.so.6: version `GLIBC_2.38' not found (required by x)"), /needs GLIBC_2\.38.*older rel/],
   [failure("x.node: undefined symbol: TFE_Execute"), /TFE_Execute is missing.*Link without --binding/],
   [failure("CUDNN_STATUS_NOT_INITIALIZED: DNN library"), /GPU could not compute.*nvidia-smi/],
+  [{ code: null, signal: "SIGABRT" }, /too little memory/],
+  [{ code: null, signal: "SIGKILL", isTimedOut: true }, /did not end within 5 minutes/],
   [{ code: null, signal: "SIGSEGV" }, /by SIGSEGV: without a word.*another release/],
   [{ code: 3, stderr: "something else" }, /with status 3: something else/],
   // A report counts only from a process that ended in order.

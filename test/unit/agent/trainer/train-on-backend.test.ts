@@ -28,7 +28,7 @@ const exactness = {
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
 /** A home with a link, and what every call of a training was given. */
-async function linkedHome(backends: readonly BackendName[], fail?: () => unknown) {
+async function linkedHome(backends: readonly BackendName[], fail?: () => unknown, memoryLimitMb = 512) {
   const files = memoryFiles();
   await files.makeFolder("/lib");
   await files.makeFolder(nativeFolder("/home"));
@@ -70,7 +70,7 @@ async function linkedHome(backends: readonly BackendName[], fail?: () => unknown
         files,
         home: "/home",
         train,
-        backends: new TrainingBackends({ files, home: "/home", backends }),
+        backends: new TrainingBackends({ files, home: "/home", backends, memoryLimitMb }),
         onNativeFailed: (text) => failures.push(text),
       },
       job,
@@ -103,6 +103,9 @@ test("without native first, or with what is linked changed, wasm trains", async 
   await changed.run();
   assert.equal(changed.calls[0]?.child.engineFolder, undefined);
   assert.deepEqual(changed.failures, []);
+  const small = await linkedHome(["native", "wasm"], undefined, 128);
+  await small.run();
+  assert.equal(small.calls[0]?.child.engineFolder, undefined);
 });
 
 test("a crash is told of, and the same job is trained on wasm, from its beginning and only there", async () => {

@@ -80,7 +80,7 @@ async function openTrainer(
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     recipes: noRecipes,
-    backends: new TrainingBackends({ files, home, backends: profile.training.backends }),
+    backends: new TrainingBackends({ files, home, ...profile.training }),
     version: "test",
     isOnline: () => true,
     isSwitchedOff: () => false,
