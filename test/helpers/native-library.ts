@@ -1,6 +1,6 @@
 /**
- * A TensorFlow for tests: that of STEMMA_TENSORFLOW (a folder), else PyPI's wheel for a CPU, fetched once by pip and
- * kept in a cache outside of the checkout. Its libraries are linked to an agent's home as a person does it.
+ * A TensorFlow for tests: PyPI's wheel for a CPU, fetched once by pip and kept in a cache outside of the checkout. Its
+ * libraries are linked to an agent's home as a person does it.
  */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
@@ -31,8 +31,6 @@ export type NativeLibrary = { readonly folder: string } | { readonly whyNot: str
 
 /** The library's folder, or why there is none. */
 export async function nativeLibrary(): Promise<NativeLibrary> {
-  const given = process.env["STEMMA_TENSORFLOW"];
-  if (given !== undefined && given !== "") return { folder: given };
   const [name, platform] = packages[process.arch] ?? [];
   if (process.platform !== "linux" || name === undefined || platform === undefined)
     return { whyNot: `no TensorFlow for ${process.platform} ${process.arch}` };

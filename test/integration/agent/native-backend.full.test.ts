@@ -131,7 +131,7 @@ else
           },
         },
       );
-      if (!hasBase) await log.until("activated", 1);
+      if (!hasBase) await log.until("activated", 1, {});
       hasBase = true;
     }
 
