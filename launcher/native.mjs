@@ -19,7 +19,7 @@ const namedLibraries = ["@tensorflow/tfjs", "@tensorflow/tfjs-node-gpu"];
 /** Modules of the engine that the runner has others for. */
 const replaced = {
   "shared/errors.js": "shared/train/engine/errors.ts",
-  "shared/train/backends/wasm.js": "shared/train/native/start-native.ts",
+  "shared/train/backends/wasm.js": "shared/train/native/replaced-wasm.ts",
   "shared/train/backends/choose.js": "shared/train/native/replaced-choice.ts",
   "shared/train/engine/member-pool.js": "shared/train/native/replaced-pools.ts",
   "shared/train/engine-id.js": "shared/train/native/replaced-engine-id.ts",

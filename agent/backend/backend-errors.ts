@@ -56,7 +56,7 @@ export const libraryNotFound = (binding: string, name: string, folder: string): 
     { name },
   );
 
-// What is linked.
+// The linked folder.
 export const notLinked = (): StemmaError =>
   backendUnavailable(
     "No libtensorflow is linked here. Link one: stemma agent backend link --libtensorflow DIR.",

@@ -1,4 +1,4 @@
-/** Finds the two libraries of an installed TensorFlow (a wheel's folder, or JetPack's) and checks them before they run. */
+/** Finds the two libraries of an installed TensorFlow (a wheel's, or JetPack's) and checks them before they run. */
 import { createHash } from "node:crypto";
 import { realpath } from "node:fs/promises";
 import { join } from "node:path";

@@ -46,8 +46,8 @@ export interface BackendPorts {
   readonly home: string;
   /** MiB that the probe's process may write to. */
   readonly memoryLimitMb: number;
-  /** Tells a person what is done now. */
-  onStep(text: string): void;
+  /** Told, for a person, what is done now. */
+  readonly onStep: (text: string) => void;
 }
 
 export interface LinkRequest {

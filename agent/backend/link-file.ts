@@ -34,7 +34,7 @@ const linkSchema = z.strictObject({
     peakBytes: z.number(),
     loadOrder: names,
     backendOrder: names,
-    /** What the library said of GPUs. */
+    /** Lines of the library about GPUs. */
     notes: names,
   }),
   linkedAtMs: z.number(),
@@ -95,7 +95,7 @@ export async function whyUnusable(files: Files, { folder, libraries }: Link): Pr
   return undefined;
 }
 
-/** What the environment of a version that was trained on it states. */
+/** The facts that the environment of a version trained on it states. */
 export function environmentOfLink({ class: exactness, versions, probe }: Link): Partial<EnvironmentFacts> {
   const { tensorflow, library, ...facts } = exactness;
   return {

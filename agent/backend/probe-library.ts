@@ -16,7 +16,7 @@ export interface ProbeEnd {
   readonly stdout: string;
   readonly stderr: string;
   readonly memoryLimitMb: number;
-  /** It was ended because it took too long: with far too little memory a process may wait for ever. */
+  /** True if it was ended because it took too long: with far too little memory a process may wait for ever. */
   readonly isTimedOut: boolean;
 }
 

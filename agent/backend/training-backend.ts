@@ -1,4 +1,4 @@
-/** Decides which backend a device trains on, from its profile and from what is linked, and remembers that for people. */
+/** Decides which backend a device trains on, from its profile and from what is linked; remembers that for people. */
 import { messageOf } from "../../shared/error-text.js";
 import type { Files } from "../../shared/ports.js";
 import type { BackendName } from "../../shared/train/training.js";

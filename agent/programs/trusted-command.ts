@@ -88,8 +88,8 @@ async function checkFile(
 }
 
 /**
- * Looks for the first place at which others than a user (or root) could change what a path leads to: the file, its link,
- * and every folder above them.
+ * Looks for the first place at which others than a user (or root) could change what a path leads to: the file, its
+ * link, and every folder above them.
  */
 export async function whoMayChange(
   path: string,

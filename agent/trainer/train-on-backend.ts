@@ -31,7 +31,7 @@ const backendFailures: readonly ErrorCode[] = [
   "INTERNAL",
 ];
 
-/** In a training's folder: the native backend failed in this training, which goes on without it after an interruption. */
+/** Mark in a training's folder: the native backend failed in it, and it goes on without it after an interruption. */
 const failedFile = "native-failed";
 
 /** @throws the training's errors; BACKEND_UNAVAILABLE where the native backend failed and the profile names no other */

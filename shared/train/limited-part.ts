@@ -1,10 +1,10 @@
-/** Starts a part of this program with a limit of memory that the kernel enforces (RLIMIT_DATA, by the shell's ulimit). */
+/** Starts a part of this program with a limit of memory that the kernel enforces (RLIMIT_DATA, by `ulimit -d`). */
 import { ownPart, type OwnPart, type ProcessStart } from "../adapters/own-program.js";
 
 /** The shell replaces itself, so that the process that is started is the one that is killed. */
 const limitAndRun = 'ulimit -d "$1" && shift && exec "$@"';
 
-/** @param limitMb MiB of private memory that the process may write to; its libraries' code and shared files do not count */
+/** @param limitMb MiB of private memory that it may write to; code and mapped files do not count */
 export function limitedPart(part: OwnPart, limitMb: number): ProcessStart {
   const { program, args, environment } = ownPart(part);
   return {

@@ -42,7 +42,7 @@ export interface TrainingOutcome {
   readonly optimizerFile?: string | undefined;
   /** Oldest first. */
   readonly checkpoints: readonly TrainedCheckpoint[];
-  /** What the environment of the training has beside what this process knows of itself. */
+  /** Facts of its backend for the environment of the training, beside those of this process. */
   readonly environment?: Partial<EnvironmentFacts> | undefined;
 }
 

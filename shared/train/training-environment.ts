@@ -48,7 +48,7 @@ export async function environmentForTraining(
 /** The backends that the engine's program registers, the one that trains first. */
 const engineBackends = ["wasm", "cpu"];
 
-/** What the engine's process has: the bundle's libraries, and those of this process, which runs the same program. */
+/** Facts of the engine's process: the bundle's libraries, and those of this process, which runs the same program. */
 function engineProcess(): Pick<EnvironmentFacts, "libraries" | "loadOrder" | "backendOrder"> {
   return {
     libraries: bundledLibraries(),

@@ -31,7 +31,7 @@ export interface NativeClass {
 export interface RunnerManifest {
   /** The form of jobs that it reads. */
   readonly job: number;
-  /** What `../engine/main.ts` compares before it works. */
+  /** The reference training, which `../engine/main.ts` compares before it works. */
   readonly knownAnswer: string;
   readonly class: NativeClass;
 }

@@ -1,5 +1,5 @@
 /**
- * Starts TensorFlow.js on a linked libtensorflow. In the native runner this takes the place of ../backends/wasm.ts.
+ * Starts TensorFlow.js on a linked libtensorflow, in the native runner's process.
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -18,7 +18,7 @@ import { registerNativeGradients, refuseMissing } from "./native-gradients.js";
 export interface NativeOptions {
   /** The linked folder: binding, libraries and engine.json. */
   readonly folder: string;
-  /** Absent: as many as it was linked for. */
+  /** Number of threads that may be used; undefined: those that it was linked for. */
   readonly threads?: number | undefined;
   /** Limit in MiB for tensors; the process has one of its own. */
   readonly memoryLimitMb?: number | undefined;
@@ -57,7 +57,7 @@ export async function startNativeBackend(options: NativeOptions): Promise<Starte
     return write(values, shape, dtype);
   };
   // Its types name another copy of those of TensorFlow.js.
-  tf.registerBackend(backendName, () => backend as never, 3);
+  tf.registerBackend(backendName, () => backend, 3);
   await tf.setBackend(backendName);
   const undo = [
     ...guardKernels(tf, backendName, memoryLimitMb),
@@ -85,6 +85,3 @@ function loadBinding(path: string): object {
     );
   }
 }
-
-/** The name by which the engine's program starts its backend. */
-export { startNativeBackend as startWasmBackend };
