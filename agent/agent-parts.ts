@@ -7,6 +7,7 @@ import type { StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
+import type { TrainingBackends } from "./backend/training-backend.js";
 import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import type { DeviceKey } from "../shared/trust/keys.js";
@@ -95,6 +96,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly hooks: SwitchHooks;
   readonly releases: ReleaseTrust;
   readonly recipes: OwnRecipes;
+  readonly backends: TrainingBackends;
   readonly trainer: Trainer;
   readonly evaluator: LineEvaluator;
   readonly saver: FileSaver;

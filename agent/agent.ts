@@ -2,7 +2,6 @@
  * The agent: how it reacts to receipts, offers, finished trainings and commands, and what it does regularly.
  * compose-agent.ts connects its parts.
  */
-import { describeTrainingBackend } from "../shared/train/backends/native-look.js";
 import { defined } from "../shared/defined.js";
 import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
@@ -83,11 +82,11 @@ export class Agent {
   /** Restores the state of the last run, then connects, watches folders and trains. @throws CONFIG_INVALID */
   async start(): Promise<void> {
     const { enrolment, log, profile, config } = this.parts;
-    const { activator, link, trainer } = this.#services;
+    const { activator, link, trainer, backends } = this.#services;
     log.info("started", {
       fleet: enrolment.fleet,
       device: enrolment.device,
-      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${describeTrainingBackend(profile.training.backends[0])}`,
+      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${backends.text}`,
     });
     this.#checkLines();
     await activator.reconcile(enrolment.lines);
@@ -159,13 +158,13 @@ export class Agent {
 
   async status(): Promise<AgentStatus> {
     const { enrolment, profile } = this.parts;
-    const { outbox, link, conversation, trainer, uploads, intakes, trials } = this.#services;
+    const { outbox, link, conversation, trainer, uploads, intakes, trials, backends } = this.#services;
     const { state } = outbox;
     return {
       fleet: enrolment.fleet,
       device: enrolment.device,
       profile: profile.name,
-      backend: describeTrainingBackend(profile.training.backends[0]),
+      backend: (await backends.look()).text,
       link: {
         phase: link.phase,
         session: link.session,

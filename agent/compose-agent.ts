@@ -17,6 +17,7 @@ import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
 import { witnessPolicy } from "./settings/witnesses.js";
+import { TrainingBackends } from "./backend/training-backend.js";
 import { openStores } from "./open-stores.js";
 import { measureDisk } from "./measure-disk.js";
 import type { DiskUse } from "./resources/disk-budget.js";
@@ -56,7 +57,9 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
       lines.trainer.wake();
     },
   });
-  const shared = { stores, credentials, clockError, messages, releases, recipes, diskUse };
+  const backends = new TrainingBackends({ files, home, ...parts.profile.training });
+  await backends.look();
+  const shared = { stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
   const connection = composeConnection(parts, reactions, shared);
   const lines = composeLines(parts, reactions, { ...shared, ...connection });
   const trials = await openTrials(parts, reactions, { ...shared, ...lines });
@@ -72,6 +75,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     ...connection,
     releases,
     recipes,
+    backends,
     ...lines,
     trials,
     diskUse,
@@ -95,7 +99,10 @@ async function takeOwnerTime(
 }
 
 /** Services that several of the parts use. */
-interface SharedServices extends Pick<AgentServices, "credentials" | "releases" | "recipes" | "diskUse"> {
+interface SharedServices extends Pick<
+  AgentServices,
+  "credentials" | "releases" | "recipes" | "backends" | "diskUse"
+> {
   readonly stores: Stores;
   readonly clockError: ClockError;
   readonly messages: ServerMessages;
@@ -107,7 +114,7 @@ type Connection = Pick<AgentServices, "link" | "uploads" | "downloads" | "conver
 function composeConnection(
   parts: AgentParts,
   reactions: AgentReactions,
-  { stores, credentials, clockError, messages, releases, diskUse }: SharedServices,
+  { stores, credentials, clockError, messages, releases, backends, diskUse }: SharedServices,
 ): Connection {
   const { files, profile, clock } = parts;
   const link = composeLink(
@@ -135,6 +142,7 @@ function composeConnection(
     clockError,
     diskUse,
     releases,
+    backends,
   });
   return { link, uploads, downloads, conversation };
 }
@@ -147,7 +155,7 @@ function composeLines(
   reactions: AgentReactions,
   services: SharedServices & Connection,
 ): LineParts {
-  const { stores, releases, recipes, link, downloads, conversation } = services;
+  const { stores, releases, recipes, backends, link, downloads, conversation } = services;
   const { current, intakes } = stores;
   const common = commonParts(parts, services);
   const hooks = new SwitchHooks({ ...common, commandOwner: parts.commandOwner });
@@ -160,6 +168,7 @@ function composeLines(
     random: parts.random,
     commandOwner: parts.commandOwner,
     train: parts.train,
+    backends,
     isOnline: () => conversation.isWelcomed,
     isSwitchedOff: () => !parts.served.trains,
     utcOffsetMinutes: parts.utcOffsetMinutes,

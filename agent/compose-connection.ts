@@ -1,5 +1,4 @@
 /** Connects the parts of an agent that talk to its server: the link, uploads and the conversation. */
-import { describeTrainingBackend } from "../shared/train/backends/native-look.js";
 import { messageWithCode } from "../shared/error-text.js";
 import { isStemmaError } from "../shared/errors.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
@@ -92,7 +91,10 @@ export function composeUploads(
 }
 
 /** The parts that the conversation with the server needs. */
-interface ConversationServices extends Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> {
+interface ConversationServices extends Pick<
+  AgentServices,
+  "outbox" | "uploads" | "downloads" | "link" | "backends"
+> {
   readonly clockError: ClockError;
   readonly messages: ServerMessages;
   readonly releases: ReleaseTrust;
@@ -106,7 +108,7 @@ export function composeConversation(
   services: ConversationServices,
 ): Conversation {
   const { enrolment, deviceKey, clock, log, profile } = parts;
-  const { outbox, uploads, link, clockError, messages, diskUse, releases } = services;
+  const { outbox, uploads, link, clockError, messages, diskUse, releases, backends } = services;
   const conversation: Conversation = new Conversation(
     {
       enrolment,
@@ -120,7 +122,7 @@ export function composeConversation(
       birth: () => ({
         agentVersion: parts.version,
         profile: profile.name,
-        runtime: `${parts.runtime}; ${describeTrainingBackend(profile.training.backends[0])}`,
+        runtime: `${parts.runtime}; ${backends.text}`,
         oldestProtocol: oldestProtocolVersion,
         ...releases.birth(),
       }),

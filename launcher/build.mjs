@@ -8,6 +8,7 @@ import { basename, dirname, extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildBundle } from "./bundle.mjs";
 import { buildEngineIfStale } from "./engine.mjs";
+import { buildNativeIfStale } from "./native.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const outRoot = join(root, "dist");
@@ -119,7 +120,7 @@ async function buildFile({ source, isTypeScript, target }) {
 
 /** Removes files of dist/ whose source is gone. */
 async function removeLeftovers(wanted) {
-  const ownFolders = ["engine", "bundle"].map((name) => join(outRoot, name));
+  const ownFolders = ["engine", "native", "bundle"].map((name) => join(outRoot, name));
   for await (const path of filesBelow(outRoot)) {
     const hasOwnSource = ownFolders.some((folder) => path.startsWith(folder));
     if (wanted.has(path) || hasOwnSource || path.endsWith(".tmp")) continue;
@@ -150,12 +151,16 @@ export async function build({ quiet = false } = {}) {
       failures.push({ name: file.name, message: String(error.message ?? error) });
     }
   }
-  try {
-    if (await buildEngineIfStale({ root })) written++;
-  } catch (error) {
-    const message = String(error.message ?? error);
-    failures.push({ name: "dist/engine", message: message.split("\n").slice(0, 2).join(" ") });
-  }
+  for (const [name, buildIfStale] of [
+    ["dist/engine", buildEngineIfStale],
+    ["dist/native", buildNativeIfStale],
+  ])
+    try {
+      if (await buildIfStale({ root })) written++;
+    } catch (error) {
+      const message = String(error.message ?? error);
+      failures.push({ name, message: message.split("\n").slice(0, 2).join(" ") });
+    }
   await removeLeftovers(wanted);
   try {
     await buildBundle({ root });

@@ -186,6 +186,10 @@ export async function stagePrograms(folder, { programs, assets }, outside = exte
   await mkdir(join(folder, "dist/engine"), { recursive: true });
   for (const file of [...engineFiles, "libraries.json"])
     await cp(join(root, "dist/engine", file), join(folder, "dist/engine", file));
+  await cp(join(root, "dist/native"), join(folder, "dist/native"), {
+    recursive: true,
+    filter: (path) => !path.endsWith("built-from.json"),
+  });
   return metafile;
 }
 

@@ -48,7 +48,11 @@ async function libraryOf(folder, locked) {
 /** @param sources source files of the bundles, as esbuild names them */
 export async function writeParts(partsPath, { manifest, command, sources, path }) {
   const { packages: locked } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
-  const { id, inputs } = JSON.parse(await readFile(join(root, "dist/engine/built-from.json"), "utf8"));
+  const [{ id, inputs }, runner] = await Promise.all(
+    ["engine", "native"].map(async (name) =>
+      JSON.parse(await readFile(join(root, `dist/${name}/built-from.json`), "utf8")),
+    ),
+  );
   const whole = componentOf(Enums.ComponentType.Application, {
     name: command,
     version: manifest.version,
@@ -64,7 +68,7 @@ export async function writeParts(partsPath, { manifest, command, sources, path }
     licence: "MIT",
     purl: `pkg:generic/node@${nodeVersion}`,
   });
-  const folders = libraryFolders([...sources, ...inputs]);
+  const folders = libraryFolders([...sources, ...inputs, ...runner.inputs]);
   const libraries = await Promise.all(folders.map((folder) => libraryOf(folder, locked)));
   const bom = new Models.Bom({
     metadata: new Models.Metadata({ component: whole, timestamp: new Date(manifest.date) }),

@@ -6,6 +6,7 @@ import { describeUser } from "../../shared/adapters/current-user.js";
 import { versionText } from "../../shared/adapters/program-version.js";
 import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
+import { addBackend } from "./commands/backend.js";
 import { addEnrol } from "./commands/enrol.js";
 import { addRun } from "./commands/run.js";
 import { addSamples } from "./commands/samples.js";
@@ -43,6 +44,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addActivate(program);
   addSuggest(program);
   addTrust(program);
+  addBackend(program);
   for (const command of program.commands) {
     addCommonOptions(command);
     for (const each of [command, ...command.commands]) each.exitOverride().configureOutput(fittedHelp);

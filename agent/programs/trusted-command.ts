@@ -80,14 +80,29 @@ async function checkFile(
   if (isProgram && (!found.isFile() || (found.mode & 0o111) === 0))
     throw refuse(`${path} is not a program that can be run (chmod +x).`);
   if (!found.isFile()) return;
+  const problem = await whoMayChange(path, owner);
+  if (problem !== undefined)
+    throw refuse(
+      `${problem.path} ${problem.text}, so others than the owner of agent.json could change what runs.`,
+    );
+}
+
+/**
+ * Looks for the first place at which others than a user (or root) could change what a path leads to: the file, its
+ * link, and every folder above them.
+ */
+export async function whoMayChange(
+  path: string,
+  owner: number | undefined,
+): Promise<{ readonly path: string; readonly text: string } | undefined> {
   // The link's own folders too: who may replace the link chooses the program.
-  for (const start of new Set([real, path]))
+  for (const start of new Set([await realpath(path), path]))
     for (let each = start; ; each = dirname(each)) {
-      const problem = whoElseMayChange(await lstat(each), each === start, owner);
-      if (problem !== undefined)
-        throw refuse(`${each} ${problem}, so others than the owner of agent.json could change what runs.`);
+      const text = whoElseMayChange(await lstat(each), each === start, owner);
+      if (text !== undefined) return { path: each, text };
       if (each === dirname(each)) break;
     }
+  return undefined;
 }
 
 /** Returns why others than the owner may change a file, or what a folder contains; undefined where they may not. */

@@ -7,7 +7,7 @@ import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import type { Files } from "../../shared/ports.js";
-import { requireTrainable } from "../../shared/train/backends/capability.js";
+import { requireTrainableProfile } from "../../shared/train/backends/trainable-profile.js";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 import { budgetReserved, noHourOfDuty, noSuchProfile, profileUnusable } from "./settings-errors.js";
@@ -190,7 +190,7 @@ export function parseProfile(value: unknown, where: string): Profile {
   const { disk, training } = result.data;
   const reserved = disk.reserveBytes.slots + disk.reserveBytes.outbox + disk.reserveBytes.head;
   if (reserved >= disk.budgetBytes) throw budgetReserved(where, reserved, disk.budgetBytes);
-  requireTrainable(training, where);
+  requireTrainableProfile(training, where);
   // From 24 to 0 has no hour either.
   if (
     training.dutyHours !== null &&

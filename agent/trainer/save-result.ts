@@ -110,12 +110,12 @@ async function requireSpace(
  */
 async function describeTrained(
   options: SaveResultOptions,
-  { line, begun, outcome: { result }, data }: TrainingResultOf,
+  { line, begun, outcome: { result, environment: known }, data }: TrainingResultOf,
   { uses, dropped }: Pick<ResultUses, "uses" | "dropped">,
 ): Promise<TrainedOptions> {
   const { profile, enrolment, config } = options;
   const { base, samples } = begun.job;
-  const environment = environmentOfTraining(result, options.version);
+  const environment = environmentOfTraining(result, options.version, known);
   const engine = await usedEngine(result.engine);
   const recipe = reportedBundle(result.provenance);
   return {

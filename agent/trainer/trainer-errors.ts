@@ -79,6 +79,19 @@ export const noSamples = (line: string, unfit: number, form: SampleForm): Stemma
     { line },
   );
 
+// The native backend.
+export const noBackend = (why: string): StemmaError =>
+  new StemmaError(
+    "BACKEND_UNAVAILABLE",
+    `${why}. Do that, or add "wasm" to training.backends of the profile.`,
+  );
+export const nativeFailed = (why: string, cause: unknown): StemmaError =>
+  new StemmaError(
+    "BACKEND_UNAVAILABLE",
+    `The native backend failed: ${why} The profile names no other one, so the training has failed. \`stemma agent backend check\` examines it; with "wasm" in training.backends such a training goes on there.`,
+    { cause },
+  );
+
 // Trainings that were cut short.
 export const commandNotSet = (line: string, invocation: number): StemmaError =>
   refused(

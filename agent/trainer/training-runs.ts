@@ -15,6 +15,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
 import { isFurther, savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { EngineNotice, TrainingProgress } from "../../shared/train/training.js";
+import type { TrainingBackends } from "../backend/training-backend.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -24,6 +25,7 @@ import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.j
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import { dataUsedBy } from "./data-used.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
+import { trainOnBackend, type BackendOptions } from "./train-on-backend.js";
 import { commandNotSet, nothingToStartFrom, withoutArchitecture } from "./trainer-errors.js";
 import { settingsOf } from "./training-settings.js";
 import {
@@ -43,6 +45,7 @@ export interface TrainingRunsOptions
   readonly clock: Clock;
   readonly log: Log;
   readonly train: typeof trainInChild;
+  readonly backends: TrainingBackends;
   onTrained(line: string, trained: Trained): void;
   onEvent(name: string, text: string, line: string): void;
 }
@@ -208,7 +211,7 @@ export class TrainingRuns {
         "train",
         2 * tensorBytes,
       );
-      const outcome = await this.options.train(job, {
+      const outcome = await trainOnBackend(this.#backendOptions(line, invocation), job, {
         workFolder,
         signal: this.#abort.signal,
         memoryLimitMb: job.memoryLimitMb,
@@ -237,6 +240,19 @@ export class TrainingRuns {
       this.#running = undefined;
       if (!isCutShort) await files.remove(workFolder);
     }
+  }
+
+  #backendOptions(line: string, invocation: number): BackendOptions {
+    return {
+      ...this.options,
+      onNativeFailed: (why) => {
+        this.options.onEvent(
+          "native-failed",
+          `${line}: the native backend failed in training ${invocation}, which is trained on wasm now: ${why}`,
+          line,
+        );
+      },
+    };
   }
 
   /**

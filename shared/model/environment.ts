@@ -42,9 +42,18 @@ export interface EnvironmentFacts {
   readonly instructionSet?: string;
   readonly memoryBytes?: number;
   readonly threads?: number;
-  readonly gpu?: string;
-  readonly driver?: string;
-  readonly cudnn?: string;
+  readonly gpu?: string | undefined;
+  readonly driver?: string | undefined;
+  readonly cuda?: string | undefined;
+  readonly cudnn?: string | undefined;
+  /** TensorFlow's settings: whether it uses oneDNN, and repeatable forms of its operations. */
+  readonly oneDnn?: string;
+  readonly deterministicOps?: string;
+  /** Root of the reference training on this machine (train/native/native-class.ts). */
+  readonly referenceTraining?: string;
+  /** Libraries of the process in the order in which they were loaded, and backends, the one that trains first. */
+  readonly loadOrder?: string;
+  readonly backendOrder?: string;
   /** Third-party libraries: name → version. */
   readonly libraries?: Readonly<Record<string, string>>;
 }
@@ -94,7 +103,10 @@ export function decodeEnvironment(bytes: Uint8Array): Environment {
  */
 function decidingFields(backend: string | undefined): ((field: string) => boolean) | undefined {
   const native = (field: string): boolean =>
-    ["backend", "arch", "instructionSet", "threads", "oneDnn"].includes(field) ||
+    ["backend", "engine", "arch", "instructionSet", "threads", "oneDnn", "deterministicOps"].includes(
+      field,
+    ) ||
+    ["referenceTraining", "gpu", "driver", "cuda", "cudnn"].includes(field) ||
     field.startsWith("library.");
   switch (backend) {
     // Nothing was trained, or by a program that is not part of Stemma and that no environment can repeat: the bits
@@ -106,9 +118,8 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
     case "wasm":
       return (field) => field === "backend" || field === "engine";
     case "native":
-      return native;
     case "cuda":
-      return (field) => native(field) || ["gpu", "driver", "cudnn"].includes(field);
+      return native;
     default:
       return undefined;
   }

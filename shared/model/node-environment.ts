@@ -3,6 +3,7 @@
  * environment as data.
  */
 import { arch, cpus, release, totalmem, type } from "node:os";
+import { basename } from "node:path";
 import type { Environment } from "./environment.js";
 import { captureEnvironment, type EnvironmentFacts } from "./environment.js";
 
@@ -21,4 +22,12 @@ export function captureNodeEnvironment(known: EnvironmentFacts): Environment {
     memoryBytes: totalmem(),
     ...known,
   });
+}
+
+/** Names of the libraries of this process, in the order in which they were loaded. */
+export function loadedLibraries(): string[] {
+  // Else the names of all peers are asked for.
+  Object.assign(process.report, { excludeNetwork: true });
+  const { sharedObjects = [] } = process.report.getReport() as { readonly sharedObjects?: readonly string[] };
+  return sharedObjects.map((path) => basename(path));
 }

@@ -12,6 +12,11 @@ export function builtInEngineFolder(): string {
   return resolve(dirname(fileURLToPath(import.meta.url)), "../../engine");
 }
 
+/** The native runner of this build, dist/native: bundle, sources of the binding, headers of Node-API. */
+export function builtInRunnerFolder(): string {
+  return resolve(dirname(fileURLToPath(import.meta.url)), "../../native");
+}
+
 /**
  * The id of the engine in a folder.
  * @throws BACKEND_UNAVAILABLE when one of its files is missing

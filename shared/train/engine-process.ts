@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { ownPart } from "../adapters/own-program.js";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
+import { limitedPart } from "./limited-part.js";
 import type { EngineNotice, PlannedTraining, TrainingProgress } from "./training.js";
 
 export interface EngineProcessOptions {
@@ -24,6 +25,8 @@ export interface EngineProcessOptions {
   readonly onPlan?: ((planned: PlannedTraining) => Promise<void>) | undefined;
   /** The folder of the bundle; that of this build when absent. */
   readonly engineFolder?: string | undefined;
+  /** MiB of memory that the process may write to, which the kernel enforces; absent: no such limit. */
+  readonly processLimitMb?: number | undefined;
 }
 
 interface EngineRun {
@@ -78,7 +81,9 @@ export async function runEngineProcess(
   if (isAborted()) throw stopped("was stopped before it began");
   const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
   // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
-  const { program, args, environment } = ownPart({ script, args: [jobFolder, resultFolder] });
+  const part = { script, args: [jobFolder, resultFolder] };
+  const { program, args, environment } =
+    options.processLimitMb === undefined ? ownPart(part) : limitedPart(part, options.processLimitMb);
   const child = spawn(program, [...args], {
     cwd: jobFolder,
     env: { ...environment },

@@ -8,6 +8,7 @@ import { availableParallelism } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { StemmaError } from "../errors.js";
 import { decodeArchitecture } from "../model/architecture.js";
+import type { EnvironmentFacts } from "../model/environment.js";
 import type { Architecture } from "../model/model.js";
 import { checkEngine, requireJobForm } from "./engine-folder.js";
 import { runEngineProcess, type EngineProcessOptions } from "./engine-process.js";
@@ -41,6 +42,8 @@ export interface TrainingOutcome {
   readonly optimizerFile?: string | undefined;
   /** Oldest first. */
   readonly checkpoints: readonly TrainedCheckpoint[];
+  /** Facts of its backend for the environment of the training, beside those of this process. */
+  readonly environment?: Partial<EnvironmentFacts> | undefined;
 }
 
 export interface TrainedCheckpoint {

@@ -6,17 +6,18 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defined } from "../defined.js";
-import { captureNodeEnvironment } from "../model/node-environment.js";
-import type { Environment } from "../model/environment.js";
+import { captureNodeEnvironment, loadedLibraries } from "../model/node-environment.js";
+import type { Environment, EnvironmentFacts } from "../model/environment.js";
 import { engineThreads } from "./backends/capability.js";
 import { chooseBackend } from "./backends/choose.js";
 import { builtInEngineFolder, engineIdOfFolder } from "./engine-folder.js";
 import type { TrainingResult } from "./training.js";
 
-/** The environment in which a training was done on this machine, from its result. */
+/** The environment in which a training was done on this machine, from its result. @param known facts of its backend */
 export function environmentOfTraining(
   result: Pick<TrainingResult, "engine" | "backend" | "provenance">,
   stemma: string,
+  known: Partial<EnvironmentFacts> = {},
 ): Environment {
   const { threads } = (result.provenance["environment"] ?? {}) as { readonly threads?: unknown };
   return captureNodeEnvironment({
@@ -24,7 +25,8 @@ export function environmentOfTraining(
     stemma,
     engine: result.engine,
     threads: typeof threads === "number" ? threads : 1,
-    libraries: bundledLibraries(),
+    ...engineProcess(),
+    ...known,
   });
 }
 
@@ -39,8 +41,20 @@ export async function environmentForTraining(
     stemma,
     ...defined({ engine }),
     threads,
-    libraries: bundledLibraries(),
+    ...engineProcess(),
   });
+}
+
+/** The backends that the engine's program registers, the one that trains first. */
+const engineBackends = ["wasm", "cpu"];
+
+/** Facts of the engine's process: the bundle's libraries, and those of this process, which runs the same program. */
+function engineProcess(): Pick<EnvironmentFacts, "libraries" | "loadOrder" | "backendOrder"> {
+  return {
+    libraries: bundledLibraries(),
+    loadOrder: loadedLibraries().join(", "),
+    backendOrder: engineBackends.join(", "),
+  };
 }
 
 /** Versions of the libraries in the engine bundle, as its build wrote them; none where it is not built. */

@@ -55,6 +55,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/intake",
     "agent/resources",
     "agent/programs",
+    "agent/backend",
     "agent/home",
     "agent/identity",
     "agent/link",

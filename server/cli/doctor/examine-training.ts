@@ -2,7 +2,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { messageWithCode } from "../../../shared/error-text.js";
-import { describeTrainingBackend } from "../../../shared/train/backends/native-look.js";
 import { whyUnconfined } from "../../../shared/train/own-recipes/confinement.js";
 import { computeKnownAnswer } from "../../../shared/train/engine-process.js";
 import { builtInEngineFolder, expectedKnownAnswer } from "../../../shared/train/engine-folder.js";
@@ -33,7 +32,7 @@ export async function examineTraining(): Promise<Finding[]> {
       advice: built ? undefined : "Build it: npm run build",
     },
     ...(built ? [await examineKnownAnswer()] : []),
-    { what: "training backend", state: "good", found: describeTrainingBackend() },
+    { what: "training backend", state: "good", found: "wasm: a server trains and replays on nothing else" },
     ...(built ? [await examineConfinement()] : []),
   ];
 }

@@ -67,6 +67,7 @@ export async function trainAgain(
 ): Promise<TrainedAgain | Unreplayable> {
   const { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder, isOwnDataOnly } =
     replay;
+  if (story.exactness === "native" && replay.engineId === undefined) return otherClass(story);
   // What a replay that was cut short left of these may be incomplete.
   for (const name of ["engine", "base"]) await rm(join(workFolder, name), { recursive: true, force: true });
   const engine = await engineFor(replay, story, join(workFolder, "engine"));
@@ -113,6 +114,15 @@ export async function trainAgain(
   } finally {
     await data.release();
   }
+}
+
+/** A server trains on wasm alone, so it is of no native class. */
+function otherClass({ engineId }: Story): Unreplayable {
+  const text =
+    `it was trained on the native TensorFlow of its device, class ${engineId.slice(0, 12)}: only a machine of that class ` +
+    "(library, processor, threads, GPU) gives its bits, and a server trains on wasm. Its tensors are stored and " +
+    "recovered as they are.";
+  return { reason: "other-class", text };
 }
 
 function dataGone({ atMs, because }: Ended): string {

@@ -1,7 +1,7 @@
 /** Checks the profile that an enrolment names, where it is one of those that come with Stemma. */
 import { fileURLToPath } from "node:url";
 import type { Files } from "../../../shared/ports.js";
-import { requireTrainable } from "../../../shared/train/backends/capability.js";
+import { requireTrainableProfile } from "../../../shared/train/backends/trainable-profile.js";
 import { profileUnreadable } from "./device-errors.js";
 
 const profilesFolder = fileURLToPath(new URL("../../../firmware-profiles/", import.meta.url));
@@ -21,7 +21,7 @@ export async function checkEnrolmentProfile(
   if (!profileName.test(profile)) return;
   const path = `${folder}/${profile}.json`;
   if ((await files.stat(path)) === undefined) return;
-  requireTrainable(trainingOf(await files.read(path), path), profile);
+  requireTrainableProfile(trainingOf(await files.read(path), path), profile);
 }
 
 function trainingOf(bytes: Uint8Array, path: string): { readonly backends: readonly string[] } {

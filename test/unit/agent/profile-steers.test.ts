@@ -22,7 +22,7 @@ import { settingsOf, stateLimitsOf } from "../../../agent/trainer/training-setti
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { freeDisk } from "../../helpers/free-disk.js";
-import { describeTrainingBackend } from "../../../shared/train/backends/native-look.js";
+import { decideBackend } from "../../../agent/backend/training-backend.js";
 import type { Body, Want } from "../../../shared/wire/messages.js";
 import { testProfile, tinySource } from "../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
@@ -205,7 +205,7 @@ const fields: Readonly<
   "training.backends": [
     ["wasm"],
     ["native", "wasm"],
-    (profile) => describeTrainingBackend(profile.training.backends[0]),
+    (profile) => decideBackend(profile.training.backends, "nothing is linked"),
   ],
   "training.threads": [1, 2, (profile) => job(profile).threads],
   "training.memoryLimitMb": [256, 512, (profile) => job(profile).memoryLimitMb],

@@ -107,7 +107,7 @@ describe("firmware profiles", () => {
       { ...good, training: { ...good.training, dutyHours: { from: 24, to: 0 } } },
       "training.dutyHours",
     );
-    invalid({ ...good, training: { ...good.training, backends: ["native"] } }, "training.backends");
+    invalid({ ...good, training: { ...good.training, backends: ["cuda"] } }, "training.backends");
     invalid("no object", "the file");
     await assert.rejects(
       loadProfile(files, "toaster"),

@@ -1,4 +1,5 @@
 /** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
+import { TrainingBackends } from "../../../../agent/backend/training-backend.js";
 import { anyRelease, noHooks, noRecipes } from "../../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -79,6 +80,7 @@ async function openTrainer(
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     recipes: noRecipes,
+    backends: new TrainingBackends({ files, home, ...profile.training }),
     version: "test",
     isOnline: () => true,
     isSwitchedOff: () => false,

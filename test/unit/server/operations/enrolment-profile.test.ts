@@ -16,7 +16,7 @@ it("accepts the profiles that come with Stemma, and names the field of one that 
   const files = memoryFiles();
   await files.makeFolder("/profiles");
   for (const [name, value] of [
-    ["native-only", { training: { backends: ["native"] } }],
+    ["cuda-only", { training: { backends: ["cuda"] } }],
     ["no-training", {}],
     ["damaged", undefined],
   ] as const) {

@@ -53,7 +53,10 @@ test("which differences decide depends on the backend", () => {
   assert.equal(verdict("wasm", { arch: "arm64", "library.tensorflow": "2.16" }), "compatible");
   assert.equal(verdict("wasm", { engine: "other" }), "different");
   assert.equal(verdict("native", { arch: "arm64" }), "different");
-  assert.equal(verdict("native", { gpu: "other" }), "compatible");
+  for (const field of ["gpu", "driver", "cuda", "cudnn", "threads", "oneDnn", "referenceTraining", "engine"])
+    assert.equal(verdict("native", { [field]: "other" }), "different", field);
+  for (const field of ["loadOrder", "backendOrder", "kernel"])
+    assert.equal(verdict("native", { [field]: "other" }), "compatible", field);
   assert.equal(verdict("cuda", { gpu: "other" }), "different");
   assert.equal(
     verdict("none", { arch: "arm64", engine: "other" }),

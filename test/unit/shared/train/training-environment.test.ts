@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeEnvironment } from "../../../../shared/model/environment.js";
+import { startWasmBackend } from "../../../../shared/train/backends/wasm.js";
 import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/engine-folder.js";
 import {
   environmentForTraining,
@@ -30,4 +31,16 @@ test("a training on this machine records the environment of this machine; anothe
     other.differing.map(({ field }) => field),
     ["engine"],
   );
+});
+
+test("it has the order in which libraries were loaded, and that of the engine's backends", async (t) => {
+  const { loadOrder, backendOrder } = await environmentForTraining("1.0.0", 1);
+  const started = await startWasmBackend();
+  t.after(() => {
+    started.close();
+  });
+  const { registryFactory } = started.tf.engine();
+  const byPriority = Object.entries(registryFactory).sort(([, a], [, b]) => b.priority - a.priority);
+  assert.equal(backendOrder, byPriority.map(([name]) => name).join(", "));
+  if (process.platform === "linux") assert.match(loadOrder ?? "", /libc\.so/);
 });

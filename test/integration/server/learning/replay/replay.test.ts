@@ -42,6 +42,7 @@ describe("a replay", () => {
       ["empty", "no-provenance"],
       [await trained.saveLie("engine", { plain: { engine: unknown } }), "engine-missing"],
       [await trained.saveLie("external", { plain: { exactness: "none" } }), "other-trainer"],
+      [await trained.saveLie("native", { plain: { exactness: "native" } }), "other-class"],
       [await trained.saveLie("own", { plain: { recipe: { bundle: unknown } } }), "recipe-not-approved"],
       [await trained.saveLie("base", { plain: { bases: [unknown] } }), "base-missing"],
       [

@@ -1,6 +1,6 @@
 /**
- * Runs the same computation on tfjs's cpu backend and on the wasm backend, and compares the numbers within a
- * tolerance.
+ * Runs the same computation on tfjs's cpu backend and on another one (wasm, where none is named), and compares the
+ * numbers within a tolerance.
  */
 import assert from "node:assert/strict";
 import type { Rank, Tensor } from "@tensorflow/tfjs";
@@ -34,21 +34,22 @@ export interface Comparison {
   readonly within?: number;
   /** False where variables move between backends that copy: tfjs counts their buffers wrongly. */
   readonly countBuffers?: boolean;
+  readonly backend?: string;
 }
 
 /**
- * Asserts that `compute` gives the same tensors on both backends and leaks none. Wasm is the active backend
- * afterwards.
+ * Asserts that `compute` gives the same tensors on both backends and leaks none. The compared one is the active
+ * backend afterwards.
  */
 export async function assertSameAsCpu(
   tf: Tf,
   name: string,
   compute: () => Tensor | Tensor[],
-  { within = tolerance, countBuffers = true }: Comparison = {},
+  { within = tolerance, countBuffers = true, backend: compared = "wasm" }: Comparison = {},
 ): Promise<void> {
   const results: Float32Array[][] = [];
   const shapes: number[][][] = [];
-  for (const backend of ["cpu", "wasm"]) {
+  for (const backend of ["cpu", compared]) {
     await tf.setBackend(backend);
     const before = tf.memory();
     tf.tidy(() => {
