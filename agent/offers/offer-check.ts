@@ -64,11 +64,23 @@ export function lackingObjects(
   inMemory: SmallObjects,
   { optimizer, pipeline }: OfferExtras,
 ): readonly ObjectRef[] {
-  const trees = optimizer === undefined ? [] : [{ kind: "tree" as const, id: optimizer }];
-  const pipelines = pipeline === undefined ? [] : [{ kind: "pipeline" as const, id: pipeline }];
-  return [...modelObjectsOf(record), ...trees, ...pipelines]
+  return objectsOfOffer(record, { optimizer, pipeline })
     .filter(({ id }) => !store.has(id) && !inMemory.has(id))
     .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
+}
+
+/** The small objects of an offered version. */
+export function neededObjects(record: SaveRecord, extras: OfferExtras): readonly Hash[] {
+  return objectsOfOffer(record, extras).map(({ id }) => id);
+}
+
+function objectsOfOffer(
+  record: SaveRecord,
+  { optimizer, pipeline }: OfferExtras,
+): readonly { readonly kind: ObjectKind; readonly id: Hash }[] {
+  const trees = optimizer === undefined ? [] : [{ kind: "tree" as const, id: optimizer }];
+  const pipelines = pipeline === undefined ? [] : [{ kind: "pipeline" as const, id: pipeline }];
+  return [...modelObjectsOf(record), ...trees, ...pipelines];
 }
 
 /**

@@ -22,12 +22,14 @@ import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import type { Outbox } from "../outbox/outbox.js";
+import { readVersion } from "../outbox/read-version.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import type { Download, Downloads, DownloadTerms } from "./downloads.js";
 import {
   checkOffer,
   lackingObjects,
+  neededObjects,
   lackingTensors,
   leavesOfOffer,
   type OfferExtras,
@@ -69,6 +71,13 @@ const notDecodable = new Set([
 /** Upper bound for the small objects of one offer together. */
 const maxSmallBytes = 64 * 1024 * 1024;
 
+/** An offer that was checked, with what of it is fetched. */
+interface CheckedOffer extends OfferExtras {
+  readonly offer: Offer;
+  readonly record: SaveRecord;
+  readonly carried: SmallObjects;
+}
+
 /** An offered version whose leaves are known and checked. */
 interface OfferedVersion {
   readonly offer: Offer;
@@ -77,6 +86,8 @@ interface OfferedVersion {
   /** The small objects of the version that are not in the store. */
   readonly carried: SmallObjects;
   readonly pipeline: Hash | undefined;
+  /** The small objects of the version. */
+  readonly needed: readonly Hash[];
   /** Bytes of all its tensors. */
   readonly tensorBytes: number;
 }
@@ -130,7 +141,7 @@ export class Offers {
       offer,
     );
     if (pipeline !== undefined) carryPipeline(carried, pipeline, offer);
-    if (known?.lines.includes(offer.line) === true) return;
+    if (known?.lines.includes(offer.line) === true && (await this.#isComplete(versionId))) return;
     log.info("offered", {
       line: offer.line,
       versionId: offer.versionId,
@@ -138,6 +149,28 @@ export class Offers {
       text: `the server offers ${offer.name}:${offer.version} to ${offer.line}`,
     });
     const optimizer = this.options.resumesOptimizer(offer.line) ? record.uses?.optimizer : undefined;
+    const needed = neededObjects(record, { optimizer, pipeline });
+    // What is here already stays until the offered version needs it, whatever is forgotten meanwhile.
+    const lease = outbox.objects.lease(needed, leaseMs);
+    try {
+      await this.#fetch({ offer, record, carried, optimizer, pipeline }, needed);
+    } finally {
+      outbox.objects.release(lease.id);
+    }
+  }
+
+  /** True if the tensors of a version that is known here are here, too. */
+  async #isComplete(versionId: Hash): Promise<boolean> {
+    const { objects } = this.options.outbox;
+    const version = await readVersion(objects, versionId);
+    return version?.leaves.every(({ tensor }) => objects.has(tensor)) === true;
+  }
+
+  async #fetch(
+    { offer, record, carried, optimizer, pipeline }: CheckedOffer,
+    needed: readonly Hash[],
+  ): Promise<void> {
+    const { profile, log } = this.options;
     await this.#fetchObjects(offer, record, carried, { optimizer, pipeline });
     if (pipeline !== undefined) await this.#requireShortPipeline(carried, pipeline);
     const model = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
@@ -154,7 +187,7 @@ export class Offers {
         "It is fetched when the server offers it again.",
         { versionId: offer.versionId },
       );
-    await this.#fetchTensors({ offer, leaves, carried, pipeline, tensorBytes: bytes }, record);
+    await this.#fetchTensors({ offer, leaves, carried, pipeline, needed, tensorBytes: bytes }, record);
     log.info("fetched", {
       line: offer.line,
       versionId: offer.versionId,
@@ -184,6 +217,10 @@ export class Offers {
   async #fetchTensors(offered: OfferedVersion, record: SaveRecord): Promise<void> {
     const { outbox, downloads, profile } = this.options;
     const { offer, leaves } = offered;
+    const own = outbox.objects.lease(
+      leaves.map(({ tensor }) => tensor),
+      leaseMs,
+    );
     const refs = lackingTensors(leaves, outbox.objects);
     const shared = await sharedVersions(outbox, offer.line, record);
     const lease = outbox.objects.lease(shared.tensors, leaseMs);
@@ -201,6 +238,7 @@ export class Offers {
       await this.#keep(offered, download);
     } finally {
       outbox.objects.release(lease.id);
+      outbox.objects.release(own.id);
     }
   }
 
@@ -231,7 +269,7 @@ export class Offers {
    * @param download its missing tensors; undefined: none is missing
    */
   async #keep(
-    { offer, leaves, carried, pipeline, tensorBytes }: OfferedVersion,
+    { offer, leaves, carried, pipeline, needed, tensorBytes }: OfferedVersion,
     download: Download | undefined,
   ): Promise<void> {
     const { outbox, clock } = this.options;
@@ -262,6 +300,7 @@ export class Offers {
           ...(offer.staged === true ? { staged: true as const } : {}),
           ...defined({ pipeline }),
         },
+        [...needed, ...leaves.map(({ tensor }) => tensor)],
         async (pack) => {
           for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
           await pack.put("record", offer.record);

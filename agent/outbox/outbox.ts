@@ -184,7 +184,11 @@ export class Outbox {
   /**
    * Stores a version from the server: `write` puts what is missing into one pack, then the fact is appended.
    */
-  adopt(fact: AgentFactOf<"adopted">, write: (pack: PackWriter) => Promise<void>): Promise<void> {
+  adopt(
+    fact: AgentFactOf<"adopted">,
+    needed: Iterable<Hash>,
+    write: (pack: PackWriter) => Promise<void>,
+  ): Promise<void> {
     return this.#exclusively(async () => {
       const pack = await this.objects.begin();
       try {
@@ -194,7 +198,8 @@ export class Outbox {
         await pack.abort();
         throw error;
       }
-      await this.append(fact);
+      // What was here when the download began may have been forgotten with another version since.
+      await this.objects.commitReferences(needed, () => this.append(fact));
     });
   }
 

@@ -39,10 +39,13 @@ export class OfferedModels {
     return { ...subject, serverPublicKey: this.key.publicKey, lines: [subject.line] } as unknown as Enrolment;
   }
 
-  /** A model of one weight, and its offer with all small objects. */
-  async offer(name: string, weight: Tensor, base?: SavedModel): Promise<OfferedModel> {
+  /** A model of one weight, or of two, and its offer with all small objects. */
+  async offer(name: string, weight: Tensor, base?: SavedModel, shared?: Tensor): Promise<OfferedModel> {
     const { server, key, clock } = this;
-    const source = opaqueModelSource([{ name: "w", ...weight }]);
+    const source = opaqueModelSource([
+      { name: "w", ...weight },
+      ...(shared === undefined ? [] : [{ name: "x", ...shared }]),
+    ]);
     const saved = await saveModel(
       server,
       source,
