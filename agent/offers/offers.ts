@@ -131,7 +131,7 @@ export class Offers {
   }
 
   async #take(offer: Offer): Promise<void> {
-    const { enrolment, outbox, profile, log } = this.options;
+    const { enrolment, outbox, log } = this.options;
     const { record, carried } = checkOffer(offer, enrolment);
     const known = outbox.entry(offer.versionId);
     const { versionId } = offer;

@@ -1,6 +1,6 @@
 /**
- * A Bloom filter of keys: says of a key that it is certainly not there, or may be. 10 bits a key, of which 7 are set: of
- * 100 absent keys about one may be there. Pure.
+ * A Bloom filter of keys: says of a key that it is certainly not there, or may be. Each key takes 10 bits and sets 7:
+ * of 100 absent keys about one may be there. Pure.
  */
 import { crc32 } from "node:zlib";
 
@@ -23,18 +23,11 @@ export function addToFilter(filter: Buffer, key: Uint8Array): void {
 
 /** False: no key that was added is this one. */
 export function mayHave(filter: Uint8Array, key: Uint8Array): boolean {
-  return (
-    filter.length > 0 &&
-    forBits(filter, key, (byte, bit) => ((filter[byte] as number) & bit) !== 0)
-  );
+  return filter.length > 0 && forBits(filter, key, (byte, bit) => ((filter[byte] as number) & bit) !== 0);
 }
 
 /** Calls back for the bits of a key until one answers false; returns whether none did. */
-function forBits(
-  filter: Uint8Array,
-  key: Uint8Array,
-  each: (byte: number, bit: number) => boolean,
-): boolean {
+function forBits(filter: Uint8Array, key: Uint8Array, each: (byte: number, bit: number) => boolean): boolean {
   const bits = filter.length * 8;
   const first = crc32(key);
   const second = crc32(key, secondStart);

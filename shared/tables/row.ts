@@ -15,7 +15,7 @@ export interface RowRange {
   readonly limit: number;
 }
 
-/** What can be read of tables. Everything is read from a file that never changes, in the moment of the call. */
+/** The reading side of tables. Everything is read from files that never change, in the moment of the call. */
 export interface Rows {
   /** The value of the row with this key. @throws FILE_FAILED; DamagedTables */
   get(key: Buffer): Buffer | undefined;

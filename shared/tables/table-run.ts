@@ -6,8 +6,8 @@
  * Format 1: "STEMROWS", format u32; blocks; first keys; filter; the end.
  * A block: for each row the bytes its key shares with the one before u16, the other bytes of its key u16, bytes of its
  * value u32, the other bytes of its key, its value; at the end the CRC-32 of all these.
- * First keys: for each block its offset u64, bytes u32, CRC-32, bytes of its first key u16, that key; then the CRC-32 of
- * all these, which therefore follows from every byte of every row.
+ * First keys: for each block its offset u64, bytes u32, CRC-32, bytes of its first key u16, that key; then the CRC-32
+ * of all these, which therefore follows from every byte of every row.
  * The filter: as many bytes as the end states, of which each key sets 7 bits (key-filter.ts); their CRC-32.
  * The end, 48 bytes: offset of the first keys u64, their bytes u64, number of blocks u64, of rows u64, bytes of the
  * filter u64, the CRC-32 of these, "STEM". Numbers are little-endian.
@@ -37,8 +37,8 @@ export interface RunContent {
 }
 
 /**
- * Writes rows, which come in the order of their keys, each key once, into a new file. Gives the event loop its turn with
- * every 256 KiB.
+ * Writes rows, which come in the order of their keys, each key once, into a new file. Gives the event loop its turn
+ * with every 256 KiB.
  * @param mostRows the rows are not more than these
  * @throws FILE_FAILED, DISK_FULL; then there is no file
  */
@@ -255,11 +255,12 @@ export class TableRun implements RunContent {
   }
 
   async *#allIn(file: OpenFile): AsyncGenerator<Row, void, undefined> {
-    for (let first = 0; first < this.#places.length; ) {
+    for (let first = 0; first < this.#places.length;) {
       const from = this.#places[first] as BlockPlace;
       let next = first;
       let bytes = 0;
-      while (next < this.#places.length && bytes < writeBytes) bytes += (this.#places[next++] as BlockPlace).bytes;
+      while (next < this.#places.length && bytes < writeBytes)
+        bytes += (this.#places[next++] as BlockPlace).bytes;
       const read = Buffer.allocUnsafe(bytes);
       if ((await file.read(read, from.offset)) !== bytes) throw new DamagedTables(this.#path, "was cut off");
       for (let block = first; block < next; block++) {
@@ -293,7 +294,7 @@ export class TableRun implements RunContent {
 function valueIn(block: Buffer, key: Buffer): Buffer | undefined {
   /** Bytes at which all keys so far are equal to `key`; the next byte of the last one is lower. */
   let equal = 0;
-  for (let at = 0; at < block.length; ) {
+  for (let at = 0; at < block.length;) {
     const shared = block.readUInt16LE(at);
     const own = block.readUInt16LE(at + 2);
     const keyAt = at + rowHeadBytes;
@@ -318,7 +319,7 @@ function valueIn(block: Buffer, key: Buffer): Buffer | undefined {
 function rowsIn(block: Buffer): readonly Row[] {
   const rows: Row[] = [];
   let last: Buffer = Buffer.alloc(0);
-  for (let at = 0; at < block.length; ) {
+  for (let at = 0; at < block.length;) {
     const shared = block.readUInt16LE(at);
     const keyAt = at + rowHeadBytes;
     const valueAt = keyAt + block.readUInt16LE(at + 2);
@@ -340,7 +341,7 @@ interface FirstKeys {
 function decodeFirstKeys(bytes: Buffer, count: number): FirstKeys {
   const firstKeys: Buffer[] = [];
   const places: BlockPlace[] = [];
-  for (let at = 0; places.length < count; ) {
+  for (let at = 0; places.length < count;) {
     const keyAt = at + firstKeyHeadBytes;
     const next = keyAt + bytes.readUInt16LE(at + 16);
     places.push({ offset: Number(bytes.readBigUInt64LE(at)), bytes: bytes.readUInt32LE(at + 8) });

@@ -134,10 +134,13 @@ export class TableSet implements Rows {
   }
 
   page({ from, until, reverse = false, limit }: RowRange): readonly Row[] {
-    const sources = this.#runs.map(({ run }): SortedRows => (reverse ? run.descending(until) : run.ascending(from)));
+    const sources = this.#runs.map(({ run }): SortedRows =>
+      reverse ? run.descending(until) : run.ascending(from),
+    );
     const found: Row[] = [];
     for (const row of mergedRows(sources, reverse)) {
-      if (found.length === limit || (reverse ? row.key.compare(from) < 0 : row.key.compare(until) >= 0)) break;
+      if (found.length === limit || (reverse ? row.key.compare(from) < 0 : row.key.compare(until) >= 0))
+        break;
       found.push(row);
     }
     return found;
@@ -182,7 +185,11 @@ export class TableSet implements Rows {
   async #mergeSome(): Promise<void> {
     await this.#merges
       .run(async () => {
-        for (let merged = this.#toMerge(); merged !== undefined && !this.#isClosed; merged = this.#toMerge()) {
+        for (
+          let merged = this.#toMerge();
+          merged !== undefined && !this.#isClosed;
+          merged = this.#toMerge()
+        ) {
           const level = (merged.at(-1) as OpenedRun).level + 1;
           const number = this.#nextNumber++;
           const path = runPath(this.folder, number);

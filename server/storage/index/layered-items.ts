@@ -14,6 +14,12 @@ export interface Positioned {
 }
 type Layer<Item> = Map<Hash, Item>;
 
+export interface ItemCodec<Item> extends ListCodec<Item> {
+  readonly idOf: (item: Item) => Hash;
+  /** A copy that may be changed while the item stays as it is. */
+  readonly copy: (item: Item) => Item;
+}
+
 const pageItems = 256;
 const keptItems = 2048;
 
@@ -32,7 +38,7 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
    */
   constructor(
     private readonly tables: { readonly items: number; readonly ids: number },
-    private readonly codec: ListCodec<Item> & { readonly idOf: (item: Item) => Hash; readonly copy: (item: Item) => Item },
+    private readonly codec: ItemCodec<Item>,
     private readonly saved: SavedRows,
     size: number,
   ) {
@@ -104,7 +110,7 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
 
   /** The items with positions from `from` on, before `until`, the last one first. Items may be committed meanwhile. */
   *reversed(from = 0, until = Infinity): Iterable<Item> {
-    for (let before = until; ; ) {
+    for (let before = until; ;) {
       const added = this.#added[this.#firstAdded(before - 1) - 1];
       if (added !== undefined) {
         if (added.position < from) return;
@@ -163,8 +169,12 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
     this.#committing = undefined;
   }
 
-  *#rowsOf(items: Layer<Item>, added: readonly { readonly id: Hash; readonly position: number }[]): Iterable<Row> {
-    for (const item of items.values()) yield { key: this.#itemKey(item.position), value: this.codec.encode(item) };
+  *#rowsOf(
+    items: Layer<Item>,
+    added: readonly { readonly id: Hash; readonly position: number }[],
+  ): Iterable<Row> {
+    for (const item of items.values())
+      yield { key: this.#itemKey(item.position), value: this.codec.encode(item) };
     for (const { id, position } of added) yield { key: this.#idKey(id), value: orderOf(position) };
   }
 

@@ -45,7 +45,7 @@ export class LayeredLists<Value> implements LayeredPart {
 
   /** The items of a list, those with low numbers first. Items may be added meanwhile. */
   *of(key: string): Iterable<Value> {
-    for (let after = -1; ; ) {
+    for (let after = -1; ;) {
       const page = this.#page(key, after);
       for (const { order, value } of page) {
         after = order;
@@ -57,7 +57,7 @@ export class LayeredLists<Value> implements LayeredPart {
 
   /** The items of a list, those with high numbers first. */
   *reversed(key: string): Iterable<Value> {
-    for (let before = Infinity; ; ) {
+    for (let before = Infinity; ;) {
       const page = this.#pageBefore(key, before);
       for (const { order, value } of page) {
         before = order;
@@ -69,7 +69,8 @@ export class LayeredLists<Value> implements LayeredPart {
 
   /** The item with the highest number. */
   last(key: string): Item<Value> | undefined {
-    const known = this.#lasts.get(key) ?? this.#changed.get(key)?.at(-1) ?? this.#committing?.get(key)?.at(-1);
+    const known =
+      this.#lasts.get(key) ?? this.#changed.get(key)?.at(-1) ?? this.#committing?.get(key)?.at(-1);
     if (known !== undefined) return known;
     const [saved] = this.#savedPage(key, { from: 0, until: Infinity, reverse: true, limit: 1 });
     if (saved !== undefined) this.#lasts.set(key, saved);

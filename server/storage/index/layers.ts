@@ -1,12 +1,12 @@
 /**
- * What the parts of an index share: rows on the disk hold everything up to the newest commit, and memory what changed
+ * The parts of an index have layers: rows on the disk hold everything up to the newest commit, and memory what changed
  * since. While a commit is written there are two layers in memory, the one that is being written and a new one.
  */
 import type { Row, Rows } from "../../../shared/tables/row.js";
 
 /** The rows of the newest commit, for all parts of an index. */
 export interface SavedRows {
-  /** Undefined before the first commit. */
+  /** The rows; undefined where there is no index. */
   rows: Rows | undefined;
   /** Grows with each commit. */
   commits: number;
@@ -14,7 +14,7 @@ export interface SavedRows {
 
 /** A part of an index, as a commit sees it. */
 export interface LayeredPart {
-  /** From now on what changes is not part of the commit. @returns the rows to write, in no order */
+  /** Begins a new layer for later changes. @returns the rows of the commit, in no order */
   beginCommit(): Iterable<Row>;
   /** The rows are on the disk, and `SavedRows` has them. */
   committed(): void;

@@ -152,10 +152,7 @@ export class CatalogKeeper {
     return this.#hasMetadata ? await this.#readMetadata(versionId, { objects }) : {};
   }
 
-  async #readMetadata(
-    versionId: Hash,
-    { objects }: Pick<SaveRecord, "objects">,
-  ): Promise<ModelMetadata> {
+  async #readMetadata(versionId: Hash, { objects }: Pick<SaveRecord, "objects">): Promise<ModelMetadata> {
     if (objects.metadata === undefined) return {};
     try {
       return decodeMetadata(await this.#source.objects.read("metadata", objects.metadata));

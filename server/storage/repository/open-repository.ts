@@ -10,7 +10,7 @@ import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FileJournal } from "../../../shared/journal/file-journal.js";
 import { openJournal } from "../../../shared/journal/open-journal.js";
-import { openPackStore, type PackStore } from "../../../shared/objects/pack-store.js";
+import { openPackStore } from "../../../shared/objects/pack-store.js";
 import type { Files } from "../../../shared/ports.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { numberKey } from "../../access/identity/trusted-authority.js";
@@ -29,7 +29,13 @@ import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { activeOn, hasActivation, isAssignedByEnrolment, lineKey, nextGeneration } from "./state/device-state.js";
+import {
+  activeOn,
+  hasActivation,
+  isAssignedByEnrolment,
+  lineKey,
+  nextGeneration,
+} from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
@@ -58,14 +64,7 @@ import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-jour
 import { indexEveryFacts, IndexWriting, readHistory } from "./read-history.js";
 import { versionsOnLine } from "./state/versions-in-use.js";
 import { linesOf, recordVersion } from "./versions/record-version.js";
-import {
-  endClaim,
-  findClaim,
-  giveUpClaim,
-  listClaims,
-  proveClaim,
-  recordClaim,
-} from "./versions/claims.js";
+import { endClaim, findClaim, giveUpClaim, listClaims, proveClaim, recordClaim } from "./versions/claims.js";
 import { DroppedTensors, type RebuildTensors } from "./versions/dropped-tensors.js";
 import { dataDropCandidates, dropData } from "./versions/drop-data.js";
 import { weighDrops } from "./versions/weigh-drops.js";
@@ -87,6 +86,7 @@ import {
   hasHad,
   hasSent,
   unreadableVersions,
+  type VersionTable,
 } from "./state/version-table.js";
 
 /**
@@ -164,27 +164,16 @@ async function openContext(
     ...defined({ log }),
   });
   let opened = earlyJournal;
+  let index: RepositoryContext["index"] | undefined;
   try {
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
     const journal = (opened ??= await openFleetJournal(files, folder, home));
     const history = await readHistory(home, { fleet, folder }, journal, objects);
+    ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home));
-    const catalog = new CatalogKeeper({
-      table: history,
-      objects,
-      // Loaded when first queried: most commands never do.
-      open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
-      log,
-    });
-    const prefixes = new PrefixKeeper({
-      table: history,
-      objects,
-      cache: new IdentityCache(files, folder),
-      createIndex: () => new PostingIndex(),
-      log,
-    });
+    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
     return {
       fleet,
       folder,
@@ -212,10 +201,34 @@ async function openContext(
       checkpointQueue: new SerialQueue(),
     };
   } catch (error) {
+    await index?.close();
     await opened?.close();
     await objects.close();
     throw error;
   }
+}
+
+/** The indexes in memory, which are made at the first question. */
+function keepersOf(
+  table: VersionTable,
+  { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
+): Pick<RepositoryContext, "catalog" | "prefixes"> {
+  return {
+    catalog: new CatalogKeeper({
+      table,
+      objects,
+      // Loaded when first queried: most commands never do.
+      open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
+      log,
+    }),
+    prefixes: new PrefixKeeper({
+      table,
+      objects,
+      cache: new IdentityCache(files, folder),
+      createIndex: () => new PostingIndex(),
+      log,
+    }),
+  };
 }
 
 // eslint-disable-next-line max-lines-per-function -- a table: one line for most methods
@@ -441,8 +454,7 @@ function lookups(context: RepositoryContext): Lookups {
     },
     isEndedCertificate: (certificate) => state.endedCertificates.has(numberKey(certificate)),
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
-    ran: (device, line) =>
-      [...state.activations.of(lineKey(device, line))].map(({ versionId }) => versionId),
+    ran: (device, line) => [...state.activations.of(lineKey(device, line))].map(({ versionId }) => versionId),
     rollouts: () => [...state.rollouts.values()],
     rollout: (name) => requireRollout(state.rollouts, name),
     stagedFor: (device) => [...stagedFor(state.rollouts, device)],

@@ -164,7 +164,7 @@ function onlyExpected(error: unknown): void {
   if (!isStemmaError(error)) throw error;
 }
 
-/** After an index could not be written, facts that are applied before it is tried again. */
+/** The number of facts after which an index that could not be written is tried again. */
 const retryFacts = 1000;
 
 /** Writes the index of an open fleet each time that so many facts were applied. */
@@ -180,7 +180,8 @@ export class IndexWriting {
   /** Call when facts were applied, and no others are being appended. */
   applied(): void {
     const { index, state } = this.history;
-    if (index.isSaving || state.length < this.#nextAt || state.length - index.position < this.everyFacts) return;
+    if (index.isSaving || state.length < this.#nextAt || state.length - index.position < this.everyFacts)
+      return;
     const { length, chain } = this.journal.head();
     if (length !== state.length) return;
     this.#nextAt = state.length + retryFacts;

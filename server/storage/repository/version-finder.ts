@@ -11,7 +11,12 @@ import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CatalogPage } from "../catalog/catalog.js";
-import { checkQuery, defaultLimit, type MetadataCondition, type VersionQuery } from "../catalog/version-query.js";
+import {
+  checkQuery,
+  defaultLimit,
+  type MetadataCondition,
+  type VersionQuery,
+} from "../catalog/version-query.js";
 import { stateName, versionsIn, type VersionTable } from "./state/version-table.js";
 import type { VersionState } from "./state/version-state.js";
 
@@ -51,7 +56,7 @@ export class VersionFinder {
     return { versionIds: await this.#someOf(this.#all(page.reverse), conditions, page), total };
   }
 
-  /** These versions changed. */
+  /** Call when versions changed. */
   changed(versionIds: Iterable<Hash>): void {
     for (const versionId of versionIds) {
       const position = this.parts.table.state.versions.positionOf(versionId);
@@ -122,7 +127,8 @@ export class VersionFinder {
         count = 0;
         // A version that changes meanwhile makes its window unknown again.
         counts[window] = beingCounted;
-        for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions)) count++;
+        for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions))
+          count++;
         if (counts[window] === beingCounted) counts[window] = count;
       }
       counted.push(count);
@@ -148,7 +154,10 @@ export class VersionFinder {
   }
 
   /** The ids of those versions that meet all conditions, in steps between which the event loop has its turn. */
-  async *#matching(versions: Iterable<VersionState>, conditions: Conditions): AsyncGenerator<Hash, void, undefined> {
+  async *#matching(
+    versions: Iterable<VersionState>,
+    conditions: Conditions,
+  ): AsyncGenerator<Hash, void, undefined> {
     const { records, damaged } = this.parts.table;
     const ofRecord = recordFields.some((field) => conditions[field] !== undefined);
     const metadata = conditions.metadata ?? [];
@@ -172,7 +181,8 @@ export class VersionFinder {
     conditions: readonly MetadataCondition[],
   ): Promise<boolean> {
     // The metadata of a retired version may be collected.
-    const metadata = version.retired === undefined ? await this.parts.metadataOf(version.versionId, record) : {};
+    const metadata =
+      version.retired === undefined ? await this.parts.metadataOf(version.versionId, record) : {};
     return conditions.every((condition) => fitsMetadata(metadata, condition));
   }
 }

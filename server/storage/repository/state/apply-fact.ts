@@ -244,7 +244,7 @@ function applyJudged(state: FleetState, fact: FactOf<"judged">): void {
   for (const line of device.passedIn.keys()) noteRolloutsOf(state, device, line);
 }
 
-/** What a line is given or runs may change the rollouts in which it passed. */
+/** The rollouts in which a line passed change with what it is given or runs. */
 function noteRolloutsOf(state: FleetState, device: DeviceState, line: string): void {
   for (const rollout of device.passedIn.get(line) ?? []) state.changed.rollouts.add(rollout);
 }

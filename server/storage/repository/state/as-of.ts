@@ -10,7 +10,13 @@
 import { formatDuration } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import type { FleetMoment } from "../answers/device-answers.js";
-import { activationInterval, lineKey, orderByNumber, type ActivationState, type DeviceState } from "./device-state.js";
+import {
+  activationInterval,
+  lineKey,
+  orderByNumber,
+  type ActivationState,
+  type DeviceState,
+} from "./device-state.js";
 import type { FleetState } from "./state.js";
 
 /** The answers for every line of every device that was enrolled at `atMs`, sorted by device and line. */
@@ -21,7 +27,12 @@ export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): reado
     const lines = new Set([...device.lines, ...device.lastActivation.keys()]);
     for (const line of [...lines].sort(compareText))
       moments.push(
-        lineAsOf({ ...device, all: [...state.activations.of(lineKey(device.device, line))] }, line, atMs, nowMs),
+        lineAsOf(
+          { ...device, all: [...state.activations.of(lineKey(device.device, line))] },
+          line,
+          atMs,
+          nowMs,
+        ),
       );
   }
   return moments;

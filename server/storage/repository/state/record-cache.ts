@@ -127,23 +127,19 @@ export async function loadRecords(
 ): Promise<LoadedRecords> {
   const cached = await cache.read();
   const damaged = new Map<Hash, unknown>();
-  const loaded = await mapConcurrent(
-    versionIds,
-    maxConcurrentReads,
-    async (versionId) => {
-      await onRecord?.();
-      try {
-        // A record that is missing in the store counts as damaged, even where the cache has it.
-        const known = objects.has(versionId) ? cached.get(versionId) : undefined;
-        const bytes = known ?? (await objects.read("record", versionId));
-        if (known === undefined) cache.add(bytes);
-        return [versionId, { record: decodeSaveRecord(bytes), bytes }] as const;
-      } catch (error) {
-        damaged.set(versionId, error);
-        return undefined;
-      }
-    },
-  );
+  const loaded = await mapConcurrent(versionIds, maxConcurrentReads, async (versionId) => {
+    await onRecord?.();
+    try {
+      // A record that is missing in the store counts as damaged, even where the cache has it.
+      const known = objects.has(versionId) ? cached.get(versionId) : undefined;
+      const bytes = known ?? (await objects.read("record", versionId));
+      if (known === undefined) cache.add(bytes);
+      return [versionId, { record: decodeSaveRecord(bytes), bytes }] as const;
+    } catch (error) {
+      damaged.set(versionId, error);
+      return undefined;
+    }
+  });
   await cache.flush();
   return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged };
 }

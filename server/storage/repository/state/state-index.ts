@@ -14,7 +14,13 @@ import type { StemmaError } from "../../../../shared/errors.js";
 import { decodeSaveRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Files, FilesToReadNow, Log } from "../../../../shared/ports.js";
-import { afterPrefix, DamagedTables, type Row, type RowRange, type Rows } from "../../../../shared/tables/row.js";
+import {
+  afterPrefix,
+  DamagedTables,
+  type Row,
+  type RowRange,
+  type Rows,
+} from "../../../../shared/tables/row.js";
 import { TableSet } from "../../../../shared/tables/table-set.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { orderOf, type LayeredPart, type SavedRows } from "../../index/layers.js";
@@ -48,7 +54,7 @@ type Head = z.infer<typeof headSchema>;
 /** The members of a state that one row holds. */
 type Rest = Omit<FleetState, "versions" | "names" | "activations" | "devices" | "rollouts" | "changed">;
 
-/** What facts and records add up to, on the disk and in memory. */
+/** The state to which facts and records lead, on the disk and in memory. */
 export interface IndexedState extends VersionIndexes {
   readonly state: FleetState;
   readonly records: LayeredValues<SaveRecord>;
@@ -188,7 +194,7 @@ export class StateIndex {
     };
     const { versions, names, activations, devices, rollouts, changed, ...rest } = state;
     const changedBefore = { devices: [...changed.devices], rollouts: [...changed.rollouts] };
-    // What facts change in place is copied in this moment; of the parts in layers nothing changes until they are written.
+    // Facts change devices and rollouts in place, so they are copied in this moment; layers are not changed any more.
     const rows: Row[] = [
       ...changedRows(stateTables.devices, devices, changed.devices),
       ...changedRows(stateTables.rollouts, rollouts, changed.rollouts),
@@ -196,7 +202,15 @@ export class StateIndex {
     ];
     changed.devices.clear();
     changed.rollouts.clear();
-    const parts: readonly LayeredPart[] = [versions, names, activations, records, byDevice, byBase, bySuccessorOf];
+    const parts: readonly LayeredPart[] = [
+      versions,
+      names,
+      activations,
+      records,
+      byDevice,
+      byBase,
+      bySuccessorOf,
+    ];
     const begun = parts.map((part) => part.beginCommit());
     try {
       for (const part of begun)
@@ -323,7 +337,8 @@ function* changedRows(
   if (changed.size === 0) return;
   let number = 0;
   for (const [name, value] of values) {
-    if (changed.has(name)) yield { key: Buffer.concat([Buffer.of(table), orderOf(number)]), value: serialize(value) };
+    if (changed.has(name))
+      yield { key: Buffer.concat([Buffer.of(table), orderOf(number)]), value: serialize(value) };
     number++;
   }
 }
@@ -332,7 +347,7 @@ const valuesPerPage = 512;
 
 function* valuesOf(rows: Rows, table: number): Iterable<Buffer> {
   const until = afterPrefix(Buffer.of(table));
-  for (let from: Buffer = Buffer.of(table); ; ) {
+  for (let from: Buffer = Buffer.of(table); ;) {
     const page = rows.page({ from, until, limit: valuesPerPage });
     for (const { value } of page) yield value;
     const last = page.at(-1);

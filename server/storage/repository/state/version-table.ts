@@ -91,7 +91,9 @@ export function unreadableVersions({ state, records, damaged }: VersionTable): r
       position: version.position,
     });
   }
-  return found.toSorted((a, b) => a.position - b.position).map(({ position: _, ...unreadable }) => unreadable);
+  return found
+    .toSorted((a, b) => a.position - b.position)
+    .map(({ position: _, ...unreadable }) => unreadable);
 }
 
 /** See FleetRepository.hasSent. */

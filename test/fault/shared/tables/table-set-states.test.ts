@@ -35,7 +35,10 @@ test("tables after a crash hold one commit, not older than the one that was ackn
       const tables = (await TableSet.open(files, folder)) ?? TableSet.empty(files, folder);
       const held = Number(tables.head.toString());
       const isRepaired = held === repaired;
-      assert.ok(isRepaired || (held >= acknowledged && held <= acknowledged + 1), `${held} of ${acknowledged}`);
+      assert.ok(
+        isRepaired || (held >= acknowledged && held <= acknowledged + 1),
+        `${held} of ${acknowledged}`,
+      );
       if (held > 0) {
         await tables.removeRests();
         for (const { key, value } of rowsOf(held)) assert.deepEqual(tables.get(key), value);

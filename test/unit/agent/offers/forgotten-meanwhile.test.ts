@@ -27,7 +27,13 @@ async function deviceWithBase() {
   // The newest one here, so that the base is none that the child may be coded against.
   const newest = await models.offer("newest", weights([40, 50], 4));
   const child = await models.offer("child", weights([40, 50], 2), undefined, shared);
-  const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random, log: silentLog() });
+  const outbox = await Outbox.open({
+    files: memoryFiles(),
+    folder: "/outbox",
+    clock,
+    random,
+    log: silentLog(),
+  });
   const fetched: (readonly Hash[])[] = [];
   let onFetch = (): Promise<unknown> => Promise.resolve();
   const fetch = async (_: Hash, refs: readonly ObjectRef[]): Promise<Download> => {

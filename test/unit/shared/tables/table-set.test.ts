@@ -48,11 +48,16 @@ test("lookups and pages give what was committed last, however many files there a
     for (let n = 0; n < 20; n++) {
       const key = Buffer.from(`k${Math.floor(random() * 4000)}`);
       assert.deepEqual(tables.get(key), expected.get(key.toString())?.value);
-      const [from, until] = [key, Buffer.from(`k${Math.floor(random() * 4000)}`)].toSorted((a, b) => a.compare(b));
+      const [from, until] = [key, Buffer.from(`k${Math.floor(random() * 4000)}`)].toSorted((a, b) =>
+        a.compare(b),
+      );
       const part = all.filter((row) => row.key.compare(from!) >= 0 && row.key.compare(until!) < 0);
       const limits = { from: from!, until: until!, limit: 7 };
       assert.deepEqual(asText(tables.page(limits)), asText(part.slice(0, 7)));
-      assert.deepEqual(asText(tables.page({ ...limits, reverse: true })), asText(part.slice(-7).toReversed()));
+      assert.deepEqual(
+        asText(tables.page({ ...limits, reverse: true })),
+        asText(part.slice(-7).toReversed()),
+      );
     }
   }
   await tables.settled();
@@ -142,9 +147,15 @@ test("who reads beside a writer keeps what it opened, and opens what a merge has
 
 test("the key after a prefix comes after all keys that begin with it", () => {
   for (const [prefix, after] of [
-    [[1, 2], [1, 3]],
+    [
+      [1, 2],
+      [1, 3],
+    ],
     [[1, 0xff], [2]],
-    [[0xff, 0xfe, 0xff], [0xff, 0xff]],
+    [
+      [0xff, 0xfe, 0xff],
+      [0xff, 0xff],
+    ],
   ] as const)
     assert.deepEqual([...afterPrefix(Buffer.from(prefix))], after);
   assert.ok(afterPrefix(Buffer.of(0xff)).compare(Buffer.alloc(100, 0xff)) > 0);

@@ -40,7 +40,13 @@ export async function work(ports: HomePorts, random: () => number, steps: number
           ...{ atMs, device, profile: "p", lines: ["a"], publicKey: `k${step}`, tokenHash: "t" },
         });
         if (any!.state !== "retired")
-          await repository.append({ type: "assigned", atMs: atMs + 1, device, line: "a", versionId: any!.versionId });
+          await repository.append({
+            type: "assigned",
+            atMs: atMs + 1,
+            device,
+            line: "a",
+            versionId: any!.versionId,
+          });
         break;
       case 7:
         if (repository.device(device) !== undefined)
@@ -51,7 +57,8 @@ export async function work(ports: HomePorts, random: () => number, steps: number
           });
         break;
       default:
-        if (any!.state !== "retired") await repository.release(any!.versionId, "stored").catch(() => undefined);
+        if (any!.state !== "retired")
+          await repository.release(any!.versionId, "stored").catch(() => undefined);
     }
   }
   await repository.close();
@@ -63,4 +70,3 @@ export async function closedHome() {
   await home.close();
   return { ports, files };
 }
-

@@ -34,7 +34,9 @@ async function historyOf(ports: HomePorts, folder: string, every: number) {
     state: plainState(state),
     records: ids.map((id) => records.get(id)),
     byBase: ids.map((id) => [[...byBase.of(id)], [...bySuccessorOf.of(id)]]),
-    byDevice: [...new Set(ids.map((id) => records.get(id)?.device ?? ""))].map((device) => [...byDevice.of(device)]),
+    byDevice: [...new Set(ids.map((id) => records.get(id)?.device ?? ""))].map((device) => [
+      ...byDevice.of(device),
+    ]),
     lastSequences,
     damaged: [...history.damaged.keys()],
     claims: history.claimRecords,
@@ -125,7 +127,13 @@ describe("an index is made anew", () => {
       const { ports } = await closedHome();
       await work({ ...ports, indexEveryFacts: 3 }, seededNumbers(8), 60);
       await files.remove(index);
-      await copied({ ...files, list: ports.files.list, read: ports.files.read }, index, index);
+      const { files: others } = ports;
+      const reading: Files = {
+        ...files,
+        list: (path) => others.list(path),
+        read: (path) => others.read(path),
+      };
+      await copied(reading, index, index);
     },
   };
   for (const [when, change] of Object.entries(cases))
@@ -192,7 +200,12 @@ describe("an index is made anew", () => {
   });
 });
 
-const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const noLog = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
 
 test("a full disk leaves the index as it was, and no fact is lost", async () => {
   const { ports, files, folder } = await indexedFleet();
@@ -201,7 +214,9 @@ test("a full disk leaves the index as it was, and no fact is lost", async () => 
     ...files,
     open: async (path, mode) => {
       if (mode === "create" && path.includes("/index/"))
-        throw Object.assign(new (await import("../../../../../shared/errors.js")).StemmaError("DISK_FULL", "full"));
+        throw Object.assign(
+          new (await import("../../../../../shared/errors.js")).StemmaError("DISK_FULL", "full"),
+        );
       return await files.open(path, mode);
     },
   };

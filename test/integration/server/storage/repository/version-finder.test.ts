@@ -27,7 +27,9 @@ test("any query gives the same page and total, before and after changes, from me
     const objects = await openPackStore(files, `${folder}/packs`, { clock, random: bytes });
     const table = await readHistory({ ports }, { fleet: "f", folder }, journal, objects);
     const parts = { table, objects, open: openNedbCatalog, log: undefined };
-    const [catalog, finder] = [Infinity, -1].map((maxVersions) => new CatalogKeeper({ ...parts, maxVersions }));
+    const [catalog, finder] = [Infinity, -1].map(
+      (maxVersions) => new CatalogKeeper({ ...parts, maxVersions }),
+    );
     const ids = [...table.state.versions.keys()];
     const any = () => table.state.versions.get(ids[below(ids.length)]!)!;
     const some = <Value>(values: readonly Value[]): Value => values[below(values.length)]!;

@@ -93,7 +93,13 @@ test("a walk gives each item once, as it is in that moment, whatever happens bet
     }
     const half = Math.floor(position / 2);
     const inHalf = ids().filter((id) => items.positionOf(id)! >= half);
-    assert.deepEqual([...items.values(half)].map(({ id }) => id), inHalf);
-    assert.deepEqual([...items.reversed(half)].map(({ id }) => id), inHalf.toReversed());
+    assert.deepEqual(
+      [...items.values(half)].map(({ id }) => id),
+      inHalf,
+    );
+    assert.deepEqual(
+      [...items.reversed(half)].map(({ id }) => id),
+      inHalf.toReversed(),
+    );
   }
 });
