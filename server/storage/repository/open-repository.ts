@@ -172,7 +172,7 @@ async function openContext(
     const history = await readHistory(home, { fleet, folder }, journal, objects);
     ({ index } = history);
     const { state, records } = history;
-    const writing = new IndexWriting(history, journal, indexEveryFacts(home));
+    const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
     const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
     return {
       fleet,

@@ -3,6 +3,7 @@
  * it. The index is written again each time that so many facts were applied, so that a start applies few.
  */
 import { join } from "node:path";
+import type { Log } from "../../../shared/ports.js";
 import type { FileJournal } from "../../../shared/journal/file-journal.js";
 import type { PackStore } from "../../../shared/objects/pack-store.js";
 import { isStemmaError } from "../../../shared/errors.js";
@@ -175,6 +176,7 @@ export class IndexWriting {
     private readonly history: Pick<History, "index" | "recordCache" | "damaged" | "state">,
     private readonly journal: Pick<FileJournal, "head">,
     private readonly everyFacts: number,
+    private readonly log: Log | undefined,
   ) {}
 
   /** Call when facts were applied, and no others are being appended. */
@@ -185,7 +187,10 @@ export class IndexWriting {
     const { length, chain } = this.journal.head();
     if (length !== state.length) return;
     this.#nextAt = state.length + retryFacts;
-    void this.#write(chain).catch(onlyExpected);
+    this.#write(chain).catch((error: unknown) => {
+      // Nothing depends on it: the state is in memory, and the index stays what it was.
+      this.log?.warn("index-not-written", { error });
+    });
   }
 
   async #write(chain: string): Promise<void> {

@@ -6,8 +6,9 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../../../..");
-/** Parts that commands and clients run, not servers. */
-const elsewhere = /^(server|shared)\/cli\/|^server\/interface\/http\/(client|request)\.ts$/;
+/** Parts that commands, clients and devices run, not servers. */
+const elsewhere =
+  /^(server|shared)\/cli\/|^shared\/train\/native\/|^server\/interface\/http\/(client|request)\.ts$/;
 /** Loaded when such a server starts: it opens its broker before anything else. */
 const opened = "server/access/broker/external-broker.js";
 

@@ -95,7 +95,8 @@ interface OpenedFleet {
 
 /** @param versions half of them in a chain, which are evaluated; of these every second one is retired afterwards */
 async function fleetOf(versions: number): Promise<OpenedFleet> {
-  const { home } = await memoryHome();
+  // A fleet of this size has no index: its blocks, which are read whole, would hardly be full.
+  const { home } = await memoryHome(Infinity);
   const repository = await openRepository(home, fleet);
   const save = async (name: string, count: number): Promise<void> => {
     let base: Hash | undefined;
