@@ -38,7 +38,7 @@ export async function compileBinding(
     ...["tfjs_backend.cc", "tfjs_binding.cc"].map((name) => join(runner, "binding", name)),
     ...["-o", target, "-s", "-Wl,--no-as-needed", `-L${library}`],
     ...libraryNames.map((name) => `-l:${name}`),
-    // Where the linked folder has the library's folder.
+    // The place of the library's folder in the linked one.
     "-Wl,-rpath,$ORIGIN/../../deps/lib",
   ];
   try {

@@ -127,7 +127,7 @@ function explained({ signal, code, memoryLimitMb, isTimedOut }: ProbeEnd, text: 
     return refuse(
       `the probe did not end within ${probeTimeoutMs / 60_000} minutes. Raise --memory-limit (${memoryLimitMb} MiB), and look whether the GPU answers (nvidia-smi)`,
     );
-  // Where it has no memory, V8 ends its process by an illegal instruction, too, or aborts without a word.
+  // V8 ends a process without memory by an illegal instruction, too, or aborts without a word.
   const memory =
     /bad_alloc|out of memory|\bOOM\b|ENOMEM|Cannot allocate memory|failed to map segment|could not create a primitive|no memory|memory limit/i;
   const isWordless = signal === "SIGABRT" && text.trim() === "";

@@ -14,6 +14,7 @@
  */
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
+import { nextTurn } from "../concurrency/in-steps.js";
 import { replaceDurably } from "../files/durable-write.js";
 import type { Files, FilesToReadNow, FileToReadNow, OpenFile } from "../ports.js";
 import { addToFilter, emptyFilter, mayHave } from "./key-filter.js";
@@ -268,6 +269,18 @@ export class TableRun implements RunContent {
         yield* rowsIn(this.#checked(read.subarray(offset - from.offset, offset - from.offset + length)));
       }
       first = next;
+    }
+  }
+
+  /** Compares every block with its checksum, in steps. @throws DamagedTables */
+  async verify(): Promise<void> {
+    let bytes = 0;
+    for (const place of this.#places) {
+      this.#checked(readBytes(this.#file, this.#path, place));
+      bytes += place.bytes;
+      if (bytes < writeBytes) continue;
+      bytes = 0;
+      await nextTurn();
     }
   }
 

@@ -113,6 +113,11 @@ export class TableSet implements Rows {
         await this.files.remove(join(this.folder, name));
   }
 
+  /** Reads everything once. @throws DamagedTables */
+  async verify(): Promise<void> {
+    for (const { run } of this.#runs) await run.verify();
+  }
+
   /** The head of the newest commit, which says what the rows hold. Empty before the first one. */
   get head(): Buffer {
     return this.#head;

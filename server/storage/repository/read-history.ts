@@ -86,7 +86,11 @@ async function whyUnusable(
     recordCache,
   }: { readonly journal: FileJournal; readonly objects: PackStore; readonly recordCache: RecordCache },
 ): Promise<string | undefined> {
-  if (chain !== undefined && (await chainAt(journal, position)) !== chain) return "it is of another journal";
+  if (chain !== undefined) {
+    const inJournal = await chainAt(journal, position);
+    if (inJournal === undefined) return "it holds more facts than the journal";
+    if (inJournal !== chain) return "it is of another journal";
+  }
   if (unread.length === 0) return undefined;
   const { records } = await loadRecords({ cache: recordCache, objects }, unread);
   return records.size === 0 ? undefined : "records can be read that could not be read when it was written";

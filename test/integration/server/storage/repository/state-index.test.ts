@@ -92,6 +92,16 @@ async function indexedFleet(steps = 60) {
   return { ports, files, folder: "/home/fleets/f" };
 }
 
+/** The first block of the largest file holds the oldest versions, which no opening reads. */
+async function damageOldestVersions(files: Files, index: string): Promise<void> {
+  const sizes = new Map<string, number>();
+  for (const name of await files.list(index)) sizes.set(name, (await files.read(join(index, name))).length);
+  const [largest] = [...sizes].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+  const file = await files.open(join(index, largest ?? ""), "update");
+  await file.write(Buffer.alloc(40, 0xff), 60);
+  await file.close();
+}
+
 async function copied(files: Files, from: string, to: string): Promise<void> {
   await files.makeFolder(to);
   for (const name of await files.list(from)) {
@@ -166,13 +176,7 @@ describe("an index is made anew", () => {
     const repository = await openRepository(home, "f");
     const oldest = repository.versions({ includeRetired: true })[0]?.versionId as Hash;
     await repository.close();
-    // The first block of the largest file holds the oldest versions, which no opening reads.
-    const sizes = new Map<string, number>();
-    for (const name of await files.list(index)) sizes.set(name, (await files.read(join(index, name))).length);
-    const [largest] = [...sizes].toSorted(([, a], [, b]) => b - a)[0] ?? [];
-    const file = await files.open(join(index, largest ?? ""), "update");
-    await file.write(Buffer.alloc(40, 0xff), 60);
-    await file.close();
+    await damageOldestVersions(files, index);
     const damaged = await openRepository(home, "f");
     assert.throws(() => damaged.get(oldest), { code: "STORE_FAILED", message: /run it again/ });
     assert.equal((await damaged.failed).code, "STORE_FAILED");
@@ -182,6 +186,23 @@ describe("an index is made anew", () => {
     await again.close();
     await home.close();
     assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
+  });
+
+  test("in memory alone, by whoever only reads a damaged one, each time", async () => {
+    const { ports, files, folder } = await indexedFleet(250);
+    const index = join(folder, "index");
+    await damageOldestVersions(files, index);
+    const before = await Promise.all((await files.list(index)).map((name) => files.read(join(index, name))));
+    for (let time = 0; time < 2; time++) {
+      const home = await openHomeToRead("/home", ports);
+      const repository = await openRepository(home, "f");
+      for (const { versionId } of repository.versions({ includeRetired: true }))
+        assert.equal(repository.get(versionId)?.versionId, versionId);
+      assert.ok(repository.versions().length > 0);
+      await repository.close();
+    }
+    const after = await Promise.all((await files.list(index)).map((name) => files.read(join(index, name))));
+    assert.deepEqual(after, before);
   });
 
   test("never by whoever only reads: it changes nothing", async () => {
