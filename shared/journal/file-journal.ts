@@ -44,8 +44,10 @@ import type {
   JournalProofs,
   SignedHead,
 } from "./journal.js";
-import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
-import type { JournalIndex } from "./journal-index.js";
+import { nextChain } from "./chain.js";
+import { segmentName, type LoadedJournal } from "./load-segments.js";
+import type { BlocksFile } from "./blocks-file.js";
+import type { JournalIndex, Segment } from "./journal-index.js";
 import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
 import { SegmentGuard } from "./segment-guard.js";
 
@@ -86,6 +88,7 @@ interface OpenedParts<F> {
   readonly file: OpenFile;
   readonly guard: SegmentGuard;
   readonly headFile: OpenFile;
+  readonly blocksFile: BlocksFile;
 }
 
 export class OpenedJournal<F> implements FileJournal<F> {
@@ -107,6 +110,9 @@ export class OpenedJournal<F> implements FileJournal<F> {
   #length: number;
   #chain: Uint8Array;
   readonly #index: JournalIndex;
+  readonly #blocksFile: BlocksFile;
+  /** Bytes of the segments before the last one. */
+  #earlierBytes: number;
   readonly #recent = new RecentEntries();
   /** The newest head; undefined or of a smaller length: to be computed. */
   #newestHead: JournalHead | undefined;
@@ -117,13 +123,14 @@ export class OpenedJournal<F> implements FileJournal<F> {
   #headSlot = 0;
   #closed = false;
 
-  constructor({ files, folder, codec, signer, segmentBytes, loaded, file, guard, headFile }: OpenedParts<F>) {
+  constructor(parts: OpenedParts<F>) {
+    const { files, folder, codec, signer, segmentBytes, loaded, file, guard, headFile, blocksFile } = parts;
     this.#files = files;
     this.#folder = folder;
     this.#codec = codec;
     this.#signer = signer;
     this.#segmentBytes = segmentBytes;
-    this.#segments = [...loaded.segments];
+    this.#segments = loaded.segments;
     this.#file = file;
     this.#guard = guard;
     this.#headFile = headFile;
@@ -131,6 +138,8 @@ export class OpenedJournal<F> implements FileJournal<F> {
     this.#length = loaded.length;
     this.#chain = hashBytes(loaded.chain);
     this.#index = loaded.index;
+    this.#blocksFile = blocksFile;
+    this.#earlierBytes = loaded.earlierBytes;
     this.opening = { length: loaded.length, tornBytes: loaded.torn.length };
     this.stopped = new Promise((resolve) => {
       this.#reportStopped = resolve;
@@ -201,12 +210,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
       );
       const bytes = encodeFrames(frames, first);
       await this.#write(bytes);
-      for (const [i, { payload }] of frames.entries()) {
-        this.#chain = nextChain(this.#chain, payload);
-        this.#index.append(payload, this.#fileBytes);
-        this.#recent.add(first + i, payload);
-        this.#fileBytes += frameHeaderBytes + payload.length;
-      }
+      for (const [i, frame] of frames.entries()) this.#count(first + i, frame);
       this.#length += frames.length;
     } catch (error) {
       for (const waiting of group) waiting.reject(this.#stopped === undefined ? error : this.#refusal());
@@ -215,6 +219,24 @@ export class OpenedJournal<F> implements FileJournal<F> {
     let position = first;
     for (const { payloads, resolve } of group) resolve(payloads.map(() => position++));
     await this.#writeHead();
+    await this.#blocksFile.write(this.#index.ends);
+  }
+
+  /** Counts an entry that is on the disk. */
+  #count(position: number, { payload, following }: FrameToWrite): void {
+    this.#chain = nextChain(this.#chain, payload);
+    const offset = this.#fileBytes;
+    this.#fileBytes += frameHeaderBytes + payload.length;
+    this.#index.append({
+      payload,
+      segment: this.#segments.at(-1)?.first ?? 0,
+      offset,
+      end: this.#fileBytes,
+      chain: hexOf(this.#chain),
+      following,
+      earlierBytes: this.#earlierBytes,
+    });
+    this.#recent.add(position, payload);
   }
 
   /**
@@ -282,6 +304,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     }
     await this.#file.close().catch(() => undefined);
     this.#file = file;
+    this.#earlierBytes += this.#fileBytes;
     this.#fileBytes = segmentHeaderBytes;
     this.#segments.push({ first: this.#length, path });
   }
@@ -302,10 +325,13 @@ export class OpenedJournal<F> implements FileJournal<F> {
   }
 
   async *entries(from = 0): AsyncIterable<JournalEntry<F>> {
-    for await (const { position, payload, chain } of readEntries(this.#files, this.#segments, {
-      from,
-      to: this.#length,
-    })) {
+    const range = { from, to: this.#length };
+    for await (const { position, payload, chain } of readEntries(
+      this.#files,
+      this.#segments,
+      this.#index,
+      range,
+    )) {
       let fact: F;
       try {
         fact = this.#codec.decode(payload);
@@ -336,8 +362,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     this.#requireEntry(position);
     const recent = this.#recent.get(position);
     if (recent !== undefined) return recent;
-    const offset = this.#index.offset(position);
-    return await readEntryAt(this.#files, this.#segments, { position, offset });
+    return await readEntryAt(this.#files, this.#segments, position, this.#index.place(position));
   }
 
   proveEntry(position: number, length = this.#length): readonly Hash[] {

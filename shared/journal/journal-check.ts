@@ -2,12 +2,12 @@
 import { hashBytes } from "../tensor/hash.js";
 import { toHash } from "./merkle-log.js";
 import type { JournalHead } from "./journal.js";
-import { firstChain, nextChain } from "./load-segments.js";
+import { firstChain, nextChain } from "./chain.js";
 import { logLeaf } from "./merkle-log.js";
 import { MerkleTree } from "./merkle-tree.js";
 
 export class JournalCheck<Head extends JournalHead> {
-  readonly #tree = new MerkleTree();
+  readonly #tree = new MerkleTree({ level: 1 });
   readonly #heads = new Map<number, Head[]>();
   readonly #different: Head[] = [];
   #chain = hashBytes(firstChain);

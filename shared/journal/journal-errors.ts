@@ -18,8 +18,14 @@ export const entryCorrupt = (path: string, position: number, why: string): Stemm
   segmentCorrupt(path, `is damaged at entry ${position}: ${why}`, { position });
 export const entryDamagedNow = (path: string, position: number): StemmaError =>
   corrupt(
-    `segment ${path} was intact when it was opened and is damaged now at entry ${position}`,
+    `segment ${path} is damaged at entry ${position}, which was intact when it was written`,
     { path, position },
+    "Check the disk. ",
+  );
+export const blockDamagedNow = (folder: string, from: number, to: number): StemmaError =>
+  corrupt(
+    `in ${folder} is damaged between entries ${from} and ${to - 1}, which were intact when they were written`,
+    { folder, position: from },
     "Check the disk. ",
   );
 export const historyChanged = (folder: string, length: number): StemmaError =>

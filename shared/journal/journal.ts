@@ -59,17 +59,17 @@ export interface JournalProofs {
   readEntry(position: number): Promise<Uint8Array>;
   /**
    * The proof that the entry at `position` is in the log of the first `length` entries (`verifyInclusion`); of
-   * all entries when absent. O(log n), without reading the disk.
-   * @throws FACT_INVALID where it has fewer entries
+   * all entries when absent. O(log n) and, among older entries, what is read of two blocks of them.
+   * @throws FACT_INVALID where it has fewer entries, JOURNAL_CORRUPT
    */
   proveEntry(position: number, length?: number): readonly Hash[];
   /**
    * The proof that the log of the first `from` entries is the start of the log of the first `to` entries
-   * (`verifyConsistency`); of all entries when absent. O(log n), without reading the disk.
-   * @throws FACT_INVALID where it has fewer entries
+   * (`verifyConsistency`); of all entries when absent. It costs what `proveEntry` does.
+   * @throws FACT_INVALID where it has fewer entries, JOURNAL_CORRUPT
    */
   proveStart(from: number, to?: number): readonly Hash[];
-  /** Root of the first `length` entries. O(log n). @throws FACT_INVALID where it has fewer entries */
+  /** Root of the first `length` entries. @throws FACT_INVALID where it has fewer entries, JOURNAL_CORRUPT */
   rootAt(length: number): Hash;
 }
 

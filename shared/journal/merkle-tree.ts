@@ -1,45 +1,110 @@
 /**
- * Keeps RFC 6962's tree over a growing list of leaf hashes in memory. So roots and proofs of any length of
- * the list cost O(log n). 34 bytes for each leaf: the hashes of small subtrees are computed again from their
- * leaves. Pure; merkle-log.ts checks the proofs.
+ * Keeps RFC 6962's tree over a growing list of leaf hashes. So roots and proofs of any length of the list cost
+ * O(log n). It keeps the hashes from a level upwards; the subtrees below are kept, or made again, by its owner.
+ * Pure; merkle-log.ts checks the proofs.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { emptyRoot, logNode, toHash } from "./merkle-log.js";
 
-/** Levels above the leaves that are not kept: a subtree of at most 8 leaves is computed again. */
-const firstKeptLevel = 4;
+const hashLength = 32;
+
+/** The hashes of a perfect subtree of 2^level leaves, or of its first leaves. */
+export class Subtree {
+  /** The leaves, then the level above them, and so on up to the root. */
+  readonly #hashes: Uint8Array;
+  #length = 0;
+
+  constructor(
+    readonly level: number,
+    private readonly combine: typeof logNode = logNode,
+  ) {
+    this.#hashes = new Uint8Array((2 ** (level + 1) - 1) * hashLength);
+  }
+
+  get isComplete(): boolean {
+    return this.#length === 2 ** this.level;
+  }
+
+  append(leaf: Uint8Array): void {
+    let index = this.#length++;
+    this.#place(0, index).set(leaf);
+    for (let level = 1; index % 2 === 1; level++) {
+      index = (index - 1) / 2;
+      const hash = this.combine(this.#place(level - 1, 2 * index), this.#place(level - 1, 2 * index + 1));
+      this.#place(level, index).set(hash);
+    }
+  }
+
+  /** The hash over 2^level leaves, the one with this index on its level; its leaves were appended. */
+  node(level: number, index: number): Uint8Array {
+    if ((index + 1) * 2 ** level > this.#length)
+      throw new RangeError(`no node ${index} of level ${level} over ${this.#length} leaves`);
+    return this.#place(level, index);
+  }
+
+  #place(level: number, index: number): Uint8Array {
+    const before = 2 ** (this.level + 1) - 2 ** (this.level + 1 - level);
+    return this.#hashes.subarray((before + index) * hashLength, (before + index + 1) * hashLength);
+  }
+}
+
+export interface MerkleTreeOptions {
+  /** Hashes over 2^level leaves and more are kept. */
+  readonly level: number;
+  /** Returns a complete subtree of this level, counted from 0; absent: only the newest root is asked for. */
+  readonly subtreeAt?: ((index: number) => Subtree) | undefined;
+  /** Counts steps in tests. */
+  readonly combine?: typeof logNode | undefined;
+}
 
 export class MerkleTree {
-  readonly #leaves = new HashList();
-  /** Perfect subtrees of 2^(firstKeptLevel + i) leaves. */
+  /** Hashes over 2^(level + i) leaves. */
   readonly #levels: HashList[] = [];
+  readonly #options: MerkleTreeOptions;
   readonly #combine: typeof logNode;
+  #newest: Subtree;
+  #length = 0;
 
-  /** @param combine counts steps in tests */
-  constructor(combine: typeof logNode = logNode) {
-    this.#combine = combine;
+  constructor(options: MerkleTreeOptions) {
+    this.#options = options;
+    this.#combine = options.combine ?? logNode;
+    this.#newest = new Subtree(options.level, this.#combine);
   }
 
   /** Number of leaves. */
   get length(): number {
-    return this.#leaves.length;
+    return this.#length;
   }
 
-  /** Adds a leaf hash. */
-  append(leaf: Uint8Array): void {
-    this.#leaves.push(leaf);
-    for (let level = firstKeptLevel; this.length % 2 ** level === 0; level++) {
-      const list = (this.#levels[level - firstKeptLevel] ??= new HashList());
-      const index = this.length / 2 ** level - 1;
-      list.push(this.#combine(this.#node(level - 1, 2 * index), this.#node(level - 1, 2 * index + 1)));
+  /** Adds a leaf hash. Returns the subtree that it completes. */
+  append(leaf: Uint8Array): Subtree | undefined {
+    const { level } = this.#options;
+    const newest = this.#newest;
+    newest.append(leaf);
+    this.#length++;
+    if (!newest.isComplete) return undefined;
+    this.#keep(newest.node(level, 0));
+    this.#newest = new Subtree(level, this.#combine);
+    return newest;
+  }
+
+  /** Adds a perfect subtree of 2^level leaves after others like it. */
+  appendSubtree(root: Uint8Array): void {
+    const leaves = 2 ** this.#options.level;
+    if (this.#length % leaves > 0)
+      throw new RangeError(`${this.#length} leaves do not end with a subtree of ${leaves}`);
+    this.#length += leaves;
+    this.#keep(root);
+  }
+
+  #keep(root: Uint8Array): void {
+    let hash = root;
+    for (let level = this.#options.level; ; level++) {
+      const list = (this.#levels[level - this.#options.level] ??= new HashList());
+      list.push(hash);
+      if (this.#length % 2 ** (level + 1) > 0) return;
+      hash = this.#combine(list.at(list.length - 2), list.at(list.length - 1));
     }
-  }
-
-  /** Forgets all leaves from `length` on. */
-  truncate(length: number): void {
-    this.#leaves.truncate(length);
-    for (const [i, list] of this.#levels.entries())
-      list.truncate(Math.floor(length / 2 ** (firstKeptLevel + i)));
   }
 
   /** Root of the first `length` leaves. */
@@ -114,10 +179,14 @@ export class MerkleTree {
 
   /** Hash of the perfect subtree of 2^level leaves with this index among those of its level. */
   #node(level: number, index: number): Uint8Array {
-    if (level === 0) return this.#leaves.at(index);
-    const kept = this.#levels[level - firstKeptLevel];
+    const kept = this.#levels[level - this.#options.level];
     if (kept !== undefined) return kept.at(index);
-    return this.#combine(this.#node(level - 1, 2 * index), this.#node(level - 1, 2 * index + 1));
+    const nodes = 2 ** (this.#options.level - level);
+    const block = Math.floor(index / nodes);
+    const isNewest = (block + 1) * 2 ** this.#options.level > this.#length;
+    const subtree = isNewest ? this.#newest : this.#options.subtreeAt?.(block);
+    if (subtree === undefined) throw new RangeError(`the leaves of subtree ${block} are not kept`);
+    return subtree.node(level, index % nodes);
   }
 }
 
@@ -129,7 +198,6 @@ function splitOf(n: number): number {
 }
 
 const chunkHashes = 1024;
-const hashLength = 32;
 
 /** A growing list of hashes without an object for each. */
 class HashList {
@@ -152,9 +220,5 @@ class HashList {
       throw new RangeError(`no hash ${index} among ${this.#length}`);
     const offset = (index % chunkHashes) * hashLength;
     return chunk.subarray(offset, offset + hashLength);
-  }
-  truncate(length: number): void {
-    this.#length = length;
-    this.#chunks.length = Math.ceil(length / chunkHashes);
   }
 }

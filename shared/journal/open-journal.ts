@@ -1,6 +1,6 @@
 /**
- * Opens the journal on files: reads and verifies everything, checks the head's signature, and cuts off a torn
- * tail. file-journal.ts is the opened journal.
+ * Opens the journal on files: checks the head's signature, verifies what leads to it, and cuts off a torn tail.
+ * file-journal.ts is the opened journal.
  */
 import { join } from "node:path";
 import { writeDurably } from "../files/durable-write.js";
@@ -14,7 +14,9 @@ import { headMessage } from "./head-message.js";
 import { headOfAnotherKey } from "./journal-errors.js";
 import type { FactCodec, HeadSigner } from "./journal.js";
 import { SegmentGuard } from "./segment-guard.js";
-import { loadSegments, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
+import { BlocksFile } from "./blocks-file.js";
+import type { Segment } from "./journal-index.js";
+import { defaultBlockLevel, loadBehind, segmentName, type LoadedJournal } from "./load-segments.js";
 
 export interface JournalOptions<F> {
   readonly signer?: HeadSigner | undefined;
@@ -22,9 +24,12 @@ export interface JournalOptions<F> {
   readonly codec?: FactCodec<F> | undefined;
   /** A new segment file is started once the last one has this many bytes. Default 16 MiB. */
   readonly segmentBytes?: number | undefined;
+  /** A block has 2^level entries. Default 8. */
+  readonly blockLevel?: number | undefined;
 }
 
 export const headName = "head";
+const blocksName = "blocks";
 const defaultSegmentBytes = 16 * 1024 * 1024;
 
 async function readHead(
@@ -39,6 +44,15 @@ async function readHead(
   if (kept === undefined || signer?.verify === undefined) return kept;
   if (signer.verify(headMessage(kept), kept.signature, kept.publicKey)) return kept;
   throw headOfAnotherKey(path);
+}
+
+/** Makes the first segment of a journal that has none. */
+async function loadedOrBegun(files: Files, folder: string, loaded: LoadedJournal): Promise<LoadedJournal> {
+  if (loaded.segments.length > 0) return loaded;
+  const path = join(folder, segmentName(0));
+  await writeDurably(files, path, encodeSegmentHeader({ first: 0, chain: loaded.chain }));
+  loaded.segments.push({ first: 0, path });
+  return { ...loaded, lastSegmentBytes: segmentHeaderBytes };
 }
 
 function lastOf({ segments }: LoadedJournal): Segment {
@@ -68,9 +82,10 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
 }
 
 /**
- * Opens the journal in `folder`, creating it when missing. Every entry is read and its chain hash checked; a
- * torn tail that was never acknowledged is cut off; any other damage is an error. Only one process at a time
- * may have it open (see lockHome).
+ * Opens the journal in `folder`, creating it when missing. The entries behind the last known block are read, and their
+ * chain hashes checked; with the blocks they must lead to the head. A torn tail that was never acknowledged is cut off;
+ * any other damage found is an error, and reading `entries` finds all there is. Only one process at a time may have it
+ * open (see lockHome).
  * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN, HEAD_SIGNATURE_INVALID, FILE_FAILED, DISK_FULL
  */
 export async function openJournal<F = Fact>(
@@ -84,12 +99,9 @@ export async function openJournal<F = Fact>(
   const headPath = join(folder, headName);
   const hadHead = (await files.stat(headPath)) !== undefined;
   const head = await readHead(files, headPath, options.signer);
-  let loaded = await loadSegments(files, folder, head);
-  if (loaded.segments.length === 0) {
-    const path = join(folder, segmentName(0));
-    await writeDurably(files, path, encodeSegmentHeader({ first: 0, chain: loaded.chain }));
-    loaded = { ...loaded, segments: [{ first: 0, path }], lastSegmentBytes: segmentHeaderBytes };
-  }
+  const blocksFile = new BlocksFile(files, join(folder, blocksName));
+  const ends = await blocksFile.read(options.blockLevel ?? defaultBlockLevel);
+  const loaded = await loadedOrBegun(files, folder, await loadBehind(ends, files, folder, head));
   const file = await settle(files, folder, loaded);
   try {
     const guard = await SegmentGuard.of(files, lastOf(loaded).path);
@@ -99,6 +111,8 @@ export async function openJournal<F = Fact>(
       await headFile.sync();
       await files.syncFolder(folder);
     }
+    blocksFile.found(loaded.knownBlocks);
+    await blocksFile.write(loaded.index.ends);
     return new OpenedJournal({
       files,
       folder,
@@ -109,6 +123,7 @@ export async function openJournal<F = Fact>(
       file,
       guard,
       headFile,
+      blocksFile,
     });
   } catch (error) {
     await file.close();

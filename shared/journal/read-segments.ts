@@ -1,14 +1,25 @@
 /**
- * Reads the entries of an opened journal again from its segments. Opening has verified them all
- * (load-segments.ts), so an entry that cannot be read now was damaged since.
+ * Reads the entries of an opened journal again from its segments. They have been verified (load-segments.ts), so an
+ * entry that cannot be read now was damaged since.
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import type { Files } from "../ports.js";
-import { frameAt, frameHeaderBytes, maxEntryBytes, segmentHeaderBytes, type Frame } from "./frame.js";
-import { entryDamagedNow } from "./journal-errors.js";
-import { nextChain, readSegment, segmentName, type Segment } from "./load-segments.js";
+import { hashBytes, hexOf } from "../tensor/hash.js";
+import { nextChain } from "./chain.js";
+import {
+  decodeSegmentHeader,
+  frameAt,
+  frameHeaderBytes,
+  maxEntryBytes,
+  segmentHeaderBytes,
+  type Frame,
+} from "./frame.js";
+import { endMissing, entryDamagedNow } from "./journal-errors.js";
+import type { EntryPlace } from "./journal-blocks.js";
+import type { JournalIndex, Segment } from "./journal-index.js";
+import { readSegment, requireNext, segmentName } from "./load-segments.js";
 
 /** One entry as it is stored. */
 export interface StoredEntry {
@@ -18,37 +29,48 @@ export interface StoredEntry {
   readonly chain: Uint8Array;
 }
 
-/** The entries from position `from` up to `to`, which is not included. @throws JOURNAL_CORRUPT */
+/**
+ * The entries from position `from` up to `to`, which is not included. The chain is followed from the block's start, and
+ * compared where it is known. @throws JOURNAL_CORRUPT
+ */
 export async function* readEntries(
   files: Files,
   segments: readonly Segment[],
+  index: Pick<JournalIndex, "borderBefore" | "chainAt">,
   { from, to }: { readonly from: number; readonly to: number },
 ): AsyncIterable<StoredEntry> {
+  if (from >= to) return;
+  const border = index.borderBefore(from);
+  let { position } = border;
+  let chain = hashBytes(border.chain);
   // Copied, because a segment may be added while the entries are read.
-  for (const [index, segment] of [...segments].entries()) {
-    const next = segments[index + 1];
-    if (segment.first >= to || (next !== undefined && next.first <= from)) continue;
-    const bytes = await readSegment(files, segment.path);
-    let chain: Uint8Array = bytes.slice(24, 56);
-    let offset = segmentHeaderBytes;
-    for (let position = segment.first; position < Math.min(to, next?.first ?? to); position++) {
-      const frame = requireFrame(bytes, offset, { segment, position });
+  for (const segment of segments.filter(({ first }) => first >= border.segment)) {
+    const isBegun = segment.first === border.segment && border.position > 0;
+    const bytes = await readSegment(files, segment.path, isBegun ? border.offset : 0);
+    if (!isBegun)
+      requireNext(decodeSegmentHeader(bytes, segment.path), segment, { position, chain: hexOf(chain) });
+    for (let at = isBegun ? 0 : segmentHeaderBytes; at < bytes.length && position < to; position++) {
+      const frame = requireFrame(bytes, at, { segment, position });
       chain = nextChain(chain, frame.payload);
+      const known = index.chainAt(position + 1);
+      if (known !== undefined && known !== hexOf(chain)) throw entryDamagedNow(segment.path, position);
       if (position >= from) yield { position, payload: frame.payload, chain };
-      offset = frame.end;
+      at = frame.end;
     }
+    if (position === to) return;
   }
+  throw endMissing(dirname(segments[0]?.path ?? ""), position, to);
 }
 
-/**
- * The bytes of one entry, read alone. `offset`: where its frame begins in its segment. @throws JOURNAL_CORRUPT
- */
+/** The bytes of one entry, read alone. @param place where its frame begins @throws JOURNAL_CORRUPT */
 export async function readEntryAt(
   files: Files,
   segments: readonly Segment[],
-  { position, offset }: { readonly position: number; readonly offset: number },
+  position: number,
+  place: EntryPlace,
 ): Promise<Uint8Array> {
-  const segment = segments.findLast(({ first }) => first <= position) as Segment;
+  const { offset } = place;
+  const segment = segments.findLast(({ first }) => first <= place.segment) as Segment;
   const file = await files.open(segment.path, "read");
   try {
     const header = new Uint8Array(frameHeaderBytes);

@@ -19,7 +19,8 @@ import {
   type Frame,
 } from "./frame.js";
 import type { KeptHead } from "./head.js";
-import { firstChain, listSegments, nextChain, readSegment } from "./load-segments.js";
+import { firstChain, nextChain } from "./chain.js";
+import { listSegments, readSegment } from "./load-segments.js";
 
 export interface SalvagedEntries {
   /** Entries from position 0 on, whose chain verifies. */

@@ -127,7 +127,14 @@ export class SimulatedServer {
     const { releaseAfter } = this.parts;
     const limits = { coding: false };
     const config = serverConfig({ home, fleets: [fleet], tls: "none", limits, releaseAfter });
-    const opened = await openHome(home, { files, clock, random, log, indexEveryFacts: 64 });
+    const opened = await openHome(home, {
+      files,
+      clock,
+      random,
+      log,
+      indexEveryFacts: 64,
+      journalBlockLevel: 4,
+    });
     this.#watchKey(opened, process);
     const fleets = openFleets(opened);
     const accept = this.#accept;

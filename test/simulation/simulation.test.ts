@@ -9,7 +9,7 @@ import { runSimulation } from "./run.js";
 import { itKeepsPromises } from "./keeps-promises.js";
 
 const firstSeed = testSeed();
-const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? 2);
+const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? 1);
 
 describe("simulated fleets", () => {
   for (let seed = firstSeed; seed < firstSeed + runs; seed++) itKeepsPromises(seed);

@@ -45,6 +45,8 @@ export interface HomePorts {
   readonly random: Random;
   /** Facts after which the index of a fleet is written again. Default 5,000. */
   readonly indexEveryFacts?: number;
+  /** A journal notes its state after each 2^level facts. Default 8. */
+  readonly journalBlockLevel?: number;
   /** The memory of this process; absent: it is not looked at. */
   readonly memory?: () => MemoryReading;
   readonly log?: Log;

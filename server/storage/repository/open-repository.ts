@@ -125,12 +125,13 @@ export async function openRepositoryIn(
 async function openFleetJournal(
   files: Files,
   folder: string,
-  home: Pick<Home, "signer" | "keyChanges">,
+  home: Pick<Home, "signer" | "keyChanges" | "ports">,
 ): Promise<FileJournal> {
   try {
     return await openJournal<Fact>(files, journalFolderOf(folder), {
       signer: headSigner(home),
       codec: factCodec,
+      blockLevel: home.ports.journalBlockLevel,
     });
   } catch (error) {
     if (!isStemmaError(error, "JOURNAL_CORRUPT")) throw error;

@@ -1,6 +1,7 @@
 /**
  * Proves to devices that this server's journal begins with what they have seen of it, and shows them the
- * restores since. Each costs O(log n) hashes; the disk is read only for restores, once each.
+ * restores since. Each costs O(log n) hashes, and the disk is read for restores, and for what is older than the newest
+ * entries.
  */
 import { maxProvenRestores, maxRestoresBytes } from "../../../../shared/wire/limits.js";
 import type { Birth, ProvenFact, Receipt, StartProof, Welcome } from "../../../../shared/wire/messages.js";

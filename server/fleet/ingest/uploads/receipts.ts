@@ -1,5 +1,6 @@
 /** The server's signed receipts of a version. A receipt is made only after its fact is fsynced. */
 import { messageWithCode } from "../../../../shared/error-text.js";
+import { StemmaError } from "../../../../shared/errors.js";
 import type { Log } from "../../../../shared/ports.js";
 import { signReceipt } from "../../../../shared/trust/signatures.js";
 import type { Receipt, ReceiptKind } from "../../../../shared/wire/messages.js";
@@ -78,25 +79,24 @@ export class Receipts {
   async #send(device: string, summary: Reported, kinds: readonly ReceiptKind[]): Promise<void> {
     const { repository, sender, log } = this.parts;
     if (this.parts.sessionOf(device)?.provenLength === undefined) return;
-    let entry: Uint8Array;
     try {
-      entry = await repository.journal.readEntry(summary.position);
+      const entry = await repository.journal.readEntry(summary.position);
+      for (const kind of kinds) {
+        const online = this.parts.sessionOf(device);
+        if (online?.provenLength === undefined) return;
+        // The receipt is sent without an await before: each head is proven from the one that was sent before.
+        const receipt = this.#sign(summary, kind, {
+          session: online.session,
+          from: online.provenLength,
+          entry,
+        });
+        online.provenLength = receipt.head?.length;
+        await sender.send(device, receipt);
+      }
     } catch (error) {
+      if (!(error instanceof StemmaError)) throw error;
       const { versionId } = summary;
       log.error("receipt-not-sent", { device, versionId, text: messageWithCode(error) });
-      return;
-    }
-    for (const kind of kinds) {
-      const online = this.parts.sessionOf(device);
-      if (online?.provenLength === undefined) return;
-      // The receipt is sent without an await before: each head is proven from the one that was sent before.
-      const receipt = this.#sign(summary, kind, {
-        session: online.session,
-        from: online.provenLength,
-        entry,
-      });
-      online.provenLength = receipt.head?.length;
-      await sender.send(device, receipt);
     }
   }
 

@@ -8,13 +8,14 @@ import fc from "fast-check";
 import { requireCosigned } from "../../../../agent/offers/cosigned-offer.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { logLeaf, type LogRoot } from "../../../../shared/journal/merkle-log.js";
-import { MerkleTree } from "../../../../shared/journal/merkle-tree.js";
+import type { MerkleTree } from "../../../../shared/journal/merkle-tree.js";
 import { shortenHash } from "../../../../shared/journal/short-hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { journalOrigin, signCheckpoint, witnessKeys } from "../../../../shared/trust/checkpoint.js";
 import { keyOfSeed } from "../../../../shared/trust/keys.js";
 import type { LoggedVersion } from "../../../../shared/wire/messages.js";
 import { testWitness } from "../../../helpers/test-witness.js";
+import { wholeTree } from "../../../helpers/whole-tree.js";
 
 const server = keyOfSeed("07".repeat(32));
 const origin = journalOrigin(server.publicKey, "cars");
@@ -35,10 +36,8 @@ const entryAt = (position: number, branch: string): Uint8Array =>
 
 /** A journal of so many versions; from `fork` on it is another one. */
 function journal(length: number, fork = length): MerkleTree {
-  const tree = new MerkleTree();
-  for (let position = 0; position < length; position++)
-    tree.append(logLeaf(entryAt(position, position < fork ? "m" : "other")));
-  return tree;
+  const positions = Array.from({ length }, (_, position) => position);
+  return wholeTree(positions.map((position) => logLeaf(entryAt(position, position < fork ? "m" : "other"))));
 }
 const headOf = (tree: MerkleTree, length: number): LogRoot => ({ length, root: tree.root(length) });
 

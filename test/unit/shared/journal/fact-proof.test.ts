@@ -3,14 +3,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkFactProof, type FactProof } from "../../../../shared/journal/fact-proof.js";
 import { logLeaf, toHash } from "../../../../shared/journal/merkle-log.js";
-import { MerkleTree } from "../../../../shared/journal/merkle-tree.js";
 import { readProvenFact } from "../../../../shared/journal/proven-fact.js";
 import { shortenHash } from "../../../../shared/journal/short-hash.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
+import { wholeTree } from "../../../helpers/whole-tree.js";
 
 const facts = Array.from({ length: 11 }, (_, n) => `{"n":${n}}`);
-const tree = new MerkleTree();
-for (const fact of facts) tree.append(logLeaf(Buffer.from(fact)));
+const tree = wholeTree(facts.map((fact) => logLeaf(Buffer.from(fact))));
 const other = sha256("other");
 
 /** The proof of fact 3 in the first 7 of 11. */

@@ -44,6 +44,7 @@ function portsOn(files: Files, seed: string): HomePorts & { readonly clock: Retu
     random: seededRandom(seed),
     environment: { backend: "none" },
     indexEveryFacts: 3,
+    journalBlockLevel: 1,
   };
 }
 

@@ -166,6 +166,7 @@ async function testHome(files: Files, path: string, indexEveryFacts = 5): Promis
     random: seededRandom(path),
     environment: { backend: "none", stemma: "test" },
     indexEveryFacts,
+    journalBlockLevel: 3,
   };
   return { home: await openHome(path, ports), ports, files, path, reopen: () => openHome(path, ports) };
 }

@@ -23,7 +23,12 @@ const version = (state: VersionSummary["state"]): VersionSummary =>
     record,
   }) as unknown as VersionSummary;
 
-function receiptsUnderTest({ isWelcomed = true, isReadable = true, endsMeanwhile = false } = {}) {
+function receiptsUnderTest({
+  isWelcomed = true,
+  isReadable = true,
+  isProvable = true,
+  endsMeanwhile = false,
+} = {}) {
   let looks = 0;
   const sent: Receipt[] = [];
   const events: string[] = [];
@@ -53,6 +58,7 @@ function receiptsUnderTest({ isWelcomed = true, isReadable = true, endsMeanwhile
     log: { error: (event) => errors.push(event) },
     proofs: {
       receipt: (from: number) => {
+        if (!isProvable) throw new StemmaError("JOURNAL_CORRUPT", "no");
         proofsFrom.push(from);
         const head = {
           length: from + 2,
@@ -112,5 +118,8 @@ describe("the receipts of a version", () => {
     const unreadable = receiptsUnderTest({ isReadable: false });
     await unreadable.receipts.repeat("car", version("stored"));
     assert.deepEqual([unreadable.sent, unreadable.errors], [[], ["receipt-not-sent"]]);
+    const unproven = receiptsUnderTest({ isProvable: false });
+    await unproven.receipts.repeat("car", version("stored"));
+    assert.deepEqual([unproven.sent, unproven.errors], [[], ["receipt-not-sent"]]);
   });
 });

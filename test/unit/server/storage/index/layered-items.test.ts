@@ -43,7 +43,7 @@ function itemsOnDisk() {
 test("a walk gives each item once, as it is in that moment, whatever happens between two steps", async () => {
   const seed = testSeed();
   const random = seededNumbers(seed);
-  for (let run = 0; run < 12; run++) {
+  for (let run = 0; run < 4; run++) {
     const { items, commit } = itemsOnDisk();
     const expected = new Map<Hash, number>();
     let position = 0;
