@@ -1,8 +1,9 @@
 /**
  * The index of one pack as its bytes, from which entries are decoded when they are asked for: a store has millions of
  * them, and as objects they would fill the heap. Entries are addressed by their position, the offset of their first
- * byte in the index. Pure.
+ * byte in the index. Where a file has the index too, its bytes need not stay in memory. Pure.
  */
+import { crc32 } from "node:zlib";
 import { hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { packCorrupt } from "./object-errors.js";
@@ -19,6 +20,16 @@ import {
 } from "./pack-entry.js";
 import { encodePackIndex, packHeaderBytes, packTrailerBytes, type PackIndex } from "./pack-format.js";
 
+/** Reads the indexes of packs that are not in memory. */
+export interface IndexSource {
+  /**
+   * The index of a pack.
+   * @param check the CRC-32 of its bytes
+   * @throws PACK_CORRUPT, FILE_FAILED
+   */
+  read(pack: CompactPack, offset: number, check: number): Buffer;
+}
+
 /** The parts of a pack as it is on the disk. */
 export interface PackParts {
   readonly name: string;
@@ -34,18 +45,21 @@ export interface PackParts {
 export class CompactPack implements PackIndex, PackParts {
   readonly name: string;
   readonly bytes: number;
-  readonly index: Uint8Array;
+  readonly indexBytes: number;
   readonly format: PackFormat;
   readonly count: number;
   readonly #origin: IndexOrigin;
-  /** The bytes of the index, compared natively. */
-  readonly #bytes: Buffer;
+  /** The index; undefined: its source reads it. */
+  #index: Buffer | undefined;
+  #source: IndexSource | undefined;
+  #offset = 0;
+  #check = 0;
 
   constructor({ name, bytes, index, format, count }: PackParts) {
     this.name = name;
     this.bytes = bytes;
-    this.index = index;
-    this.#bytes = Buffer.from(index.buffer, index.byteOffset, index.length);
+    this.indexBytes = index.length;
+    this.#index = Buffer.from(index.buffer, index.byteOffset, index.length);
     this.format = format;
     this.count = count;
     // Packs in memory have neither header nor trailer.
@@ -59,13 +73,28 @@ export class CompactPack implements PackIndex, PackParts {
     return new CompactPack({ name, bytes, index: encodePackIndex(entries), format, count: entries.length });
   }
 
+  /** The encoded index. @throws PACK_CORRUPT, FILE_FAILED where it is not in memory and cannot be read */
+  get index(): Buffer {
+    return this.#index ?? (this.#source as IndexSource).read(this, this.#offset, this.#check);
+  }
+  get isInMemory(): boolean {
+    return this.#index !== undefined;
+  }
+  /** Leaves the index to a source that has it at this offset. */
+  leaveTo(source: IndexSource, offset: number): void {
+    if (this.#index !== undefined) this.#check = crc32(this.#index);
+    this.#index = undefined;
+    this.#source = source;
+    this.#offset = offset;
+  }
+
   /** All entries, decoded at each use. */
   get entries(): readonly PackEntry[] {
     return Array.from(this.positions(), (at) => this.entryAt(at));
   }
 
   *positions(): Iterable<number> {
-    for (let at = 0; at < this.index.length; at = this.after(at)) yield at;
+    for (let at = 0; at < this.indexBytes; at = this.after(at)) yield at;
   }
 
   /** The position behind an entry. */
@@ -102,7 +131,7 @@ export class CompactPack implements PackIndex, PackParts {
   }
   /** True if the entry is of the object whose id is the 32 bytes at `from`. */
   isOf(at: number, bytes: Uint8Array, from: number): boolean {
-    return this.#bytes.compare(bytes, from, from + 32, at + 8, at + 40) === 0;
+    return this.index.compare(bytes, from, from + 32, at + 8, at + 40) === 0;
   }
   /** The first four bytes of the id, as a number. */
   tagAt(at: number): number {

@@ -18,12 +18,22 @@ const magic = "STEMINDX";
 const cacheFormat = 2;
 const nameBytes = 81;
 const packFixedBytes = nameBytes + 20;
+const cacheStartBytes = 16;
 /** The most that one file has, unless a single pack has more. */
 export const maxCacheBytes = 128 * 1024 * 1024;
 
 /** Bytes that a pack takes in a cache file. */
-export function cachedBytes({ index }: Pick<CompactPack, "index">): number {
-  return packFixedBytes + index.length;
+export function cachedBytes({ indexBytes }: Pick<CompactPack, "indexBytes">): number {
+  return packFixedBytes + indexBytes;
+}
+
+/** The offset of each pack's index in the file that `encodeIndexCache` makes of them. */
+export function indexOffsets(packs: readonly CompactPack[]): readonly number[] {
+  let end = cacheStartBytes;
+  return packs.map((pack) => {
+    end += cachedBytes(pack);
+    return end - pack.indexBytes;
+  });
 }
 
 export function encodeIndexCache(packs: Iterable<CompactPack>): Uint8Array {
@@ -41,7 +51,7 @@ export function encodeIndexCache(packs: Iterable<CompactPack>): Uint8Array {
     parts.push(head, index);
     count++;
   }
-  const start = new Uint8Array(16);
+  const start = new Uint8Array(cacheStartBytes);
   utf8.encodeInto(magic, start);
   const view = new DataView(start.buffer);
   view.setUint32(8, cacheFormat, true);
@@ -62,7 +72,7 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
   const expectedHash: Hash = hexOf(bytes.subarray(end));
   if (view.getUint32(8, true) !== cacheFormat || sha256(bytes.subarray(0, end)) !== expectedHash)
     return packs;
-  for (let at = 16; at + packFixedBytes <= end;) {
+  for (let at = cacheStartBytes; at + packFixedBytes <= end;) {
     const name = text.decode(bytes.subarray(at, at + nameBytes));
     const packBytes = Number(view.getBigUint64(at + nameBytes, true));
     const indexBytes = view.getUint32(at + nameBytes + 8, true);

@@ -8,7 +8,13 @@ import { writeDurably } from "../files/durable-write.js";
 import type { Files, Log } from "../ports.js";
 import { sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
-import { cachedBytes, decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
+import {
+  cachedBytes,
+  decodeIndexCache,
+  encodeIndexCache,
+  indexOffsets,
+  maxCacheBytes,
+} from "./index-cache.js";
 import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
 import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
@@ -30,6 +36,8 @@ export interface CacheFile {
   readonly bytes: number;
   /** Names of the packs in it that existed then. */
   readonly packs: readonly string[];
+  /** The offset of each pack's index in the file. */
+  readonly offsets: readonly number[];
 }
 
 export interface OpenedPacks {
@@ -89,7 +97,8 @@ export async function writeCache(
     taken.add(name);
     const bytes = encodeIndexCache(packs);
     await writeDurably(files, join(folder, name), bytes);
-    written.push({ name, bytes: bytes.length, packs: packs.map((pack) => pack.name) });
+    const names = packs.map((pack) => pack.name);
+    written.push({ name, bytes: bytes.length, packs: names, offsets: indexOffsets(packs) });
   }
   for (const { name } of present) if (!taken.has(name)) await files.remove(join(folder, name));
   return [...stays, ...written];
@@ -127,9 +136,10 @@ async function readCache(
       const bytes = await files.read(join(folder, name));
       const packs = decodeIndexCache(bytes, wanted);
       for (const [pack, found] of packs) cached.packs.set(pack, found);
-      cached.files.push({ name, bytes: bytes.length, packs: [...packs.keys()] });
+      const offsets = [...packs.values()].map(({ index }) => index.byteOffset - bytes.byteOffset);
+      cached.files.push({ name, bytes: bytes.length, packs: [...packs.keys()], offsets });
     } catch {
-      cached.files.push({ name, bytes: 0, packs: [] });
+      cached.files.push({ name, bytes: 0, packs: [], offsets: [] });
     }
   }
   return cached;

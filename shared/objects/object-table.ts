@@ -188,7 +188,7 @@ export class ObjectTable {
   #grow(objects: number): void {
     const [packs, ats, tags, counts, depths] = [this.#pack, this.#at, this.#tag, this.#count, this.#depth];
     let slots = packs.length;
-    while (this.#size + objects > 0.6 * maxLoad * slots) slots *= 2;
+    while (this.#size + objects > 0.9 * maxLoad * slots) slots *= 2;
     this.#pack = new Uint32Array(slots);
     this.#at = new Uint32Array(slots);
     this.#tag = new Uint32Array(slots);

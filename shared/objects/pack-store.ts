@@ -13,6 +13,7 @@ import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
+import { IndexReader } from "./index-reader.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
 import { storeDamaged, storeStopped } from "./object-errors.js";
@@ -49,6 +50,8 @@ export interface PackStoreOptions {
   readonly graceMs?: number | undefined;
   /** Capacity of the cache of decoded tensors that others are coded against. Default 32 MiB. */
   readonly decodedCacheBytes?: number | undefined;
+  /** Indexes of new packs stay in memory up to about so many bytes. Default 16 MiB. */
+  readonly mostIndexBytes?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
 }
@@ -103,7 +106,13 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #reportFailed: (failure: StemmaError) => void = () => undefined;
   #closed = false;
   #isCacheStale: boolean;
-  readonly #cacheFiles: OpenedPacks["cacheFiles"];
+  #cacheFiles: OpenedPacks["cacheFiles"];
+  readonly #mostIndexBytes: number;
+  /** Reads indexes that are not in memory; undefined where all of them are. */
+  readonly #indexReader: IndexReader | undefined;
+  /** New names since the bytes of indexes in memory were counted. */
+  #newNames = 0;
+  #caching: Promise<void> | undefined;
 
   constructor(files: Files, packFiles: PackFiles, options: PackStoreOptions, opened: OpenedPacks) {
     const { folder } = packFiles;
@@ -121,6 +130,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#packFiles = packFiles;
     this.#isCacheStale = opened.isCacheStale;
     this.#cacheFiles = opened.cacheFiles;
+    this.#mostIndexBytes = options.mostIndexBytes ?? defaultMostIndexBytes;
+    const { openNow } = files;
+    this.#indexReader = openNow && new IndexReader({ ...files, openNow }, folder);
+    this.#indexReader?.leave(this.index.packs, this.#cacheFiles);
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
     });
@@ -224,6 +237,34 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
       this.#stop(error);
       throw error;
     }
+    if (++this.#newNames % namesPerCount === 0) this.#leaveIndexes();
+  }
+
+  /** Writes the index cache beside the work where many indexes are in memory, and takes them out of it. */
+  #leaveIndexes(): void {
+    if (this.#indexReader === undefined || this.#caching !== undefined) return;
+    let bytes = 0;
+    for (const pack of this.index.packs.values()) if (pack.isInMemory) bytes += pack.indexBytes;
+    if (bytes < this.#mostIndexBytes) return;
+    this.#caching = this.#writeCache()
+      .then(() => this.#indexReader?.leave(this.index.packs, this.#cacheFiles))
+      .catch(cacheNotWritten)
+      .finally(() => {
+        this.#caching = undefined;
+      });
+  }
+
+  async #writeCache(): Promise<void> {
+    this.#isCacheStale = false;
+    try {
+      this.#cacheFiles = await writeCache(this.#files, this.#folder, this.index, {
+        damaged: this.problems(),
+        present: this.#cacheFiles,
+      });
+    } catch (error) {
+      this.#isCacheStale = true;
+      throw error;
+    }
   }
 
   override planCollection(live: ReadonlySet<Hash>): CollectionPlan {
@@ -248,13 +289,15 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#closed = true;
     await this.collections.idle();
     await this.#packFiles.close();
-    if (this.#isCacheStale)
-      await writeCache(this.#files, this.#folder, this.index, {
-        damaged: this.problems(),
-        present: this.#cacheFiles,
-      }).catch(cacheNotWritten);
+    await this.#caching;
+    if (this.#isCacheStale) await this.#writeCache().catch(cacheNotWritten);
+    this.#indexReader?.close();
   }
 }
+
+/** New names of packs after which the indexes in memory are counted. */
+const namesPerCount = 512;
+const defaultMostIndexBytes = 16 * 1024 * 1024;
 
 /** A disk that refuses the cache costs the next start its time, and nothing else. */
 function cacheNotWritten(error: unknown): void {

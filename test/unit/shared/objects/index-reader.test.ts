@@ -1,0 +1,100 @@
+/** Indexes of packs that memory does not keep: read again from the cache or the pack, whichever is as it was. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { nextTurn } from "../../../../shared/concurrency/in-steps.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
+import { writeDurably } from "../../../../shared/files/durable-write.js";
+import { IndexReader } from "../../../../shared/objects/index-reader.js";
+import { loadPacks } from "../../../../shared/objects/load-packs.js";
+import type { ObjectIndex } from "../../../../shared/objects/object-index.js";
+import { PackFiles } from "../../../../shared/objects/pack-files.js";
+import { openPackStore } from "../../../../shared/objects/pack-store.js";
+import type { Files, FilesToReadNow } from "../../../../shared/ports.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
+import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { hasCode, saveTensors, testTensor } from "../../../helpers/object-stores.js";
+
+const folder = "/packs";
+const cachePath = `${folder}/index`;
+
+function openStore(files: Files, mostIndexBytes?: number) {
+  return openPackStore(files, folder, { clock: manualClock(), random: seededRandom(1), mostIndexBytes });
+}
+
+/** Packs whose indexes were taken out of memory, beside what they held. */
+async function withoutIndexes(count = 12) {
+  const files = memoryFiles() as FilesToReadNow;
+  const store = await openStore(files);
+  for (let n = 0; n < count; n++) await saveTensors(store, testTensor(n), testTensor(n + 1000));
+  await store.close();
+  const { index, cacheFiles } = await loadPacks(files, folder, new PackFiles(files, folder), silentLog());
+  const objects = [...index.list()];
+  new IndexReader(files, folder).leave(index.packs, cacheFiles);
+  assert.ok([...index.packs.values()].every(({ isInMemory }) => !isInMemory));
+  return { files, index, objects };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 1000 && !isSo(); turn++) await nextTurn();
+  assert.ok(isSo());
+}
+
+async function flip(files: Files, path: string): Promise<void> {
+  const bytes = Buffer.from(await files.read(path));
+  // In place, as a disk does: who has the file open reads it.
+  const file = await files.open(path, "update");
+  await file.write(
+    bytes.map((byte) => byte ^ 1),
+    0,
+  );
+  await file.close();
+}
+
+describe("indexes of packs that are not in memory", () => {
+  it("hold what they held", async () => {
+    const { index, objects } = await withoutIndexes();
+    assert.deepEqual([...index.list()], objects);
+    for (const { id } of objects) assert.equal(index.locate(id)?.entry.id, id);
+    assert.equal(index.locate(sha256("none")), undefined);
+  });
+
+  it("are read from the packs where the cache was damaged, replaced or removed", async () => {
+    for (const damage of [
+      (files: Files) => flip(files, cachePath),
+      (files: Files) => writeDurably(files, cachePath, new Uint8Array(50)),
+      (files: Files) => files.remove(cachePath),
+    ]) {
+      const { files, index, objects } = await withoutIndexes();
+      await damage(files);
+      assert.deepEqual([...index.list()], objects);
+    }
+  });
+
+  it("are read from the cache where the packs were removed, and else say so", async () => {
+    const { files, index, objects } = await withoutIndexes();
+    for (const name of index.packs.keys()) await files.remove(`${folder}/${name}.pack`);
+    assert.deepEqual([...index.list()], objects);
+    const both = await withoutIndexes();
+    await flip(both.files, cachePath);
+    for (const name of both.index.packs.keys()) await flip(both.files, `${folder}/${name}.pack`);
+    assert.throws(() => [...both.index.list()], hasCode("PACK_CORRUPT"));
+  });
+
+  it("leave the memory of a store that stays open, and stay right through collections", async () => {
+    const files = memoryFiles();
+    const store = await openStore(files, 10_000);
+    const saved = [];
+    for (let n = 0; n < 520; n++) saved.push(...(await saveTensors(store, testTensor(n))));
+    const { packs } = (store as unknown as { readonly index: ObjectIndex }).index;
+    await until(() => [...packs.values()].filter(({ isInMemory }) => isInMemory).length < 20);
+    const live = new Set(saved.slice(0, 100));
+    await store.collect(store.planCollection(live), () => live);
+    for (const id of live) assert.ok(store.has(id));
+    for (const id of saved.slice(100)) assert.ok(!store.has(id));
+    await store.close();
+    const again = await openStore(files);
+    assert.deepEqual(new Set(Array.from(again.list(), ({ id }) => id)), live);
+    await again.close();
+  });
+});
