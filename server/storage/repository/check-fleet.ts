@@ -1,7 +1,7 @@
 /**
- * Checks a fleet on disk. It reads the journal's chain, the header, trailer and index of every pack, every
- * version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or of
- * a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
+ * Checks a fleet on disk. It reads the journal's chain, the index of the state, the header, trailer and index of every
+ * pack, every version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or
+ * of a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { messageOf } from "../../../shared/error-text.js";
@@ -83,6 +83,7 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
   const { problems, reported } = findings;
   context.objects.forgetReadAhead();
   await checkJournal(context, problems);
+  await context.index.verify();
   problems.push(...(await packProblems(context)));
   const versions = keptVersions(context.state);
   for (const versionId of versions) await checkOne(context, versionId, findings);

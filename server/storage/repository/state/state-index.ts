@@ -244,6 +244,42 @@ export class StateIndex {
     return this.#recordBytes.get(record) ?? Buffer.from(encodeSaveRecord(record));
   }
 
+  /**
+   * Compares all rows on the disk with their checksums; nothing is saved meanwhile.
+   * @throws STORE_FAILED, HOME_CHANGED: the fleet has to be opened again, which makes the index anew
+   */
+  async verify(): Promise<void> {
+    await this.#saving?.catch(() => undefined);
+    const verified = this.#verify();
+    this.#saving = verified.then(
+      () => false,
+      () => false,
+    );
+    await verified.finally(() => {
+      this.#saving = undefined;
+    });
+  }
+
+  async #verify(): Promise<void> {
+    if (this.#isClosed) return;
+    try {
+      await this.tables?.verify();
+    } catch (error) {
+      throw error instanceof DamagedTables ? this.#damaged(error) : error;
+    }
+  }
+
+  /** Removes an index that is damaged, which ends the work: what else is wrong is not known. */
+  #damaged(error: DamagedTables): StemmaError {
+    const { folder, fleet, log, mayWrite, files } = this.options;
+    foundDamaged.add(folder);
+    log?.error("index-damaged", { fleet, message: error.message });
+    if (mayWrite) void TableSet.remove(files, folder).catch(() => undefined);
+    const failure = indexDamaged(fleet, error, mayWrite);
+    this.#reportFailed(failure);
+    return failure;
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#saving?.catch(() => undefined);
@@ -290,20 +326,13 @@ export class StateIndex {
     }
   }
 
-  /** Damage that is found while a row is read ends the work: what else is wrong is not known. */
   #guarded(tables: TableSet): Rows {
     const guard = <T>(read: () => T): T => {
       try {
         return read();
       } catch (error) {
         if (!(error instanceof DamagedTables)) throw error;
-        const { folder, fleet, log, mayWrite, files } = this.options;
-        const failure = indexDamaged(fleet, error, mayWrite);
-        foundDamaged.add(folder);
-        log?.error("index-damaged", { fleet, message: error.message });
-        if (mayWrite) void TableSet.remove(files, folder).catch(() => undefined);
-        this.#reportFailed(failure);
-        throw failure;
+        throw this.#damaged(error);
       }
     };
     return {

@@ -188,6 +188,21 @@ describe("an index is made anew", () => {
     assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
   });
 
+  test("at the next opening where a check found a row damaged that nobody had read", async () => {
+    const { ports, files, folder } = await indexedFleet(250);
+    const home = await openHome("/home", ports);
+    await damageOldestVersions(files, join(folder, "index"));
+    const damaged = await openRepository(home, "f");
+    await assert.rejects(() => damaged.check(), { code: "STORE_FAILED", message: /run it again/ });
+    assert.equal((await damaged.failed).code, "STORE_FAILED");
+    await damaged.close();
+    const again = await openRepository(home, "f");
+    assert.deepEqual((await again.check()).problems, []);
+    await again.close();
+    await home.close();
+    assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
+  });
+
   test("in memory alone, by whoever only reads a damaged one, each time", async () => {
     const { ports, files, folder } = await indexedFleet(250);
     const index = join(folder, "index");
