@@ -175,10 +175,13 @@ function describeEnvironment(environment: ModelDescription["environment"]): stri
 
 function describeMeasurements(measurements: readonly Measurement[]): string {
   const [first, last] = [measurements[0], measurements.at(-1)];
+  // A log may have no loss, or one that is not finite.
+  const lossAt = ({ loss, iteration }: Measurement): string =>
+    `${(loss as number | null)?.toPrecision(3) ?? "not known"} at ${iteration}`;
   const course =
     first === undefined || last === undefined
       ? ""
-      : `, loss ${first.loss.toPrecision(3)} at iteration ${first.iteration} → ${last.loss.toPrecision(3)} at ${last.iteration}`;
+      : `, loss ${lossAt(first).replace(" at ", " at iteration ")} → ${lossAt(last)}`;
   return `${measurements.length} times${course} (all with -o json)`;
 }
 
