@@ -93,6 +93,34 @@ const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
     about: "make a version of what is staged, with a message",
     define: () => import("./repository/commit.js"),
   },
+  copy: {
+    about: "scaffold a new model from a version: network, configuration, files, with its weights or not",
+    takes: "<version> <name>",
+    define: () => import("./repository/copy.js"),
+  },
+  archive: {
+    about: "store all versions in fewer bytes, and report what that brings",
+    define: () => import("./repository/archive.js"),
+  },
+  list: {
+    about: "versions with what they came from; the history of a file; the family as a drawing",
+    define: () => import("./repository/list.js"),
+  },
+  desc: {
+    about: "describe a version: network and its footprint, hyper-parameters, files, measurements",
+    takes: "[model]",
+    define: () => import("./repository/describe.js"),
+  },
+  diff: {
+    about: "compare versions side by side, by what was stated and measured and by their layers",
+    takes: "[models...]",
+    define: () => import("./repository/compare.js"),
+  },
+  eval: {
+    about: "measure models on the same data",
+    takes: "[models...]",
+    define: () => import("./repository/evaluate.js"),
+  },
 };
 
 /** Commands below `stemma`, in the order of the help. */

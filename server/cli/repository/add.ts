@@ -80,7 +80,12 @@ async function stage(
   );
   await writeStaging(repository, { ...next, data: [...new Set([...list.data, ...data])] });
   const rows = [
-    ...looks.map(({ entry, about }) => ({ kind: textOfKind(entry), file: entry.path, bytes: entry.byteLength, about })),
+    ...looks.map(({ entry, about }) => ({
+      kind: textOfKind(entry),
+      file: entry.path,
+      bytes: entry.byteLength,
+      about,
+    })),
     ...data.map((name) => ({ kind: "data", file: name, bytes: undefined, about: "registered" })),
   ];
   return listed(rows, {
@@ -88,7 +93,11 @@ async function stage(
     columns: [
       { title: "STAGED AS", value: (row) => row.kind },
       { title: "FILE", value: (row) => row.file },
-      { title: "SIZE", value: (row) => (row.bytes === undefined ? "-" : formatBytes(row.bytes)), align: "right" },
+      {
+        title: "SIZE",
+        value: (row) => (row.bytes === undefined ? "-" : formatBytes(row.bytes)),
+        align: "right",
+      },
       { title: "IN IT", value: (row) => row.about || "-" },
     ],
   });
@@ -112,7 +121,11 @@ export function withEntries(list: StagingList, added: readonly StagedEntry[]): S
   }
   refuseSameNames(entries);
   const names = added.map(({ path }) => basename(path));
-  return { ...list, entries: [...entries], forgotten: list.forgotten.filter((name) => !names.includes(name)) };
+  return {
+    ...list,
+    entries: [...entries],
+    forgotten: list.forgotten.filter((name) => !names.includes(name)),
+  };
 }
 
 /** A version names its files without their folders. @throws USAGE */
@@ -171,7 +184,8 @@ async function forget(
   const kept = version === undefined ? [] : trackedFiles(await call("model", { model: version.versionId }));
   const names = paths.map((path) => {
     const shown = shownPath(repository, path);
-    const found = kept.find((each) => each.path === shown) ?? kept.find(({ name }) => name === basename(path));
+    const found =
+      kept.find((each) => each.path === shown) ?? kept.find(({ name }) => name === basename(path));
     if (found === undefined)
       throw new StemmaError("NOT_FOUND", `The current version has no file ${shown}. See \`stemma status\`.`);
     return found.name;

@@ -68,7 +68,10 @@ async function commit(
   refuseNothing(staged, choices);
   choices.tag.forEach(checkTag);
   const list = await requireAsStaged(repository, staged, choices.all);
-  const current = await currentVersion(call, choices.name === undefined ? list : { ...list, name: choices.name });
+  const current = await currentVersion(
+    call,
+    choices.name === undefined ? list : { ...list, name: choices.name },
+  );
   const name = nameOfCommit(choices.name ?? list.name ?? current.name);
   const parents = await parentsOf(call, choices, current.version);
   const parameters = parseAssignments(choices.set);
@@ -87,8 +90,8 @@ async function commit(
   };
   const same = await sameCommit(call, prepared);
   const report = same === undefined ? await importOfCommit(repository, prepared, context) : undefined;
-  if (choices.dryRun) return dryAnswer(report, same);
-  const version = same ?? (report?.summary as VersionSummary);
+  const version = same ?? report?.summary;
+  if (choices.dryRun || version === undefined) return dryAnswer(report, same);
   for (const tag of choices.tag) await call("tag", { model: version.versionId, tag });
   await writeStaging(repository, { format: 1, name, entries: [], data: [], forgotten: [] });
   return answer(version, report, prepared);
@@ -177,17 +180,26 @@ function answer(version: VersionSummary, report: ImportReport | undefined, made:
   const id = version.versionId.slice(0, 12);
   const kept = course.measurements.length;
   return {
-    data: { versionId: version.versionId, name: version.name, version: version.version, isNew: report !== undefined },
+    data: {
+      versionId: version.versionId,
+      name: version.name,
+      version: version.version,
+      isNew: report !== undefined,
+    },
     names: [nameOf(version)],
     text:
       report === undefined
         ? `${nameOf(version)} (${id}) is this commit already: nothing more was saved`
         : [
             `committed ${nameOf(version)} (${id}), ${describeImport(report)}`,
-            ...(attachments.length === 0 ? [] : [`files: ${attachments.map((file) => file.name).join(", ")}`]),
+            ...(attachments.length === 0
+              ? []
+              : [`files: ${attachments.map((file) => file.name).join(", ")}`]),
             ...(kept === 0
               ? []
-              : [`measured: ${kept}${kept < course.iterations ? ` of ${course.iterations}` : ""} iterations`]),
+              : [
+                  `measured: ${kept}${kept < course.iterations ? ` of ${course.iterations}` : ""} iterations`,
+                ]),
           ].join("\n"),
   };
 }

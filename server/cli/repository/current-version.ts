@@ -4,7 +4,8 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { PlainContext } from "../plain-command.js";
 import { stagedKinds, type StagedKind } from "./sniff-kind.js";
-import type { StagingList } from "./staging-list.js";
+import { emptyList, readStaging, type StagingList } from "./staging-list.js";
+import { findRepository } from "./find-repository.js";
 
 export type Described = CallOutput<"model">;
 
@@ -33,7 +34,10 @@ export interface TrackedFile {
   readonly hash: string;
 }
 
-export function memberOfFile(name: string, { kind, path }: Pick<TrackedFile, "kind" | "path">): [string, string] {
+export function memberOfFile(
+  name: string,
+  { kind, path }: Pick<TrackedFile, "kind" | "path">,
+): [string, string] {
   return [`${fileMember}${name}`, `${kind} ${path}`];
 }
 
@@ -65,7 +69,7 @@ export async function newestVersion(
   }
 }
 
-/** What is worked on: the model's name, and the version that the next one begins from. */
+/** The model that is worked on, and the version that the next one begins from. */
 export interface Current {
   readonly name: string | undefined;
   readonly version: VersionSummary | undefined;
@@ -75,17 +79,36 @@ export async function currentVersion(call: PlainContext["call"], list: StagingLi
   const newest = await newestVersion(call, list.name);
   const name = list.name ?? newest?.name;
   if (list.base === undefined) return { name, version: newest };
-  return { name, version: (await call("model", { model: list.base })) };
+  return { name, version: await call("model", { model: list.base }) };
 }
 
-/** The models that a command line names, or the current one. @throws NOT_FOUND where nothing was committed */
-export async function namedOrCurrent(
-  call: PlainContext["call"],
-  models: readonly string[],
-  list: StagingList,
-): Promise<readonly string[]> {
-  if (models.length > 0) return models;
+/**
+ * The version that a verb means where it names none: the current one of the working folder's repository; on a fleet
+ * without such a folder, the newest.
+ * @throws NOT_FOUND where nothing was committed
+ */
+export async function currentOfFolder(call: PlainContext["call"]): Promise<string> {
+  const repository = await findRepository();
+  const list = repository === undefined ? emptyList : await readStaging(repository);
   const { version } = await currentVersion(call, list);
-  if (version !== undefined) return [version.versionId];
-  throw new StemmaError("NOT_FOUND", "Nothing was committed yet. Name a model, or commit one: stemma add, stemma commit.");
+  if (version !== undefined) return version.versionId;
+  throw new StemmaError(
+    "NOT_FOUND",
+    "Nothing was committed yet. Commit a model first: stemma add, stemma commit.",
+  );
+}
+
+/** The statements of a commit in a version's metadata; all that are not Stemma's own are hyper-parameters. */
+export function detailsOf(metadata: NonNullable<Described["metadata"]>): {
+  readonly message: string | undefined;
+  readonly author: string | undefined;
+  readonly parameters: NonNullable<Described["metadata"]>;
+} {
+  const textOf = (name: string): string | undefined =>
+    metadata[name] === undefined ? undefined : String(metadata[name]);
+  return {
+    message: textOf(commitMembers.message),
+    author: textOf(commitMembers.author),
+    parameters: Object.fromEntries(Object.entries(metadata).filter(([name]) => !isReservedName(name))),
+  };
 }

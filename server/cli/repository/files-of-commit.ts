@@ -35,20 +35,25 @@ export interface FilesOfCommit {
 export interface CommitQuestion {
   readonly list: StagingList;
   readonly base: Described | undefined;
-  /** Those of the command line. */
+  /** Hyper-parameters of the command line. */
   readonly parameters: ModelMetadata;
   readonly call: PlainContext["call"];
 }
 
 /** @throws FILE_CHANGED, SIZE_OVER_LIMIT, CONFIG_INVALID, TRAINER_OUTPUT_INVALID, DATASET_UNKNOWN */
-export async function filesOfCommit(repository: Repository, question: CommitQuestion): Promise<FilesOfCommit> {
+export async function filesOfCommit(
+  repository: Repository,
+  question: CommitQuestion,
+): Promise<FilesOfCommit> {
   const { list, parameters } = question;
   const files = [...(await stagedFiles(repository, list)), ...(await carriedFiles(question))];
   const total = files.reduce((sum, { bytes }) => sum + bytes.length, 0);
   if (total > maxAttachedBytes) throw tooMuch(total);
   const configured = files.filter(({ kind }) => kind === "configuration");
   const metadata: ModelMetadata = {
-    ...Object.assign({}, ...configured.map(({ name, bytes }) => hyperParametersIn(name, bytes))),
+    ...Object.fromEntries(
+      configured.flatMap(({ name, bytes }) => Object.entries(hyperParametersIn(name, bytes))),
+    ),
     ...parameters,
     ...(await dataOf(question)),
     ...Object.fromEntries(files.map((file) => memberOfFile(file.name, file))),
@@ -83,7 +88,11 @@ async function stagedFiles(repository: Repository, { entries }: StagingList): Pr
     const { kind, path, sha256 } = entry;
     const bytes = await readFile(pathOfEntry(repository, entry));
     if (createHash("sha256").update(bytes).digest("hex") !== sha256)
-      throw new StemmaError("FILE_CHANGED", `${path} changed meanwhile. Nothing was committed. Add it again.`, { path });
+      throw new StemmaError(
+        "FILE_CHANGED",
+        `${path} changed meanwhile. Nothing was committed. Add it again.`,
+        { path },
+      );
     files.push({ name: basename(path), kind, path, bytes });
   }
   return files;
@@ -128,7 +137,10 @@ export async function registeredData(
   return names.map((name) => {
     const found = known.find((each) => each.name === name);
     if (found !== undefined) return found;
-    throw new StemmaError("DATASET_UNKNOWN", `No data are registered as ${name}. \`stemma data list\` shows them.`);
+    throw new StemmaError(
+      "DATASET_UNKNOWN",
+      `No data are registered as ${name}. \`stemma data list\` shows them.`,
+    );
   });
 }
 

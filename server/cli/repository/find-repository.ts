@@ -20,6 +20,7 @@ export interface Repository {
 
 export const repositoryFolder = ".stemma";
 export const repositoryFile = "repository.json";
+export const defaultFleet = "local";
 const kind = "stemma-repository";
 const maxFileBytes = 64 * 1024;
 /** Deeper working folders are not searched: a link may lead in circles. */
@@ -29,7 +30,7 @@ const schema = z.object({ kind: z.literal(kind), format: z.number(), fleet: z.st
 
 /** The content of a new repository's file. */
 export function newRepositoryFile(): Uint8Array {
-  return Buffer.from(`${JSON.stringify({ kind, format: 1, fleet: "local" })}\n`);
+  return Buffer.from(`${JSON.stringify({ kind, format: 1, fleet: defaultFleet })}\n`);
 }
 
 /** @throws HOME_FORMAT_UNKNOWN for one of another release, FILE_NOT_REGULAR, FILE_FAILED */
@@ -81,7 +82,7 @@ function fleetIn(text: string, path: string): string {
     value = undefined;
   }
   const read = schema.safeParse(value);
-  if (read.success && read.data.format === 1) return read.data.fleet ?? "local";
+  if (read.success && read.data.format === 1) return read.data.fleet ?? defaultFleet;
   throw new StemmaError(
     "HOME_FORMAT_UNKNOWN",
     read.success
@@ -104,7 +105,7 @@ export function shownPath({ root }: Pick<Repository, "root">, path: string): str
 }
 
 /**
- * Where a file that a version names belongs below the root; undefined for a path that leads elsewhere or into
+ * The path of a file that a version names, below the root; undefined for a path that leads elsewhere or into
  * `.stemma`: a version may come from somebody else.
  */
 export function pathBelow(root: string, path: string): string | undefined {
@@ -113,7 +114,7 @@ export function pathBelow(root: string, path: string): string | undefined {
   return isPlain && parts[0]?.toLowerCase() !== repositoryFolder ? join(root, ...parts) : undefined;
 }
 
-/** Undefined where nothing has this name; links are not followed. */
+/** The kind of what has this name, links not followed; undefined where nothing has. */
 export async function entryAt(path: string): Promise<"file" | "folder" | "link" | undefined> {
   const found = await lstat(path).catch((error: unknown) => {
     if (systemCode(error) === "ENOENT") return undefined;

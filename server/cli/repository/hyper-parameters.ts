@@ -1,5 +1,5 @@
 /** Hyper-parameters in the configuration files of a training: JSON and YAML, nested names joined by points. */
-import { createRequire } from "node:module";
+import { parseYaml } from "../../../shared/cli/parse-yaml.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import { isReservedName } from "./current-version.js";
@@ -54,12 +54,6 @@ function gather(
   else if (typeof value === "object" && value !== null && depth < maxDepth)
     for (const [name, member] of Object.entries(value))
       gather(member, path === "" ? name : `${path}.${name}`, put, depth + 1);
-}
-
-/** Loads its library only where it is needed. Aliases are bounded: a few lines could stand for gigabytes. */
-function parseYaml(text: string): unknown {
-  const { parse } = createRequire(import.meta.url)("yaml") as typeof import("yaml");
-  return parse(text, { maxAliasCount: 50 }) as unknown;
 }
 
 function invalid(name: string, reason: string, cause?: unknown): StemmaError {

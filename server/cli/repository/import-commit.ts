@@ -40,7 +40,9 @@ export async function importOfCommit(
   const parts = partsOf(repository, commit);
   const stream = await streamOf(repository, { commit, parts, base }, context);
   signal.throwIfAborted();
-  return await (await operations())
+  return await (
+    await operations()
+  )
     .import(stream, {
       fleet,
       name: commit.name,

@@ -6,16 +6,18 @@ import { StemmaError } from "../../../shared/errors.js";
 import { temporarySuffix, writeDurably } from "../../../shared/files/durable-write.js";
 import { fileError } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { hasHome } from "../../storage/repository/home.js";
 import { openNodeHome } from "../../storage/repository/node-home.js";
+import { openRepository } from "../../storage/repository/open-repository.js";
 import { definePlainCommand, plain, type Printed } from "../plain-command.js";
 import {
+  defaultFleet,
   entryAt,
   findRepository,
   newRepositoryFile,
   repositoryFile,
   repositoryFolder,
   repositoryIn,
+  type Repository,
 } from "./find-repository.js";
 
 const declaration = plain(null, {
@@ -33,7 +35,7 @@ async function initialise(root: string): Promise<Printed> {
   const home = join(root, repositoryFolder);
   await refuseOthers(root, home);
   const known = await repositoryIn(root);
-  if (known !== undefined && (await hasHome(nodeFiles(), known.home)))
+  if (known !== undefined && (await isComplete(known)))
     return answer(root, false, `${root} is a model repository already; nothing was changed`);
   const above = known === undefined ? await findRepository(resolve(root, "..")) : undefined;
   try {
@@ -43,11 +45,21 @@ async function initialise(root: string): Promise<Printed> {
   }
   // First: a home without it would be that of a fleet, and the next init would refuse it.
   if (known === undefined) await writeDurably(nodeFiles(), join(home, repositoryFile), newRepositoryFile());
-  await (await openNodeHome(home)).close();
+  const opened = await openNodeHome(home);
+  try {
+    await (await openRepository(opened, defaultFleet)).close();
+  } finally {
+    await opened.close();
+  }
   return {
     ...answer(root, true, `made a model repository in ${home}`),
     notes: above === undefined ? [] : [`stemma: note: it is inside another one, that of ${above.root}`],
   };
+}
+
+/** False where an earlier init was killed: this one completes it. */
+async function isComplete({ home, fleet }: Repository): Promise<boolean> {
+  return (await nodeFiles().stat(join(home, "fleets", fleet))) !== undefined;
 }
 
 function answer(root: string, isNew: boolean, text: string): Printed {

@@ -1,4 +1,4 @@
-/** Looks at a file that is staged: what kind it is, and that it is well-formed, so that a commit is not refused for it. */
+/** Looks at a file that is staged: its kind, and that it is well-formed, so that no commit is refused for it. */
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";

@@ -26,7 +26,7 @@ const maxListBytes = 4 * 1024 * 1024;
 const seenFile = z.object({
   byteLength: z.number().int().nonnegative(),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  /** By which a file is taken for unchanged without reading it, as git does. */
+  /** The times by which a file is taken for unchanged without reading it, as git does. */
   modifiedMs: z.number(),
   changedMs: z.number(),
 });
@@ -36,7 +36,7 @@ const stagedEntry = seenFile.extend({
   kind: z.enum(stagedKinds),
   /** Relative to the root where it is below it, else absolute. */
   path: z.string().min(1).max(4096),
-  /** Of a checkpoint. */
+  /** The training steps before a checkpoint. */
   iteration: z.number().int().nonnegative().optional(),
 });
 export type StagedEntry = z.infer<typeof stagedEntry>;
@@ -153,7 +153,7 @@ export async function seeFile(path: string): Promise<SeenFile> {
   return { byteLength: bytes, sha256: hash.digest("hex"), modifiedMs, changedMs };
 }
 
-/** Undefined where nothing has this name. */
+/** The status of a file; undefined where nothing has this name. */
 async function statOf(path: string): Promise<Stats | undefined> {
   return await stat(path).catch((error: unknown) => {
     if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return undefined;

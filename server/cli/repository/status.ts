@@ -38,7 +38,10 @@ the current version has, and the next one takes over that.
       const repository = await requireRepository();
       const list = await readStaging(repository);
       const current = await currentVersion(call, list);
-      const rows = [...(await stagedRows(repository, list)), ...(await trackedRows(repository, { list, current, call }))];
+      const rows = [
+        ...(await stagedRows(repository, list)),
+        ...(await trackedRows(repository, { list, current, call })),
+      ];
       return statusText(repository, current, rows);
     },
   }),
@@ -57,7 +60,11 @@ function statusText(repository: Repository, { name, version }: Current, rows: re
         { title: "STATE", value: (row) => row.state },
         { title: "KIND", value: (row) => row.kind },
         { title: "FILE", value: (row) => row.file },
-        { title: "SIZE", value: (row) => (row.byteLength === undefined ? "-" : formatBytes(row.byteLength)), align: "right" },
+        {
+          title: "SIZE",
+          value: (row) => (row.byteLength === undefined ? "-" : formatBytes(row.byteLength)),
+          align: "right",
+        },
       ],
       empty: "nothing staged; add files with: stemma add FILE…",
     }),

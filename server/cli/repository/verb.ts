@@ -13,7 +13,7 @@ export function verb(declaration: PlainCommand): (command: Command) => Promise<v
 }
 
 /** @throws NOT_FOUND where there is no repository, and neither the line nor the environment names a fleet */
-async function useRepository(action: Command): Promise<void> {
+export async function useRepository(action: Command): Promise<void> {
   const { home, server, context, fleet } = action.opts<Readonly<Record<string, string | undefined>>>();
   if (home !== undefined || server !== undefined || context !== undefined) return;
   const found = await findRepository();

@@ -231,7 +231,9 @@ async function save(
     ...kept,
     name,
     ...defined({ device, line }),
-    bases: [...new Set([...(base === undefined ? [] : [base]), ...further].map(({ versionId }) => versionId))],
+    bases: [
+      ...new Set([...(base === undefined ? [] : [base]), ...further].map(({ versionId }) => versionId)),
+    ],
     ...(measurements.length === 0
       ? {}
       : { measurements: canonicalMeasurements(measurements as readonly Measurement[]) }),

@@ -71,27 +71,24 @@ async function importFile(
   const stream = await streamOfFiles(file, parts);
   const operationsNow = await operations();
   return await operationsNow
-    .import(
-      stream,
-      {
-        fleet,
-        fileName: file,
-        name,
-        base,
-        onto,
-        lease,
-        line,
-        metadata: parseAssignments(meta),
-        force,
-        dryRun,
-        ...(story ? {} : { story: "ignore" as const }),
-        ...(parts.length === 0 ? {} : { parts: [...parts] }),
-        architecture: arch === undefined ? undefined : await readText(arch),
-        attachments: await Promise.all(
-          attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-        ),
-      },
-    )
+    .import(stream, {
+      fleet,
+      fileName: file,
+      name,
+      base,
+      onto,
+      lease,
+      line,
+      metadata: parseAssignments(meta),
+      force,
+      dryRun,
+      ...(story ? {} : { story: "ignore" as const }),
+      ...(parts.length === 0 ? {} : { parts: [...parts] }),
+      architecture: arch === undefined ? undefined : await readText(arch),
+      attachments: await Promise.all(
+        attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
+      ),
+    })
     .catch((error: unknown) => {
       throw arch === undefined ? error : withArchitectureFile(error, arch);
     });

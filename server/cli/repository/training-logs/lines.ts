@@ -7,7 +7,7 @@ const maxLineBytes = 1024 * 1024;
 
 export interface Line {
   readonly text: string;
-  /** From 1. */
+  /** Its number in the file, from 1. */
   readonly number: number;
   /** False for a last line without a line feed, whose writer may have been killed. */
   readonly isComplete: boolean;
@@ -34,9 +34,12 @@ export async function* linesOf(path: string): AsyncGenerator<Line> {
   if (rest.length > 0) yield { text: textOf(rest), number: number + 1, isComplete: false };
 }
 
-/** Without the carriage return of Windows and the mark at the begin of the file. */
+/** The line without the carriage return of Windows and the mark at the begin of the file. */
 function textOf(bytes: Buffer): string {
-  return bytes.toString("utf8").replace(/^\uFEFF/, "").replace(/\r$/, "");
+  return bytes
+    .toString("utf8")
+    .replace(/^\uFEFF/, "")
+    .replace(/\r$/, "");
 }
 
 export function logInvalid(path: string, reason: string): StemmaError {

@@ -76,7 +76,7 @@ class GatheredCourse {
   readonly #points = new Map<number, Point>();
   readonly #names = new Set<string>();
   #iterations = 0;
-  /** Of new iterations, every so many is kept. */
+  /** The distance of the iterations that are kept, counted in iterations of the logs. */
   #stride = 1;
   #last: { readonly iteration: number; readonly point: Point } | undefined;
   #lastStep: number | undefined;
@@ -152,17 +152,22 @@ function merge(into: Point, { metrics, ...members }: Point): void {
   for (const [name, value] of metrics) into.metrics.set(name, value);
 }
 
-/** What a log does not state, and what is not finite, is null. */
-function measurementOf(
-  iteration: number,
-  { epoch = null, loss = null, learningRate = null, validation, metrics }: Point,
-): Measurement {
+/**
+ * A measurement in which null stands for what the log does not state and for what is not finite; the latter is among
+ * `metrics` too, so that the two are told apart.
+ */
+function measurementOf(iteration: number, { metrics, ...known }: Point): Measurement {
+  const { epoch = null, loss = null, learningRate = null, validation } = known;
+  const notFinite = (["loss", "validation", "learningRate"] as const).filter(
+    (member) => known[member] === null,
+  );
+  const all = [...metrics, ...notFinite.map((member) => [member, null] as const)];
   return {
     iteration,
     epoch: epoch as number,
     loss: loss as number,
     learningRate: learningRate as number,
     ...(validation === undefined ? {} : { validation }),
-    ...(metrics.size === 0 ? {} : { metrics: Object.fromEntries(metrics) }),
+    ...(all.length === 0 ? {} : { metrics: Object.fromEntries(all) }),
   };
 }

@@ -70,7 +70,7 @@ function rowOf(event: Uint8Array, path: string): LogRow {
   let step = 0;
   try {
     eachField(event, (field, reader) => {
-      if (field === 2) step = Number(reader.int64().toString());
+      if (field === 2) step = Number(reader.int64());
       else if (field === 5)
         eachField(reader.bytes(), (inner, summary) => {
           if (inner === 1) addScalar(row, summary.bytes());
