@@ -71,7 +71,7 @@ const storageModules: readonly CommandModule[] = [
   { names: "retention", load: () => import("./commands/storage/retention.js") },
 ];
 
-const inRepository = "In a model repository, which stemma init makes (or a fleet: --context, --home):";
+const inRepository = "In a model repository (a folder where stemma init was run):";
 
 /** Verbs of a modeller's repository, worked in as with git. */
 const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {

@@ -74,6 +74,7 @@ it("follows series and vectors", async () => {
     ],
   );
   await compare([12], [apply(layers.embedding({ inputDim: 9, outputDim: 4 })), apply(layers.flatten()), apply(layers.prelu())]);
+  await compare([9, 2], [apply(layers.gru({ units: 3 }))]);
   await compare([9, 2], [apply(layers.globalMaxPooling1d())]);
   await compare([9, 2], [apply(layers.globalAveragePooling1d())]);
 });
