@@ -108,7 +108,7 @@ export function textOfKind({ kind, iteration }: Pick<StagedEntry, "kind" | "iter
   return iteration === undefined ? kind : `${kind} ${iteration}`;
 }
 
-/** A file that is staged again takes the place of what was staged of it; there is one model and one optimizer's state. */
+/** A file that is staged again replaces what was staged of it; there is one model and one optimizer's state. */
 export function withEntries(list: StagingList, added: readonly StagedEntry[]): StagingList {
   const single: readonly StagedKind[] = ["model", "optimizer", "network"];
   let entries: readonly StagedEntry[] = list.entries;

@@ -10,6 +10,7 @@ import { plain, repeated, type Choices, type PlainContext, type Printed } from "
 import { describeImport } from "../import-text.js";
 import { nameOf } from "../version-text.js";
 import { withEntries } from "./add.js";
+import { changedFiles } from "./changed-files.js";
 import { commitMembers, currentVersion, newestVersion, type Described } from "./current-version.js";
 import { filesOfCommit } from "./files-of-commit.js";
 import { requireRepository, type Repository } from "./find-repository.js";
@@ -29,7 +30,7 @@ const options = {
   orphan: "it was made from nothing, and has no parent",
   tag: repeated("<tag> let this tag point to the new version (repeatable)"),
   set: repeated("<key=value> a hyper-parameter, besides those in configurations (repeatable)"),
-  all: { text: "first add staged files again that changed since", flags: "-a, --all" },
+  all: { text: "first add again what changed: staged files, and files of the current version", flags: "-a, --all" },
   line: "<line> the line it belongs to",
   force: forceText,
   dryRun: "report what would be stored, store nothing",
@@ -65,13 +66,15 @@ async function commit(
   context: PlainContext,
 ): Promise<Printed> {
   const { call } = context;
-  refuseNothing(staged, choices);
   choices.tag.forEach(checkTag);
-  const list = await requireAsStaged(repository, staged, choices.all);
-  const current = await currentVersion(
-    call,
-    choices.name === undefined ? list : { ...list, name: choices.name },
+  const named = choices.name === undefined ? staged : { ...staged, name: choices.name };
+  const current = await currentVersion(call, named);
+  const list = await requireAsStaged(
+    repository,
+    choices.all ? await withChanges(repository, { list: staged, current, call }) : staged,
+    choices.all,
   );
+  refuseNothing(list, choices);
   const name = nameOfCommit(choices.name ?? list.name ?? current.name);
   const parents = await parentsOf(call, choices, current.version);
   const parameters = parseAssignments(choices.set);
@@ -95,6 +98,19 @@ async function commit(
   for (const tag of choices.tag) await call("tag", { model: version.versionId, tag });
   await writeStaging(repository, { format: 1, name, entries: [], data: [], forgotten: [] });
   return answer(version, report, prepared);
+}
+
+/** The list with files of the current version that changed: `git commit --all` takes these too. */
+async function withChanges(
+  repository: Repository,
+  question: Parameters<typeof changedFiles>[1],
+): Promise<StagingList> {
+  let { list } = question;
+  for (const { path, kind } of await changedFiles(repository, question)) {
+    const look = await lookAtFile(repository, pathOfEntry(repository, { path }), { kind, iteration: undefined });
+    list = withEntries(list, [look.entry]);
+  }
+  return list;
 }
 
 /** @throws USAGE */

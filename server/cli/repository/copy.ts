@@ -1,6 +1,6 @@
 /** `stemma copy`: scaffolds a new model from a version: network, configuration and files, with its weights or not. */
-import { mkdir, readFile, realpath } from "node:fs/promises";
-import { dirname, join, relative, sep } from "node:path";
+import { mkdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { formatBytes } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
@@ -200,16 +200,13 @@ async function refuseOther({ path, bytes }: CopiedFile, force: boolean): Promise
 /** Folders on the way may be links, also such as another person's version counts on. @throws NOT_ALLOWED */
 async function writeFileOf({ root }: Repository, { path, bytes }: CopiedFile): Promise<void> {
   const folder = dirname(path);
+  for (let above = folder; above !== root; above = dirname(above))
+    if ((await entryAt(above)) === "link")
+      throw new StemmaError("NOT_ALLOWED", `${above} is a link, and files of versions are not written through one.`);
   try {
     await mkdir(folder, { recursive: true });
   } catch (error) {
     throw fileError(error, "make the folder", folder);
   }
-  const below = relative(await realpath(root), await realpath(folder));
-  if (below === ".." || below.startsWith(`..${sep}`))
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `${folder} leads out of the repository, so nothing is written there.`,
-    );
   await writeDurably(nodeFiles(), path, bytes);
 }

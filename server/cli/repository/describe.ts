@@ -42,6 +42,8 @@ async function showFile(
   const found = await call("attachment", { model, file });
   if (output.form !== "table") return { data: found, names: [found.name] };
   const bytes = Buffer.from(found.base64, "base64");
+  // A file of somebody else could steer a terminal.
+  if (process.stdout.isTTY) return { data: found, text: bytes.toString("utf8"), isVerbatim: true };
   await new Promise<void>((resolve, reject) => {
     process.stdout.write(bytes, (error) => (error == null ? resolve() : reject(error)));
   });

@@ -8,7 +8,7 @@ import type { PlainContext } from "../plain-command.js";
 import { dataMember, memberOfFile, trackedFiles, type Described } from "./current-version.js";
 import type { Repository } from "./find-repository.js";
 import { hyperParametersIn } from "./hyper-parameters.js";
-import { maxAttachedBytes } from "./look-at-file.js";
+import { maxAttachedBytes, maxLogBytes } from "./look-at-file.js";
 import { attachedKinds, carriedKinds, type StagedKind } from "./sniff-kind.js";
 import { pathOfEntry, type StagedEntry, type StagingList } from "./staging-list.js";
 import { courseOfLogs, type TrainingCourse } from "./training-logs/measurements-of-logs.js";
@@ -77,9 +77,6 @@ function tooMuch(total: number): StemmaError {
       "`--as data`, or forget some: stemma add --forget FILE.",
   );
 }
-
-/** Logs that are too large to be kept are read into measurements alone. */
-const maxLogBytes = 8 * 1024 * 1024;
 
 async function stagedFiles(repository: Repository, { entries }: StagingList): Promise<readonly CommitFile[]> {
   const files: CommitFile[] = [];

@@ -13,6 +13,9 @@ import { seeFile, type StagedEntry } from "./staging-list.js";
 /** Bytes of all files that one version keeps: base64 in a request of at most 64 MiB. */
 export const maxAttachedBytes = 40 * 1024 * 1024;
 
+/** Longer logs are read into measurements alone. */
+export const maxLogBytes = 8 * 1024 * 1024;
+
 export interface Look {
   readonly entry: StagedEntry;
   /** A few words for the person who added it. */
@@ -67,7 +70,7 @@ async function check(path: string, kind: StagedKind, byteLength: number): Promis
     case "optimizer":
       return await checkTensors(path);
     case "log":
-      return await checkLog(path);
+      return (await checkLog(path)) + (byteLength > maxLogBytes ? "; the file itself is not kept" : "");
     case "network":
       checkSize(path, byteLength);
       return checkNetwork(path, await readFile(path, "utf8"));

@@ -1,13 +1,11 @@
 /** `stemma status`: the model that is worked on, what is staged, and what changed since. */
-import { readFile, stat } from "node:fs/promises";
-import { objectId } from "../../../shared/tensor/hash.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
-import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
+import { listed, plain, type Printed } from "../plain-command.js";
 import { nameOf, stateOf } from "../version-text.js";
 import { textOfKind } from "./add.js";
-import { currentVersion, trackedFiles, type Current } from "./current-version.js";
-import { pathBelow, requireRepository, type Repository } from "./find-repository.js";
-import { maxAttachedBytes } from "./look-at-file.js";
+import { changedFiles } from "./changed-files.js";
+import { currentVersion, type Current } from "./current-version.js";
+import { requireRepository, type Repository } from "./find-repository.js";
 import { readStaging, stateOfEntry, type StagingList } from "./staging-list.js";
 import { verb } from "./verb.js";
 
@@ -38,9 +36,10 @@ the current version has, and the next one takes over that.
       const repository = await requireRepository();
       const list = await readStaging(repository);
       const current = await currentVersion(call, list);
+      const changed = await changedFiles(repository, { list, current, call });
       const rows = [
         ...(await stagedRows(repository, list)),
-        ...(await trackedRows(repository, { list, current, call })),
+        ...changed.map(({ path: file, ...each }) => ({ ...each, file, state: states.unstaged })),
       ];
       return statusText(repository, current, rows);
     },
@@ -87,29 +86,4 @@ async function stagedRows(repository: Repository, list: StagingList): Promise<re
     ...list.data.map((file) => ({ state: states.staged, kind: "data", file })),
     ...list.forgotten.map((file) => ({ state: states.forgotten, kind: "file", file })),
   ];
-}
-
-interface TrackedQuestion {
-  readonly list: StagingList;
-  readonly current: Current;
-  readonly call: PlainContext["call"];
-}
-
-/** Files of the current version that are not staged, and are other than it has them. One that is not there is none. */
-async function trackedRows(
-  { root }: Repository,
-  { list, current: { version }, call }: TrackedQuestion,
-): Promise<readonly StatusRow[]> {
-  if (version === undefined || version.state === "retired") return [];
-  const rows: StatusRow[] = [];
-  for (const { kind, path, hash, name } of trackedFiles(await call("model", { model: version.versionId }))) {
-    if (list.entries.some((entry) => entry.path === path) || list.forgotten.includes(name)) continue;
-    const file = pathBelow(root, path);
-    const found = file === undefined ? undefined : await stat(file).catch(() => undefined);
-    if (file === undefined || found?.isFile() !== true || found.size > maxAttachedBytes) continue;
-    const bytes = await readFile(file).catch(() => undefined);
-    if (bytes !== undefined && objectId("attachment", bytes) !== hash)
-      rows.push({ state: states.unstaged, kind, file: path, byteLength: bytes.length });
-  }
-  return rows;
 }

@@ -23,7 +23,6 @@ import type { CallOutput, OperationInput, ServerOperations } from "../../interfa
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { recordedProof } from "../../learning/replay/recorded-proof.js";
 import { versionRetired } from "../../storage/repository/state/state-errors.js";
-import { noSuchFile } from "./model-errors.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 
 type ModelOperations = Pick<
@@ -75,7 +74,10 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    attachment: (input) => attachmentOf(context, input),
+    attachment: async ({ file, ...reference }) => {
+      const { repository, summary } = await find(reference);
+      return (await import("./attached-file.js")).attachedFile(repository, summary, file);
+    },
     recover: async ({ fleet, model, ...options }, { signal } = {}) => {
       const { repository, summary } = await find({ fleet, model });
       await repository.ensureTensors(summary.versionId, signal);
@@ -156,21 +158,6 @@ async function storyOf(context: OperationsContext, reference: ModelReference): P
       { versionId },
     );
   return { versionId, name, version, story };
-}
-
-/** @throws MODEL_PART_MISSING, MODEL_RETIRED */
-async function attachmentOf(
-  context: OperationsContext,
-  { file, ...reference }: OperationInput<"attachment">,
-): Promise<CallOutput<"attachment">> {
-  const { repository, summary } = await findModel(context, reference);
-  const { record, retired } = summary;
-  if (retired !== undefined) throw versionRetired(summary, "has no files any more");
-  const { attachments = [] } = record.objects;
-  const found = attachments.find(({ name }) => name === file);
-  if (found === undefined) throw noSuchFile(summary, file, attachments);
-  const bytes = await repository.objects.read("attachment", found.hash);
-  return { ...found, byteLength: bytes.length, base64: Buffer.from(bytes).toString("base64") };
 }
 
 /** @throws NOT_FOUND where nothing can be redacted */

@@ -7,7 +7,7 @@ const maxLineBytes = 1024 * 1024;
 
 export interface Line {
   readonly text: string;
-  /** Its number in the file, from 1. */
+  /** The number of the line, from 1. */
   readonly number: number;
   /** False for a last line without a line feed, whose writer may have been killed. */
   readonly isComplete: boolean;

@@ -1,6 +1,17 @@
 /** A model repository on the command line: the verbs, and what a modeller, a crash or a stranger does to it. */
 import assert from "node:assert/strict";
-import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
@@ -67,9 +78,29 @@ interface Described {
 describe("a modeller's day", () => {
   it("commits a model with all that belongs to it, and gives each part back", async () => {
     await writeFile(at("checkpoint-20.safetensors"), await readFile(at("2.safetensors")));
-    await good("add", "1.safetensors", "net.json", "code/train.py", "config.json", "log.csv", "checkpoint-20.safetensors");
+    await good(
+      "add",
+      "1.safetensors",
+      "net.json",
+      "code/train.py",
+      "config.json",
+      "log.csv",
+      "checkpoint-20.safetensors",
+    );
     process.chdir(at("code"));
-    await good("commit", "-m", "first\nwith more", "--name", "tiny", "--tag", "best", "--set", "lr=0.2", "--author", "ann");
+    await good(
+      "commit",
+      "-m",
+      "first\nwith more",
+      "--name",
+      "tiny",
+      "--tag",
+      "best",
+      "--set",
+      "lr=0.2",
+      "--author",
+      "ann",
+    );
     process.chdir(root);
     const made: Described = await json("desc", "tiny:best");
     assert.equal(made.metadata["commit.message"], "first\nwith more");
@@ -78,10 +109,20 @@ describe("a modeller's day", () => {
     assert.equal(made.metadata["optimizer.name"], "sgd");
     assert.deepEqual(made.measurements, [
       { epoch: 0, iteration: 0, learningRate: null, loss: 2.5, metrics: { accuracy: 0.1 }, validation: 2.6 },
-      { epoch: 1, iteration: 1, learningRate: null, loss: null, metrics: { accuracy: 0.4, loss: null }, validation: 1.5 },
+      {
+        epoch: 1,
+        iteration: 1,
+        learningRate: null,
+        loss: null,
+        metrics: { accuracy: 0.4, loss: null },
+        validation: 1.5,
+      },
       { epoch: 2, iteration: 2, learningRate: null, loss: 0.5, metrics: { accuracy: 0.8 }, validation: 0.9 },
     ]);
-    assert.deepEqual(made.record.uses?.checkpoints.map(({ iteration }) => iteration), [20]);
+    assert.deepEqual(
+      made.record.uses?.checkpoints.map(({ iteration }) => iteration),
+      [20],
+    );
     assert.deepEqual(await names("list", "--where", "lr=0.2"), ["tiny:1"]);
     const home = ["--home", at(".stemma"), "--fleet", "local"];
     await good("model", "recover", "tiny:1", "--checkpoint", "20", "--file", "20.out", ...home);
@@ -97,13 +138,16 @@ describe("a modeller's day", () => {
     await good("commit", "-m", "two");
     await writeFile(at("code", "train.py"), "print(2)\n");
     assert.match(await good("status"), /changed, not staged +script +code\/train.py/);
-    await good("add", "code/train.py");
-    await good("commit", "-m", "three: only the script");
+    await refused("USAGE", "commit", "-m", "nothing is staged");
+    await good("commit", "--all", "-m", "three: only the script");
     assert.deepEqual(await names("list", "--file", "train.py"), ["tiny:1", "tiny:3"]);
     assert.equal(await good("desc", "tiny:2", "--show", "train.py"), "print(1)\n");
     assert.equal(await good("desc", "tiny", "--show", "train.py"), "print(2)\n");
     const three: Described = await json("desc");
-    assert.deepEqual(three.bases.map((base) => `${base.name}:${base.version}`), ["tiny:2"]);
+    assert.deepEqual(
+      three.bases.map((base) => `${base.name}:${base.version}`),
+      ["tiny:2"],
+    );
     assert.equal(three.metadata["lr"], 0.1);
     await refused("MODEL_PART_MISSING", "desc", "tiny:3", "--show", "log.csv");
     await good("add", "--forget", "code/train.py");
@@ -126,7 +170,10 @@ describe("a modeller's day", () => {
     await refused("FILE_CHANGED", "commit", "-m", "trained");
     await good("commit", "-a", "-m", "trained");
     const wide: Described = await json("desc", "wide:1");
-    assert.deepEqual(wide.bases.map(({ name, version }) => [name, version]), [["tiny", 1]]);
+    assert.deepEqual(
+      wide.bases.map(({ name, version }) => [name, version]),
+      [["tiny", 1]],
+    );
     assert.match(await good("desc", "wide"), /LAYER +CLASS +SHAPE +PARAMETERS/);
     await writeFile(at("code", "train.py"), "print(3)\n");
     await refused("FILE_EXISTS", "copy", "tiny:1", "fresh", "--no-weights");
@@ -226,7 +273,10 @@ describe("a repository", () => {
     process.chdir(join(folder, "linked"));
     assert.deepEqual(await names("list"), ["tiny:1", "tiny:2"]);
     assert.match(await good("init"), /already/);
-    await writeFile(join(folder, "copied", ".stemma", "repository.json"), '{"kind":"stemma-repository","format":2}');
+    await writeFile(
+      join(folder, "copied", ".stemma", "repository.json"),
+      '{"kind":"stemma-repository","format":2}',
+    );
     assert.match(await refused("HOME_FORMAT_UNKNOWN", "list"), /format 2/);
     await refused("HOME_FORMAT_UNKNOWN", "init");
     await writeFile(join(folder, "copied", ".stemma", "repository.json"), "[[");
@@ -287,7 +337,18 @@ describe("hostile files", () => {
       ["script .stemma/repository.json", "evil.py"],
     ] as const) {
       await writeFile(at("evil.py"), path);
-      await good("model", "import", "1.safetensors", "--name", "x", "--attach", "evil.py", "--meta", `file.evil.py=${path}`, ...fleet);
+      await good(
+        "model",
+        "import",
+        "1.safetensors",
+        "--name",
+        "x",
+        "--attach",
+        "evil.py",
+        "--meta",
+        `file.evil.py=${path}`,
+        ...fleet,
+      );
       await rm(at("evil.py"));
       await good("copy", "x", "y", "--no-weights");
       assert.equal(await readFile(at(lands), "utf8"), path);
@@ -295,7 +356,18 @@ describe("hostile files", () => {
     }
     await writeFile(at("evil.py"), "x");
     await symlink(folder, at("out"));
-    await good("model", "import", "1.safetensors", "--name", "x", "--attach", "evil.py", "--meta", "file.evil.py=script out/evil.py", ...fleet);
+    await good(
+      "model",
+      "import",
+      "1.safetensors",
+      "--name",
+      "x",
+      "--attach",
+      "evil.py",
+      "--meta",
+      "file.evil.py=script out/evil.py",
+      ...fleet,
+    );
     await refused("NOT_ALLOWED", "copy", "x", "y", "--no-weights");
     await assert.rejects(readFile(join(folder, "evil.py")));
   });

@@ -8,7 +8,10 @@ import { tinyImport } from "../../../helpers/agent-fixtures.js";
 import { runStemmaWith } from "../../../helpers/run-stemma-here.js";
 
 const stemma = async (...args: readonly string[]): Promise<string> => {
-  const { status, stdout, stderr } = await runStemmaWith(args, { STEMMA_HOME: undefined, STEMMA_FLEET: undefined });
+  const { status, stdout, stderr } = await runStemmaWith(args, {
+    STEMMA_HOME: undefined,
+    STEMMA_FLEET: undefined,
+  });
   assert.equal(status, 0, `${args.join(" ")}\n${stdout}${stderr}`);
   return stdout;
 };

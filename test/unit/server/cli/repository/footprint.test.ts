@@ -7,7 +7,10 @@ import { allowedLayers } from "../../../../../shared/model/layer-catalog.js";
 import { readModelJson } from "../../../../../shared/model/model-json.js";
 
 type Apply = (input: tf.SymbolicTensor) => tf.SymbolicTensor;
-const apply = (layer: tf.layers.Layer): Apply => (input) => layer.apply(input) as tf.SymbolicTensor;
+const apply =
+  (layer: tf.layers.Layer): Apply =>
+  (input) =>
+    layer.apply(input) as tf.SymbolicTensor;
 const { layers } = tf;
 
 const covered = new Set<string>();
@@ -41,8 +44,22 @@ it("follows pictures through windows, borders and joins", async () => {
           apply(layers.depthwiseConv2d({ kernelSize: 3, depthMultiplier: 2, padding })),
           (x) => layers.concatenate().apply([x, apply(layers.reLU())(x)]) as tf.SymbolicTensor,
           apply(layers.separableConv2d({ filters: 5, kernelSize: 2, padding })),
-          apply(layers.zeroPadding2d({ padding: [[1, 2], [3, 4]] })),
-          apply(layers.cropping2D({ cropping: [[1, 0], [2, 1]] })),
+          apply(
+            layers.zeroPadding2d({
+              padding: [
+                [1, 2],
+                [3, 4],
+              ],
+            }),
+          ),
+          apply(
+            layers.cropping2D({
+              cropping: [
+                [1, 0],
+                [2, 1],
+              ],
+            }),
+          ),
           apply(layers.conv2dTranspose({ filters: 3, kernelSize: 3, strides, padding })),
           apply(layers.upSampling2d({ size: [2, 3] })),
           apply(layers.maxPooling2d({ poolSize: 2, padding })),
@@ -73,14 +90,19 @@ it("follows series and vectors", async () => {
       apply(layers.layerNormalization()),
     ],
   );
-  await compare([12], [apply(layers.embedding({ inputDim: 9, outputDim: 4 })), apply(layers.flatten()), apply(layers.prelu())]);
+  await compare(
+    [12],
+    [apply(layers.embedding({ inputDim: 9, outputDim: 4 })), apply(layers.flatten()), apply(layers.prelu())],
+  );
   await compare([9, 2], [apply(layers.gru({ units: 3 }))]);
   await compare([9, 2], [apply(layers.globalMaxPooling1d())]);
   await compare([9, 2], [apply(layers.globalAveragePooling1d())]);
 });
 
 it("counts multiplications with kernels", () => {
-  const weights = (name: string, shape: readonly number[]) => [{ name, dtype: "F32" as const, shape, trainable: true }];
+  const weights = (name: string, shape: readonly number[]) => [
+    { name, dtype: "F32" as const, shape, trainable: true },
+  ];
   const layer = (className: string, config: object, kernel: readonly number[] | undefined, from: number) => ({
     className,
     config: config as Readonly<Record<string, unknown>>,
@@ -112,6 +134,8 @@ it("every layer of the catalog is followed here, or keeps the shape of its input
     "AlphaDropout Activation Average ELU GaussianDropout GaussianNoise LeakyReLU Masking Maximum Minimum Multiply " +
     "Rescaling SpatialDropout1D ThresholdedReLU";
   const unknown = "Dot";
-  const rest = allowedLayers.filter((name) => !covered.has(name) && !`${keeps} ${unknown}`.split(" ").includes(name));
+  const rest = allowedLayers.filter(
+    (name) => !covered.has(name) && !`${keeps} ${unknown}`.split(" ").includes(name),
+  );
   assert.deepEqual(rest, []);
 });

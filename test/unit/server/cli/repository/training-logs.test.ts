@@ -6,7 +6,10 @@ import { join } from "node:path";
 import { it } from "node:test";
 import protobuf from "protobufjs/minimal.js";
 import { crc32c } from "../../../../../server/cli/repository/training-logs/crc32c.js";
-import { courseOfLogs, type TrainingCourse } from "../../../../../server/cli/repository/training-logs/measurements-of-logs.js";
+import {
+  courseOfLogs,
+  type TrainingCourse,
+} from "../../../../../server/cli/repository/training-logs/measurements-of-logs.js";
 
 async function courseOf(files: Readonly<Record<string, string | Uint8Array>>): Promise<TrainingCourse> {
   const folder = await mkdtemp(join(tmpdir(), "stemma-logs-"));
@@ -32,7 +35,14 @@ it("JSON lines: nested figures, NaN of Python, rows of one step together, a last
   ].join("\n");
   const { measurements } = await courseOf({ "run.jsonl": text });
   assert.deepEqual(measurements, [
-    { iteration: 10, epoch: 0.5, loss: 0.4, learningRate: 0.01, validation: 0.6, metrics: { "eval.acc": 0.5 } },
+    {
+      iteration: 10,
+      epoch: 0.5,
+      loss: 0.4,
+      learningRate: 0.01,
+      validation: 0.6,
+      metrics: { "eval.acc": 0.5 },
+    },
     { ...plain, iteration: 20, metrics: { grad: null, loss: null } },
   ]);
   await refused({ "run.jsonl": '{"step": 1}\nnot json\n{"step": 2}\n' });
@@ -59,11 +69,18 @@ function event(step: number, scalars: Readonly<Record<string, number>>, asTensor
   const summary = protobuf.Writer.create();
   for (const [tag, value] of Object.entries(scalars)) {
     const writer = summary.uint32(10).fork().uint32(10).string(tag);
-    if (asTensor) writer.uint32(66).fork().uint32(8).int32(1).uint32(42).fork().float(value).ldelim().ldelim();
+    if (asTensor)
+      writer.uint32(66).fork().uint32(8).int32(1).uint32(42).fork().float(value).ldelim().ldelim();
     else writer.uint32(21).float(value);
     writer.ldelim();
   }
-  const bytes = protobuf.Writer.create().uint32(9).double(1e9).uint32(16).int64(step).uint32(42).bytes(summary.finish());
+  const bytes = protobuf.Writer.create()
+    .uint32(9)
+    .double(1e9)
+    .uint32(16)
+    .int64(step)
+    .uint32(42)
+    .bytes(summary.finish());
   return record(bytes.finish());
 }
 function record(bytes: Uint8Array): Buffer {
@@ -86,14 +103,24 @@ it("CRC-32C is that of RFC 3720, appendix B.4", () => {
 it("TensorBoard's events: scalars of both forms, several files, a torn end; flipped bits are found", async () => {
   const name = "events.out.tfevents.1.host";
   const first = record(protobuf.Writer.create().uint32(26).string("brain.Event:2").finish());
-  const bytes = Buffer.concat([first, event(1, { loss: 0.5, acc: 0.25 }), event(2, { loss: Infinity }, true)]);
-  const { measurements } = await courseOf({ [name]: bytes, "events.out.tfevents.2.host": event(2, { val_loss: 2 }) });
+  const bytes = Buffer.concat([
+    first,
+    event(1, { loss: 0.5, acc: 0.25 }),
+    event(2, { loss: Infinity }, true),
+  ]);
+  const { measurements } = await courseOf({
+    [name]: bytes,
+    "events.out.tfevents.2.host": event(2, { val_loss: 2 }),
+  });
   assert.deepEqual(measurements, [
     { ...plain, iteration: 1, loss: 0.5, metrics: { acc: 0.25 } },
     { ...plain, iteration: 2, validation: 2, metrics: { loss: null } },
   ]);
   const torn = await courseOf({ [name]: bytes.subarray(0, -3) });
-  assert.deepEqual(torn.measurements.map(({ iteration }) => iteration), [1]);
+  assert.deepEqual(
+    torn.measurements.map(({ iteration }) => iteration),
+    [1],
+  );
   for (const at of [0, 9, first.length + 14, bytes.length - 20, bytes.length - 1]) {
     const flipped = Buffer.from(bytes);
     flipped.writeUInt8(flipped.readUInt8(at) ^ 1, at);
@@ -108,6 +135,8 @@ it("of more iterations than a version keeps, evenly spaced ones are taken, and t
   assert.ok(measurements.length <= 10_000 && measurements.length > 5000, String(measurements.length));
   assert.equal(measurements[0]?.iteration, 0);
   assert.equal(measurements.at(-1)?.iteration, 44_999);
-  const gaps = new Set(measurements.slice(1, -1).map((each, at) => each.iteration - (measurements[at]?.iteration ?? 0)));
+  const gaps = new Set(
+    measurements.slice(1, -1).map((each, at) => each.iteration - (measurements[at]?.iteration ?? 0)),
+  );
   assert.equal(gaps.size, 1);
 });
