@@ -30,7 +30,10 @@ const options = {
   orphan: "it was made from nothing, and has no parent",
   tag: repeated("<tag> let this tag point to the new version (repeatable)"),
   set: repeated("<key=value> a hyper-parameter, besides those in configurations (repeatable)"),
-  all: { text: "first add again what changed: staged files, and files of the current version", flags: "-a, --all" },
+  all: {
+    text: "first add again what changed: staged files, and files of the current version",
+    flags: "-a, --all",
+  },
   line: "<line> the line it belongs to",
   force: forceText,
   dryRun: "report what would be stored, store nothing",
@@ -107,7 +110,10 @@ async function withChanges(
 ): Promise<StagingList> {
   let { list } = question;
   for (const { path, kind } of await changedFiles(repository, question)) {
-    const look = await lookAtFile(repository, pathOfEntry(repository, { path }), { kind, iteration: undefined });
+    const look = await lookAtFile(repository, pathOfEntry(repository, { path }), {
+      kind,
+      iteration: undefined,
+    });
     list = withEntries(list, [look.entry]);
   }
   return list;

@@ -202,7 +202,10 @@ async function writeFileOf({ root }: Repository, { path, bytes }: CopiedFile): P
   const folder = dirname(path);
   for (let above = folder; above !== root; above = dirname(above))
     if ((await entryAt(above)) === "link")
-      throw new StemmaError("NOT_ALLOWED", `${above} is a link, and files of versions are not written through one.`);
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `${above} is a link, and files of versions are not written through one.`,
+      );
   try {
     await mkdir(folder, { recursive: true });
   } catch (error) {

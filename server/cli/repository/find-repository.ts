@@ -67,11 +67,27 @@ export async function repositoryIn(root: string): Promise<Repository | undefined
     });
     if (found === undefined) return undefined;
     requireRegular(found, path);
+    requireOwn(found.uid, root);
     const text = found.size > maxFileBytes ? "" : await readFile(path, "utf8");
     return { root, home: await realpath(dirname(path)), fleet: fleetIn(text, path) };
   } catch (error) {
     throw fileError(error, "read", path);
   }
+}
+
+/**
+ * What is committed in a folder that another user made is that user's to read; git refuses such a repository too.
+ * @throws NOT_ALLOWED
+ */
+function requireOwn(owner: number, root: string): void {
+  const own = [process.getuid?.(), Number(process.env["SUDO_UID"] ?? NaN)];
+  if (process.getuid === undefined || own.includes(owner)) return;
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    `The model repository in ${root} belongs to another user (user id ${owner}), so it is not used by itself. Name it ` +
+      "with --home if you mean it, or make one of your own with `stemma init`.",
+    { path: root },
+  );
 }
 
 function fleetIn(text: string, path: string): string {

@@ -1,5 +1,6 @@
 /** The course of a training, gathered from the rows of its logs: one measurement for each iteration. */
 import { open } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { StemmaError } from "../../../../shared/errors.js";
 import { fileError } from "../../../../shared/files/file-error.js";
 import type { Measurement } from "../../../../shared/train/training.js";
@@ -11,8 +12,17 @@ import { sniffedBytes } from "../sniff-kind.js";
 const knownNames = {
   iteration: ["iteration", "iter", "step", "global_step", "_step"],
   epoch: ["epoch"],
-  loss: ["loss", "train_loss", "train/loss", "training_loss", "train.loss", "epoch_loss"],
-  validation: ["val_loss", "valid_loss", "validation_loss", "eval_loss", "val/loss", "val.loss"],
+  loss: ["loss", "train_loss", "train/loss", "training_loss", "train.loss", "loss/train", "epoch_loss"],
+  validation: [
+    "val_loss",
+    "valid_loss",
+    "validation_loss",
+    "eval_loss",
+    "val/loss",
+    "val.loss",
+    "loss/val",
+    "val/epoch_loss",
+  ],
   learningRate: ["lr", "learning_rate", "learningrate", "train/learning_rate"],
 } as const;
 type KnownMember = keyof typeof knownNames;
@@ -21,6 +31,9 @@ const memberOf = new Map<string, KnownMember>(
     names.map((name) => [name, member] as const),
   ),
 );
+
+/** TensorFlow writes one log for training and one for validation, with the same names in both. */
+const validationFolder = /^(val|valid|validation|eval)$/i;
 
 const maxNames = 500;
 const maxNameCharacters = 200;
@@ -43,7 +56,7 @@ export async function courseOfLogs(paths: readonly string[]): Promise<TrainingCo
   for (const path of paths) {
     const reader = readerOf(path, await firstBytes(path));
     let rows = 0;
-    gathered.begin();
+    gathered.begin(validationFolder.test(basename(dirname(path))) ? "val/" : "");
     for await (const row of reader.read(path)) {
       gathered.add(row);
       rows++;
@@ -81,9 +94,11 @@ class GatheredCourse {
   #last: { readonly iteration: number; readonly point: Point } | undefined;
   #lastStep: number | undefined;
   #row = 0;
+  #before = "";
 
-  /** Begins the next log. */
-  begin(): void {
+  /** Begins the next log, whose names get a beginning. */
+  begin(before: string): void {
+    this.#before = before;
     this.#lastStep = undefined;
     this.#row = 0;
   }
@@ -108,10 +123,12 @@ class GatheredCourse {
   }
 
   #put(point: Point, name: string, value: number | null): void {
-    const member = memberOf.get(name.toLowerCase());
+    const isCount = ["iteration", "epoch"].includes(memberOf.get(name.toLowerCase()) ?? "");
+    const full = isCount ? name : this.#before + name;
+    const member = memberOf.get(full.toLowerCase());
     if (member !== undefined && point[member] === undefined) point[member] = value;
     else if (member === undefined) {
-      const shown = name.slice(0, maxNameCharacters);
+      const shown = full.slice(0, maxNameCharacters);
       if (!this.#names.has(shown) && this.#names.size >= maxNames) return;
       this.#names.add(shown);
       point.metrics.set(shown, value);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import {
   chmod,
+  chown,
   cp,
   mkdir,
   mkdtemp,
@@ -12,11 +13,14 @@ import {
   symlink,
   writeFile,
 } from "node:fs/promises";
+import { once } from "node:events";
+import { watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { tinyImport } from "../../../helpers/agent-fixtures.js";
 import { runStemmaWith, type ProgramResult } from "../../../helpers/run-stemma-here.js";
+import { spawnStemma } from "../../../helpers/run-stemma.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
 const cwd = process.cwd();
@@ -217,6 +221,27 @@ describe("commits that are cut short, repeated or concurrent", () => {
     assert.deepEqual(await names("list"), ["tiny:1", "tiny:2"]);
   });
 
+  for (const changes of [1, 8, 16, 24, 32, 48])
+    it(`make one version, also killed at the ${changes}. change of a file of the repository`, async () => {
+      await good("add", "1.safetensors", "config.json", "log.csv");
+      const child = spawnStemma(["commit", "-m", "one", "--name", "tiny", "--tag", "best"], {
+        STEMMA_HOME: undefined,
+      });
+      let seen = 0;
+      const watched = watch(at(".stemma"), { recursive: true }, () => {
+        if (++seen >= changes) child.kill("SIGKILL");
+      });
+      await once(child, "close");
+      watched.close();
+      const staged = (await names("status")).length;
+      const after = await stemma("commit", "-m", "one", "--name", "tiny", "--tag", "best");
+      assert.equal(after.status, staged === 0 ? 2 : 0, after.stderr);
+      assert.deepEqual(await names("list"), ["tiny:1"]);
+      const made: Described = await json("desc", "tiny:best");
+      assert.deepEqual([made.metadata["lr"], made.measurements.length], [0.1, 3]);
+      assert.match(await good("status"), /nothing staged/);
+    });
+
   it("are refused where a staged file is another by now, or gone, and go on afterwards", async () => {
     await good("add", "1.safetensors", "config.json");
     await writeFile(at("config.json"), "{}");
@@ -290,6 +315,13 @@ describe("a repository", () => {
     assert.match(await good("status"), /tiny:1/);
     await refused("FILE_FAILED", "add", "2.safetensors");
     await chmod(at(".stemma", "staging"), 0o700);
+  });
+
+  it("of another user is not used by itself", { skip: process.getuid?.() !== 0 }, async () => {
+    await chown(at(".stemma", "repository.json"), 12345, 12345);
+    assert.match(await refused("NOT_ALLOWED", "add", "1.safetensors"), /12345/);
+    await refused("NOT_ALLOWED", "init");
+    assert.deepEqual(await names("list", "--home", at(".stemma"), "--fleet", "local"), []);
   });
 
   it("is needed by the verbs, unless a fleet is named", async () => {

@@ -1,8 +1,8 @@
 /** Training logs become measurements: each form, what is torn or damaged, and what is too long. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { it } from "node:test";
 import protobuf from "protobufjs/minimal.js";
 import { crc32c } from "../../../../../server/cli/repository/training-logs/crc32c.js";
@@ -15,6 +15,7 @@ async function courseOf(files: Readonly<Record<string, string | Uint8Array>>): P
   const folder = await mkdtemp(join(tmpdir(), "stemma-logs-"));
   try {
     const paths = Object.keys(files).map((name) => join(folder, name));
+    for (const path of paths) await mkdir(dirname(path), { recursive: true });
     for (const [at, bytes] of Object.values(files).entries()) await writeFile(paths[at] ?? "", bytes);
     return await courseOfLogs(paths);
   } finally {
@@ -126,6 +127,15 @@ it("TensorBoard's events: scalars of both forms, several files, a torn end; flip
     flipped.writeUInt8(flipped.readUInt8(at) ^ 1, at);
     await refused({ [name]: flipped });
   }
+});
+
+it("TensorFlow's logs of training and validation have the same names, and are told apart by their folders", async () => {
+  const { measurements } = await courseOf({
+    "train/events.out.tfevents.1.host": event(1, { epoch_loss: 0.5, epoch_accuracy: 0.75 }),
+    "validation/events.out.tfevents.1.host": event(1, { epoch_loss: 1, epoch_accuracy: 0.5 }),
+  });
+  const metrics = { epoch_accuracy: 0.75, "val/epoch_accuracy": 0.5 };
+  assert.deepEqual(measurements, [{ ...plain, iteration: 1, loss: 0.5, validation: 1, metrics }]);
 });
 
 it("of more iterations than a version keeps, evenly spaced ones are taken, and the last", async () => {
