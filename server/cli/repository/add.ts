@@ -156,8 +156,10 @@ async function unstage(repository: Repository, list: StagingList, { paths, data 
   const taken = list.entries.filter(({ path }) => isAll || names.includes(path));
   const absent = names.find((name) => !list.entries.some(({ path }) => path === name));
   if (absent !== undefined) throw notStaged(absent);
+  // Without a copy's files, nothing is left of the copy either.
+  const { base: _, needsModel: __, name: ___, ...rest } = list;
   await writeStaging(repository, {
-    ...list,
+    ...(isAll && list.base !== undefined ? rest : list),
     entries: list.entries.filter((entry) => !taken.includes(entry)),
     data: list.data.filter((name) => !isAll && !data.includes(name)),
     forgotten: isAll ? [] : list.forgotten,

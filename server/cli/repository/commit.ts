@@ -70,6 +70,8 @@ async function commit(
 ): Promise<Printed> {
   const { call } = context;
   choices.tag.forEach(checkTag);
+  if (choices.message.trim() === "")
+    throw new StemmaError("USAGE", "The message is empty. Say with -m what this version is.");
   const named = choices.name === undefined ? staged : { ...staged, name: choices.name };
   const current = await currentVersion(call, named);
   const list = await requireAsStaged(
@@ -78,6 +80,11 @@ async function commit(
     choices.all,
   );
   refuseNothing(list, choices);
+  if (list.needsModel === true && !list.entries.some(({ kind }) => kind === "model"))
+    throw new StemmaError(
+      "USAGE",
+      "The copy was made without weights. Add the trained model, and commit then.",
+    );
   const name = nameOfCommit(choices.name ?? list.name ?? current.name);
   const parents = await parentsOf(call, choices, current.version);
   const parameters = parseAssignments(choices.set);

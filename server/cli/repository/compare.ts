@@ -1,11 +1,10 @@
 /** `stemma diff`: several versions side by side: what was said and measured of them, and which layers differ. */
-import { formatBytes } from "../../../shared/cli/output.js";
 import type { ModelDiff } from "../../storage/repository/answers/version-answers.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
 import { nameOf } from "../version-text.js";
-import { currentOfFolder, dataMember, detailsOf, type Described } from "./current-version.js";
-import { coursesOf, figure, type MetricCourse } from "./metric-course.js";
+import { currentOfFolder, type Described } from "./current-version.js";
+import { factsOf } from "./facts-of-version.js";
 import { verb } from "./verb.js";
 
 const maxModels = 16;
@@ -85,42 +84,9 @@ interface Row {
 
 /** Every fact of any of them, in the order in which the first that has it shows it. */
 function rowsOf(versions: readonly Described[]): readonly Row[] {
-  const facts = versions.map(factsOf);
+  const facts = versions.map((version) => new Map(factsOf(version)));
   const names = [...new Set(facts.flatMap((each) => [...each.keys()]))];
   return names.map((name) => ({ name, values: facts.map((each) => each.get(name)) }));
-}
-
-function factsOf(version: Described): ReadonlyMap<string, string> {
-  const { record, layers = [], metadata = {}, measurements = [], tensorBytes, bases } = version;
-  const { message, author, parameters } = detailsOf(metadata);
-  const checkpoints = record.uses?.checkpoints ?? [];
-  return new Map<string, string>([
-    ...(message === undefined ? [] : [["message", message] as const]),
-    ...(author === undefined ? [] : [["author", author] as const]),
-    ["from", bases.map(nameOf).join(", ") || "-"],
-    ["network", record.kind === "opaque" ? "not known" : record.architecture.slice(0, 12)],
-    ...(layers.length === 0 ? [] : [["layers", String(layers.length)] as const]),
-    ["size", formatBytes(tensorBytes)],
-    ["tensors", record.root.slice(0, 12)],
-    ...(checkpoints.length === 0
-      ? []
-      : [["checkpoints", checkpoints.map((each) => each.iteration).join(", ")] as const]),
-    ...(record.objects.attachments ?? []).map(
-      ({ name, hash }) => [`file ${name}`, hash.slice(0, 12)] as const,
-    ),
-    ...Object.entries(metadata)
-      .filter(([name]) => name.startsWith(dataMember))
-      .map(([name, value]) => [`data ${name.slice(dataMember.length)}`, String(value)] as const),
-    ...Object.entries(parameters).map(([name, value]) => [name, String(value)] as const),
-    ...coursesOf(measurements).map((course) => [course.name, rangeText(course)] as const),
-  ]);
-}
-
-/** The last value, and the range of all: "0.7 (0.7 to 1.5)". */
-function rangeText({ last, least, most }: MetricCourse): string {
-  const range =
-    least === undefined || most === undefined ? "" : ` (${figure(least.value)} to ${figure(most.value)})`;
-  return figure(last.value) + range;
 }
 
 function describeChanges(

@@ -89,7 +89,13 @@ async function copy(
       path: shownPath(repository, path),
     })),
   );
-  await writeStaging(repository, withEntries({ ...emptyList, name, base: described.versionId }, entries));
+  await writeStaging(
+    repository,
+    withEntries(
+      { ...emptyList, name, base: described.versionId, ...(weights ? {} : { needsModel: true }) },
+      entries,
+    ),
+  );
   return answer(described, name, entries);
 }
 

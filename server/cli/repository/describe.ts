@@ -4,8 +4,9 @@ import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { readModelJson } from "../../../shared/model/model-json.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
 import { nameOf, stateOf } from "../version-text.js";
-import { coursesOf, figure, type MetricCourse } from "./metric-course.js";
-import { currentOfFolder, dataMember, detailsOf, trackedFiles, type Described } from "./current-version.js";
+import { coursesOf } from "./metric-course.js";
+import { currentOfFolder, type Described } from "./current-version.js";
+import { factsOf, type Fact } from "./facts-of-version.js";
 import { bytesOfANumber, footprintOf, type LayerFootprint } from "./footprint.js";
 import { verb } from "./verb.js";
 
@@ -53,11 +54,15 @@ async function showFile(
 async function describe(call: PlainContext["call"], model: string): Promise<Printed> {
   const described = await call("model", { model });
   const layers = await footprint(call, described);
-  const courses = coursesOf(described.measurements ?? []);
-  const facts = [...factsOf(described), ...totalsOf(layers), ...courses.map(courseFact)];
+  const facts: readonly Fact[] = [
+    ["version", `${nameOf(described)} (${described.versionId.slice(0, 12)}), ${stateOf(described)}`],
+    ["saved", formatTime(described.record.savedAtMs)],
+    ...factsOf(described),
+    ...totalsOf(layers),
+  ];
   const width = Math.max(...facts.map(([name]) => name.length));
   const text = facts.map(([name, value]) => `${name.padEnd(width)}  ${value}`).join("\n");
-  const data = { ...described, footprint: layers ?? null, courses };
+  const data = { ...described, footprint: layers ?? null, courses: coursesOf(described.measurements ?? []) };
   const names = [described.versionId];
   if (layers !== undefined)
     return { ...listed(layers, { nameOf: ({ name }) => name, columns: layerColumns }), data, names, text };
@@ -111,31 +116,6 @@ const layerColumns: readonly Column<NamedLayer>[] = [
   },
 ];
 
-type Fact = readonly [name: string, value: string];
-
-function factsOf(described: Described): readonly Fact[] {
-  const { record, bases, metadata = {} } = described;
-  const { message, author, parameters } = detailsOf(metadata);
-  const checkpoints = record.uses?.checkpoints ?? [];
-  const files = trackedFiles(described);
-  const data = Object.keys(metadata).filter((name) => name.startsWith(dataMember));
-  return [
-    ["version", `${nameOf(described)} (${described.versionId.slice(0, 12)}), ${stateOf(described)}`],
-    ...(message === undefined ? [] : [["message", message] as const]),
-    ["author", `${author ?? described.by ?? "-"}, ${formatTime(record.savedAtMs)}`],
-    ["from", bases.map(nameOf).join(", ") || "-"],
-    ["size", `${formatBytes(described.tensorBytes)}, ${formatBytes(described.ownBytes)} of it new`],
-    ...(checkpoints.length === 0
-      ? []
-      : [["checkpoints", checkpoints.map(({ iteration }) => iteration).join(", ")] as const]),
-    ...(files.length === 0
-      ? []
-      : [["files", files.map(({ name, kind }) => `${name} (${kind})`).join(", ")] as const]),
-    ...data.map((name) => ["data", `${name.slice(dataMember.length)}: ${String(metadata[name])}`] as const),
-    ...Object.entries(parameters).map(([name, value]) => [name, String(value)] as const),
-  ];
-}
-
 function totalsOf(layers: readonly NamedLayer[] | undefined): readonly Fact[] {
   if (layers === undefined) return [];
   const total = (values: readonly (number | null)[]): string =>
@@ -147,14 +127,4 @@ function totalsOf(layers: readonly NamedLayer[] | undefined): readonly Fact[] {
     ["operations", `${total(layers.map(({ operations }) => operations))} a sample`],
     ["activations", `${total(layers.map(({ activations }) => activations))} a sample`],
   ];
-}
-
-function courseFact({ name, points, last, least, most }: MetricCourse): Fact {
-  const at = ({ value, iteration }: MetricCourse["least"] & object): string =>
-    `${figure(value)} at ${iteration}`;
-  const shown =
-    least === undefined || most === undefined
-      ? "never finite"
-      : `${figure(last.value)} at ${last.iteration}; least ${at(least)}, most ${at(most)}`;
-  return [name, `${shown} (${points} measured)`];
 }

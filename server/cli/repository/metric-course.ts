@@ -61,3 +61,11 @@ function extreme(points: readonly MeasuredValue[], sign: 1 | -1): MeasuredValue 
 export function figure(value: number | null): string {
   return value === null ? "not finite" : String(Number(value.toPrecision(6)));
 }
+
+/** "0.5 at 20 (least 0.4 at 10, most 2 at 0)": the last value, and the extremes. */
+export function courseText({ last, least, most }: MetricCourse): string {
+  const at = (point: MetricCourse["last"]): string => `${figure(point.value)} at ${point.iteration}`;
+  return least === undefined || most === undefined
+    ? at(last)
+    : `${at(last)} (least ${at(least)}, most ${at(most)})`;
+}

@@ -47,6 +47,8 @@ const stagingList = z.object({
   name: z.string().optional(),
   /** Version id of what the next commit begins from, after a copy; absent: the newest version of the name. */
   base: z.string().optional(),
+  /** True after a copy without weights: those of the base are not to be committed again. */
+  needsModel: z.boolean().optional(),
   entries: z.array(stagedEntry).max(maxEntries),
   /** Names of registered data that the training used. */
   data: z.array(z.string()).max(maxEntries),

@@ -159,7 +159,7 @@ describe("a modeller's day", () => {
     await refused("MODEL_PART_MISSING", "desc", "--show", "train.py");
     const compared = await good("diff", "tiny:1", "tiny:2", "tiny:3");
     assert.match(compared, /tiny:2 against tiny:1: \d tensors differ/);
-    assert.match(compared, /file train.py +(\w{12}) +\1 +(?!\1)\w{12}/);
+    assert.match(compared, /file train.py +script (\w{12}) +script \1 +script (?!\1)\w{12}/);
     assert.doesNotMatch(compared, /^lr /m);
     assert.match(await good("list", "--graph"), /tiny:4[^]*tiny:1/);
     assert.equal((await stemma("archive", "--dry-run")).status, 0);
@@ -185,8 +185,10 @@ describe("a modeller's day", () => {
     assert.equal(await readFile(at("code", "train.py"), "utf8"), "print(1)\n");
     await assert.rejects(readFile(at("fresh.safetensors")));
     await refused("USAGE", "copy", "tiny:1", "again");
+    await refused("USAGE", "commit", "-m", "without weights");
+    await refused("USAGE", "commit", "-m", " ");
     await good("add", "--unstage");
-    assert.match(await good("status"), /nothing staged[^]*model fresh/);
+    assert.match(await good("status"), /nothing staged[^]*model wide/);
   });
 
   it("works on a fleet that the line names", async () => {
