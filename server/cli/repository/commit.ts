@@ -14,7 +14,7 @@ import { changedFiles } from "./changed-files.js";
 import { commitMembers, currentVersion, newestVersion, type Described } from "./current-version.js";
 import { filesOfCommit } from "./files-of-commit.js";
 import { requireRepository, type Repository } from "./find-repository.js";
-import { checkParameterNames } from "./hyper-parameters.js";
+import { wrongName } from "./hyper-parameters.js";
 import { idOfCommit, importOfCommit, type CommitToImport } from "./import-commit.js";
 import { lookAtFile } from "./look-at-file.js";
 import { pathOfEntry, stateOfEntry, withStaging, writeStaging, type StagingList } from "./staging-list.js";
@@ -88,7 +88,9 @@ async function commit(
   const name = nameOfCommit(choices.name ?? list.name ?? current.name);
   const parents = await parentsOf(call, choices, current.version);
   const parameters = parseAssignments(choices.set);
-  checkParameterNames(Object.keys(parameters), "--set");
+  const wrong = wrongName(Object.keys(parameters));
+  if (wrong !== undefined)
+    throw new StemmaError("USAGE", `--set is not valid: ${wrong}. Choose another name.`);
   const files = await filesOfCommit(repository, { list, base: parents[0], parameters, call });
   const prepared: CommitToImport = {
     ...files,
@@ -123,6 +125,8 @@ async function withChanges(
     });
     list = withEntries(list, [look.entry]);
   }
+  // A commit that is cut short finds the same when it is run again.
+  if (list !== question.list) await writeStaging(repository, list);
   return list;
 }
 

@@ -144,7 +144,9 @@ export async function registeredData(
 function contentOf({ entries }: StagingList, files: readonly CommitFile[], metadata: ModelMetadata): string {
   const hashOf = (bytes: Uint8Array | string): string => createHash("sha256").update(bytes).digest("hex");
   const parts = [
-    ...entries.map(({ kind, iteration = null, sha256 }) => [kind, iteration, sha256]),
+    ...entries
+      .filter(({ kind }) => kind === "log" || !attachedKinds.has(kind))
+      .map(({ kind, iteration = null, sha256 }) => [kind, iteration, sha256]),
     ...files.map(({ name, bytes }) => ["file", name, hashOf(bytes)]),
     ...Object.entries(metadata).map(([name, value]) => ["metadata", name, value]),
   ].map((part) => JSON.stringify(part));

@@ -76,7 +76,7 @@ export async function repositoryIn(root: string): Promise<Repository | undefined
 }
 
 /**
- * What is committed in a folder that another user made is that user's to read; git refuses such a repository too.
+ * Refuses a repository that another user made, as git does: what is committed there is that user's to read.
  * @throws NOT_ALLOWED
  */
 function requireOwn(owner: number, root: string): void {

@@ -28,17 +28,19 @@ export function hyperParametersIn(name: string, bytes: Uint8Array): ModelMetadat
   });
   if (Object.keys(found).length > maxParameters)
     throw invalid(name, `it has more than ${maxParameters} values; add it as a note`);
-  checkParameterNames(Object.keys(found), name);
+  const wrong = wrongName(Object.keys(found));
+  if (wrong !== undefined) throw invalid(name, wrong);
   return found;
 }
 
-/** @throws CONFIG_INVALID for a name that Stemma writes itself, or none that can be shown and typed */
-export function checkParameterNames(names: readonly string[], where: string): void {
+/** The reason why a name is not that of a hyper-parameter: Stemma writes it itself, or it cannot be typed. */
+export function wrongName(names: readonly string[]): string | undefined {
   for (const name of names) {
-    if (isReservedName(name)) throw invalid(where, `names like ${name} are Stemma's own`);
+    if (isReservedName(name)) return `names like ${name} are Stemma's own`;
     if (!/^[^\p{Cc}\p{Cs}=<>]{1,200}$/u.test(name))
-      throw invalid(where, `${JSON.stringify(name.slice(0, 80))} is not a name of a hyper-parameter`);
+      return `${JSON.stringify(name.slice(0, 80))} is not a name of a hyper-parameter`;
   }
+  return undefined;
 }
 
 function gather(
