@@ -34,7 +34,6 @@ const options = {
     text: "first add again what changed: staged files, and files of the current version",
     flags: "-a, --all",
   },
-  line: "<line> the line it belongs to",
   force: forceText,
   dryRun: "report what would be stored, store nothing",
 } as const;
@@ -99,7 +98,6 @@ async function commit(
     parents,
     message: choices.message,
     author: choices.author ?? currentUser(),
-    line: choices.line,
     force: choices.force,
     dryRun: choices.dryRun,
   };

@@ -11,7 +11,6 @@ import { checkName } from "../../storage/repository/state/naming.js";
 import { listed, plain, type Choices, type PlainContext, type Printed } from "../plain-command.js";
 import { refuseExisting, writeStreamDurably } from "../stream-file.js";
 import { nameOf } from "../version-text.js";
-import { wholeNumber } from "../whole-number.js";
 import { withEntries } from "./add.js";
 import { trackedFiles, type Described } from "./current-version.js";
 import { entryAt, pathBelow, requireRepository, shownPath, type Repository } from "./find-repository.js";
@@ -28,10 +27,6 @@ import { verb } from "./verb.js";
 
 const options = {
   weights: { text: "without the weights: they are to be trained from scratch", flags: "--no-weights" },
-  checkpoint: {
-    text: "<iteration> the weights after that many training steps",
-    read: (text: string): number => wholeNumber("--checkpoint", text),
-  },
   force: "overwrite files that are there and differ",
 } as const;
 
@@ -67,7 +62,7 @@ type CopyChoices = Choices<unknown, unknown, typeof options> & {
 async function copy(
   repository: Repository,
   list: StagingList,
-  { model, name, weights, checkpoint, force }: CopyChoices,
+  { model, name, weights, force }: CopyChoices,
   context: PlainContext,
 ): Promise<Printed> {
   if (list.entries.length > 0)
@@ -81,7 +76,7 @@ async function copy(
   for (const file of files) await refuseOther(file, force);
   if (weights) await refuseExisting(target.path, force);
   for (const file of files) await writeFileOf(repository, file);
-  if (weights) await writeWeights(described, { ...target, checkpoint }, context);
+  if (weights) await writeWeights(described, target, context);
   const entries = await Promise.all(
     [...files, ...(weights ? [{ ...target, kind: "model" as const }] : [])].map(async ({ path, kind }) => ({
       ...(await seeFile(path)),
@@ -102,18 +97,15 @@ async function copy(
 interface WeightsTarget {
   readonly path: string;
   readonly force: boolean;
-  readonly checkpoint: number | undefined;
 }
 
-/** @throws MODEL_PART_MISSING for an unknown checkpoint, MODEL_RETIRED, FILE_EXISTS */
+/** @throws MODEL_RETIRED, FILE_EXISTS */
 async function writeWeights(
   { versionId }: Described,
-  { path, force, checkpoint }: WeightsTarget,
+  { path, force }: WeightsTarget,
   { operations, fleet, output, signal }: PlainContext,
 ): Promise<void> {
-  const stream = await (
-    await operations()
-  ).recover({ fleet, model: versionId, story: "omit", checkpoint }, { signal });
+  const stream = await (await operations()).recover({ fleet, model: versionId, story: "omit" }, { signal });
   await writeStreamDurably(stream, path, { overwrite: force }, (bytes) => {
     output.progress(`recovering: ${formatBytes(bytes)} of ${formatBytes(stream.byteLength)}`);
   });

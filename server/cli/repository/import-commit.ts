@@ -18,7 +18,6 @@ export interface CommitToImport extends FilesOfCommit {
   readonly parents: readonly Described[];
   readonly message: string;
   readonly author: string;
-  readonly line: string | undefined;
   readonly force: boolean;
   readonly dryRun: boolean;
 }
@@ -59,7 +58,6 @@ export async function importOfCommit(
       dryRun: commit.dryRun,
       ...defined({
         base: base?.versionId,
-        line: commit.line,
         fileName: modelOf(commit)?.path,
         furtherBases: further.length === 0 ? undefined : further.map(({ versionId }) => versionId),
         parts: parts.length === 0 ? undefined : parts.map((part) => ({ ...part })),
