@@ -6,7 +6,6 @@ import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { fileError } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { keptStoryName } from "../../services/data/kept-story.js";
 import { checkName } from "../../storage/repository/state/naming.js";
 import { listed, plain, type Choices, type PlainContext, type Printed } from "../plain-command.js";
 import { refuseExisting, writeStreamDurably } from "../stream-file.js";
@@ -153,7 +152,7 @@ async function filesOf(
   const { versionId: model, record } = described;
   const files: CopiedFile[] = [];
   for (const { name: file, kind, path } of trackedFiles(described)) {
-    if (!carriedKinds.has(kind) || file === keptStoryName) continue;
+    if (!carriedKinds.has(kind)) continue;
     const { base64 } = await call("attachment", { model, file });
     files.push({
       kind,

@@ -2,6 +2,7 @@
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
+import { keptStoryName } from "../../services/data/kept-story.js";
 import type { PlainContext } from "../plain-command.js";
 import { stagedKinds, type StagedKind } from "./sniff-kind.js";
 import { emptyList, readStaging, type StagingList } from "./staging-list.js";
@@ -41,9 +42,10 @@ export function memberOfFile(
   return [`${fileMember}${name}`, `${kind} ${path}`];
 }
 
-/** Files of a version; those that another command attached are notes beside the root. */
+/** Files of a version but for a story, which is of it alone; those that another command attached are notes. */
 export function trackedFiles({ record, metadata = {} }: Described): readonly TrackedFile[] {
-  return (record.objects.attachments ?? []).map(({ name, hash }) => {
+  const files = (record.objects.attachments ?? []).filter(({ name }) => name !== keptStoryName);
+  return files.map(({ name, hash }) => {
     const [, kind, path] = /^(\S+) ([^]+)$/.exec(String(metadata[`${fileMember}${name}`] ?? "")) ?? [];
     const known = stagedKinds.find((each) => each === kind);
     return { name, hash, kind: known ?? "note", path: known === undefined ? name : (path ?? name) };

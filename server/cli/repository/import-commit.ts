@@ -118,8 +118,14 @@ async function networkOf(
   return JSON.stringify(await call("modelJson", { model: base.versionId }));
 }
 
-/** A model that does not fit the network of the version before it is told apart from a bad file. */
+/** Errors that follow from what a commit takes over from the version before it, with the way out. */
 function explained(error: unknown, { network }: CommitToImport): unknown {
+  if (isStemmaError(error, "STORY_MISMATCH"))
+    return new StemmaError(
+      "STORY_MISMATCH",
+      `${error.message} The version before it was named as base: commit with --orphan, or name another --parent.`,
+      { cause: error },
+    );
   if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) return error;
   const which = network === undefined ? "the version before it has" : "is staged or was committed before";
   return new StemmaError(

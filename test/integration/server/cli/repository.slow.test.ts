@@ -388,6 +388,21 @@ describe("hostile files", () => {
       assert.equal(await readFile(at(lands), "utf8"), path);
       await good("add", "--unstage");
     }
+    // A story is of its version alone.
+    await writeFile(at("stemma.story.json"), "{}");
+    await good(
+      "model",
+      "import",
+      "1.safetensors",
+      "--name",
+      "told",
+      "--attach",
+      "stemma.story.json",
+      ...fleet,
+    );
+    await rm(at("stemma.story.json"));
+    assert.deepEqual(await names("copy", "told", "y", "--no-weights"), []);
+    await good("add", "--unstage");
     await writeFile(at("evil.py"), "x");
     await symlink(folder, at("out"));
     await good(
