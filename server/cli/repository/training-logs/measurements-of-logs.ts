@@ -5,7 +5,8 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { fileError } from "../../../../shared/files/file-error.js";
 import type { Measurement } from "../../../../shared/train/training.js";
 import { maxMeasurements } from "../../../interface/api/models/import-schemas.js";
-import { readerOf, type LogRow } from "./log-reader.js";
+import { readerOf } from "./known-readers.js";
+import type { LogRow } from "./log-reader.js";
 import { sniffedBytes } from "../sniff-kind.js";
 
 /** Names in logs, in lower case, by the member of a measurement that they stand for. */
