@@ -52,6 +52,7 @@ import "./operations/devices/device-settings.js";
 import "./operations/devices/device-upkeep.js";
 import "./operations/devices/renew-certificate.js";
 import "./operations/devices/select-devices.js";
+import "./operations/models/attached-file.js";
 import "./operations/models/dataset-operations.js";
 import "./operations/models/engine-operations.js";
 import "./operations/models/explain-recovery.js";

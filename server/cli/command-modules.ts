@@ -21,6 +21,8 @@ interface ProgramCommand {
   readonly define?: () => Promise<{
     readonly define: (command: Command, buildProgram: BuildProgram) => void | Promise<void>;
   }>;
+  /** The heading in the help of the program below which it is listed; absent: with all others. */
+  readonly group?: string;
   /** True if a command that defines itself has others below it. */
   readonly hasCommands?: true;
   /** The commands below it, where these are in one module, with the end of the help of each. */
@@ -68,6 +70,58 @@ const storageModules: readonly CommandModule[] = [
   { names: "policy", load: () => import("./commands/storage/policy.js") },
   { names: "retention", load: () => import("./commands/storage/retention.js") },
 ];
+
+const inRepository = "In a model repository (a folder where stemma init was run):";
+
+/** Verbs of a modeller's repository, worked in as with git. */
+const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
+  init: {
+    about: "make a model repository in a folder",
+    takes: "[folder]",
+    define: () => import("./repository/init.js"),
+  },
+  add: {
+    about: "stage a model, its checkpoints, scripts, configurations, logs, data or notes for the next commit",
+    takes: "[files...]",
+    define: () => import("./repository/add.js"),
+  },
+  status: {
+    about: "what is staged, what changed since, and what the next commit begins from",
+    define: () => import("./repository/status.js"),
+  },
+  commit: {
+    about: "make a version of what is staged, with a message",
+    define: () => import("./repository/commit.js"),
+  },
+  copy: {
+    about: "scaffold a new model from a version: network, configuration, files, with its weights or not",
+    takes: "<version> <name>",
+    define: () => import("./repository/copy.js"),
+  },
+  archive: {
+    about: "store all versions in fewer bytes, and report what that brings",
+    define: () => import("./repository/archive.js"),
+  },
+  list: {
+    about: "versions with what they came from; the history of a file; the family as a drawing",
+    define: () => import("./repository/list.js"),
+  },
+  desc: {
+    about: "describe a version: network and its footprint, hyper-parameters, files, measurements",
+    takes: "[model]",
+    define: () => import("./repository/describe.js"),
+  },
+  diff: {
+    about: "compare versions side by side, by what was stated and measured and by their layers",
+    takes: "[models...]",
+    define: () => import("./repository/compare.js"),
+  },
+  eval: {
+    about: "measure models on the same data",
+    takes: "[models...]",
+    define: () => import("./repository/evaluate.js"),
+  },
+};
 
 /** Commands below `stemma`, in the order of the help. */
 const programCommands: Readonly<Record<string, ProgramCommand>> = {
@@ -164,6 +218,9 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
     define: () => import("./commands/machine/completion.js"),
     hasCommands: true,
   },
+  ...Object.fromEntries(
+    Object.entries(repositoryVerbs).map(([name, known]) => [name, { ...known, group: inRepository }]),
+  ),
 };
 
 /** True if a command below `stemma` only has others below it. Pure. */
@@ -191,6 +248,7 @@ export async function addNamedCommands(
   const [named, subname] = argv[0] === "help" ? argv.slice(1) : argv;
   for (const [name, known] of Object.entries(programCommands)) {
     const command = program.command(name).description(known.about);
+    if (known.group !== undefined) command.helpGroup(known.group);
     if (name === named && known.define !== undefined)
       await (await known.define()).define(command, buildProgram);
     else if (name === named) await load(command, known, subname);

@@ -23,7 +23,7 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
   ...(["journal", "journalHead", "journalEntries", "proveFact", "story"] as const),
   ...(["devices", "device", "addresses", "batches", "authorities"] as const),
   ...(["rollouts", "rollout", "rolloutReport", "releases", "releaseManifest"] as const),
-  ...(["models", "listModels", "model", "log", "diff", "asOf", "modelJson", "owners"] as const),
+  ...(["models", "listModels", "model", "log", "diff", "asOf", "modelJson", "attachment", "owners"] as const),
   ...(["lineage", "descendants", "commonAncestor", "successors", "verify"] as const),
   ...(["recover", "explainRecovery", "evaluations", "evaluation"] as const),
   ...(["datasets", "showDataset", "fetchDataset", "engines", "recipes"] as const),

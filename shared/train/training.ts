@@ -134,6 +134,8 @@ export interface Measurement {
   readonly learningRate: number;
   /** Mean loss on the validation samples, at the end of each epoch; null without such samples. */
   readonly validation?: number | null;
+  /** Further figures of a training log that was committed with the model, by their names; null: not finite. */
+  readonly metrics?: Readonly<Record<string, number | null>>;
 }
 
 export interface TrainingResult {

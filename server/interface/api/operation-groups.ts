@@ -109,6 +109,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   setSuccessor: "lineage",
   diff: "models",
   asOf: "models",
+  attachment: "models",
   modelJson: "models",
   explainRecovery: "models",
   verify: "models",

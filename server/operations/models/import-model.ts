@@ -17,6 +17,8 @@ import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { ExportedStory } from "../../../shared/provenance/exported-story.js";
 import { zeroHash } from "../../../shared/tensor/hash.js";
 import { otherShape } from "../../services/context/context-errors.js";
+import { canonicalMeasurements } from "../../../shared/provenance/measurement-forms.js";
+import type { Measurement } from "../../../shared/train/training.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { ImportOptions, ImportStream, LocalFile } from "../../interface/api/server-operations.js";
@@ -220,15 +222,21 @@ async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
   { model, base, uses: given, story }: ImportedModel<ModelSource | UnhashedModel>,
-  { name, device, line, metadata, attachments, lease }: ImportOptions,
+  { name, device, line, metadata, attachments, lease, furtherBases = [], measurements = [] }: ImportOptions,
 ): Promise<ImportReport> {
+  const further = furtherBases.map((model) => repository.resolve(model));
   const kept = story === undefined ? undefined : await savedStory(repository, story);
   const uses = kept === undefined ? given : { ...kept.uses, ...given };
   const report = await repository.save(model, {
     ...kept,
     name,
     ...defined({ device, line }),
-    bases: base === undefined ? [] : [base.versionId],
+    bases: [
+      ...new Set([...(base === undefined ? [] : [base]), ...further].map(({ versionId }) => versionId)),
+    ],
+    ...(measurements.length === 0
+      ? {}
+      : { measurements: canonicalMeasurements(measurements as readonly Measurement[]) }),
     ...defined({ lease }),
     ...(Object.keys(metadata ?? {}).length === 0 ? {} : { metadata: { ...kept?.metadata, ...metadata } }),
     ...(attachments === undefined || attachments.length === 0

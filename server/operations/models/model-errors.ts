@@ -63,6 +63,19 @@ export const leaseWithChoice = (): StemmaError =>
     "A lease gives the tensors that a child takes over, as safetensors. Leave layers, form, part and checkpoint out.",
   );
 
+export const noSuchFile = (
+  { name, version }: { readonly name: string; readonly version: number },
+  file: string,
+  files: readonly { readonly name: string }[],
+): StemmaError =>
+  new StemmaError(
+    "MODEL_PART_MISSING",
+    `${name}:${version} has no file ${JSON.stringify(file)}. ` +
+      (files.length === 0
+        ? "No files are kept with it."
+        : `Its files: ${files.map((each) => each.name).join(", ")}.`),
+  );
+
 // Data, recipes and engines.
 export const samplesNotStored = (name: string): StemmaError =>
   notFound(

@@ -35,6 +35,7 @@ type ModelOperations = Pick<
   | "diff"
   | "story"
   | "modelJson"
+  | "attachment"
   | "recover"
   | "verify"
   | "asOf"
@@ -72,6 +73,10 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     modelJson: async ({ weightsFile, ...reference }) => {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
+    },
+    attachment: async ({ file, ...reference }) => {
+      const { repository, summary } = await find(reference);
+      return (await import("./attached-file.js")).attachedFile(repository, summary, file);
     },
     recover: async ({ fleet, model, ...options }, { signal } = {}) => {
       const { repository, summary } = await find({ fleet, model });

@@ -197,6 +197,9 @@ const homeNames = new Set([
   "fleets",
   // Settings may be written before the first start.
   "server.json",
+  // Those of a modeller's repository (server/cli/repository).
+  "repository.json",
+  "staging",
 ]);
 
 /** A name in the folder that does not belong to a home, or undefined. */

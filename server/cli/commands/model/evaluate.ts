@@ -14,7 +14,7 @@ import { nameOf } from "../../version-text.js";
 
 const { shape } = trainingOperations.evaluate.body;
 const progressive = trainingOperations.evaluateProgressively.body.shape;
-const options = {
+export const evaluateOptions = {
   data: {
     text: "<name> registered data (see: stemma data list); its held-out part is used, which no training has seen",
     read: readBy("--data", shape.data),
@@ -42,13 +42,13 @@ const options = {
     flags: "--no-check",
   },
 } as const;
-type EvaluateChoices = Choices<unknown, unknown, typeof options>;
+type EvaluateChoices = Choices<unknown, unknown, typeof evaluateOptions>;
 
 const evaluate = plain(null, {
   name: "eval",
   about: "measure a model on data: accuracy of a classification, error of a regression",
   takes: { model: "name, name:version, name:tag or id" },
-  options,
+  options: evaluateOptions,
   help: `
 The model is recovered and run by the engine that trains. The evaluation is stored
 with the version: what was measured, on which samples, by which engine, when and by
@@ -73,7 +73,8 @@ read completely.
   run: ({ model, ...choices }, context) => evaluateModel(model, choices, context),
 });
 
-async function evaluateModel(
+/** Measures one model, as `stemma model eval` and `stemma eval` do. */
+export async function evaluateModel(
   model: string,
   choices: EvaluateChoices,
   context: PlainContext,

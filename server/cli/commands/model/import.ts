@@ -1,17 +1,13 @@
 /** `stemma model import`: a model file becomes a version. */
-import { createReadStream } from "node:fs";
-import { realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
-import { formatBytes } from "../../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
-import { regularFiles } from "../../../../shared/files/regular-files.js";
-import { maxChunkBytes } from "../../../../shared/tensor/tensor.js";
-import type { LocalFile } from "../../../interface/api/server-operations.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
 import { forceText } from "../../force-option.js";
+import { describeFile, readBytes, readText, streamOfFiles, type ImportFilePart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { addedBytes, nameOf } from "../../version-text.js";
+import { describeImport } from "../../import-text.js";
+import { nameOf } from "../../version-text.js";
 
 const options = {
   name: {
@@ -71,37 +67,28 @@ async function importFile(
   }: Choices<unknown, unknown, typeof options>,
   { operations, fleet }: PlainContext,
 ): Promise<ImportReport> {
-  const localFile = await describeFile(file);
   const parts = await describeParts(checkpoint, optimizer);
-  const partBytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const stream = await streamOfFiles(file, parts);
   const operationsNow = await operations();
   return await operationsNow
-    .import(
-      {
-        byteLength: partBytes + localFile.size,
-        chunks: readAll([...parts.map(({ fileName }) => fileName), file]),
-        // With further files, the server receives all of them.
-        ...(parts.length === 0 ? { localFile } : {}),
-      },
-      {
-        fleet,
-        fileName: file,
-        name,
-        base,
-        onto,
-        lease,
-        line,
-        metadata: parseAssignments(meta),
-        force,
-        dryRun,
-        ...(story ? {} : { story: "ignore" as const }),
-        ...(parts.length === 0 ? {} : { parts: [...parts] }),
-        architecture: arch === undefined ? undefined : await readText(arch),
-        attachments: await Promise.all(
-          attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-        ),
-      },
-    )
+    .import(stream, {
+      fleet,
+      fileName: file,
+      name,
+      base,
+      onto,
+      lease,
+      line,
+      metadata: parseAssignments(meta),
+      force,
+      dryRun,
+      ...(story ? {} : { story: "ignore" as const }),
+      ...(parts.length === 0 ? {} : { parts: [...parts] }),
+      architecture: arch === undefined ? undefined : await readText(arch),
+      attachments: await Promise.all(
+        attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
+      ),
+    })
     .catch((error: unknown) => {
       throw arch === undefined ? error : withArchitectureFile(error, arch);
     });
@@ -114,52 +101,11 @@ function withArchitectureFile(error: unknown, file: string): unknown {
     : error;
 }
 
-function describeImport(report: ImportReport): string {
-  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, summary, story } = report;
-  const extent = unchanged
-    ? "equal to its base"
-    : approach === "update"
-      ? `${changed} of ${tensors} tensors changed`
-      : `all ${tensors} tensors`;
-  const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
-  const all = summary === undefined ? "" : `, ${addedBytes(summary)} with its record`;
-  const text = `${approach}: ${extent}; ${stored}${all}`;
-  return story === undefined
-    ? text
-    : `${text}\n  with the story of ${story.name} (${story.versionId.slice(0, 12)}) of the fleet ${story.fleet}, ` +
-        "which is not proved here: stemma replay run";
-}
-
-async function describeFile(path: string): Promise<LocalFile> {
-  const found = await stat(path).catch((cause: unknown) => {
-    throw missing(path, cause);
-  });
-  if (!found.isFile()) throw new StemmaError("USAGE", `${path} is not a file. Name one .safetensors file.`);
-  return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
-}
-async function readText(path: string): Promise<string> {
-  return new TextDecoder().decode(await readBytes(path));
-}
-async function readBytes(path: string): Promise<Uint8Array> {
-  return regularFiles()
-    .read(path)
-    .catch((cause: unknown) => {
-      throw isStemmaError(cause, "FILE_NOT_REGULAR") ? cause : missing(path, cause);
-    });
-}
-function missing(path: string, cause: unknown): StemmaError {
-  return new StemmaError("NOT_FOUND", `${path} cannot be read. Check the path and its permissions.`, {
-    cause,
-  });
-}
-
 /** The files of --checkpoint and --optimizer. @throws USAGE */
 async function describeParts(
   checkpoints: readonly string[],
   optimizer: string | undefined,
-): Promise<
-  readonly { readonly iteration?: number; readonly byteLength: number; readonly fileName: string }[]
-> {
+): Promise<readonly ImportFilePart[]> {
   const parts = await Promise.all(
     checkpoints.map(async (text) => {
       const [, iteration, fileName] = /^(\d{1,15})=(.+)$/s.exec(text) ?? [];
@@ -175,17 +121,6 @@ async function describeParts(
   return optimizer === undefined
     ? parts
     : [...parts, { byteLength: (await describeFile(optimizer)).size, fileName: optimizer }];
-}
-
-async function* readAll(paths: readonly string[]): AsyncIterable<Uint8Array> {
-  for (const path of paths) yield* readChunks(path);
-}
-
-async function* readChunks(path: string): AsyncIterable<Uint8Array> {
-  for await (const chunk of createReadStream(path, {
-    highWaterMark: Math.min(maxChunkBytes, 4 * 1024 * 1024),
-  }))
-    yield chunk as Uint8Array;
 }
 
 export const commands = [importing];

@@ -54,7 +54,7 @@ stemma storage stats.
 });
 
 /** The newest models in ascending order: `limit` of them, or all. */
-async function newestModels(
+export async function newestModels(
   call: PlainContext["call"],
   { limit, offset = 0, ...filter }: Omit<OperationInput<"listModels">, "fleet">,
 ): Promise<{ readonly versions: readonly VersionSummary[]; readonly total: number }> {

@@ -31,7 +31,7 @@ In drawings lines lead from a model to what it was trained from; dashed ones (--
     if (graph || dot || svg) {
       if (Number(graph) + Number(dot) + Number(svg) > 1)
         throw new StemmaError("USAGE", "Choose one of --graph, --dot and --svg.");
-      await draw(await call("lineage", asked), { dot, svg, offset: asked.offset ?? 0 }, output);
+      await drawLineage(await call("lineage", asked), { dot, svg, offset: asked.offset ?? 0 }, output);
       return;
     }
     if (descendants)
@@ -46,7 +46,7 @@ In drawings lines lead from a model to what it was trained from; dashed ones (--
 });
 type Logged = CallOutput<"log">[number];
 
-async function draw(
+export async function drawLineage(
   answer: LineageGraph,
   { dot, svg, offset }: { readonly dot: boolean; readonly svg: boolean; readonly offset: number },
   output: Output,

@@ -175,10 +175,12 @@ function describeEnvironment(environment: ModelDescription["environment"]): stri
 
 function describeMeasurements(measurements: readonly Measurement[]): string {
   const [first, last] = [measurements[0], measurements.at(-1)];
+  // A log may have no loss, or one that is not finite.
+  const lossOf = ({ loss }: Measurement): string => (loss as number | null)?.toPrecision(3) ?? "not known";
   const course =
     first === undefined || last === undefined
       ? ""
-      : `, loss ${first.loss.toPrecision(3)} at iteration ${first.iteration} → ${last.loss.toPrecision(3)} at ${last.iteration}`;
+      : `, loss ${lossOf(first)} at iteration ${first.iteration} → ${lossOf(last)} at ${last.iteration}`;
   return `${measurements.length} times${course} (all with -o json)`;
 }
 

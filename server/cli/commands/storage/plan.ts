@@ -30,7 +30,7 @@ interface PlanChoices {
   readonly out?: string;
   readonly tier?: string;
 }
-interface ApplyChoices extends PlanChoices {
+export interface ApplyChoices extends PlanChoices {
   readonly plan?: string;
   readonly disk?: ApplyInput["diskBytes"];
   readonly time?: ApplyInput["timeMs"];
@@ -66,7 +66,6 @@ something was left for the next time.
 `;
 
 export function addStoragePlanCommands(storage: Command): void {
-  const { shape } = planningOperations.applyStorage.body;
   const plan = storage
     .command("plan")
     .description("show how small the fleet could be stored, and what recoveries would cost; changes nothing");
@@ -82,7 +81,17 @@ export function addStoragePlanCommands(storage: Command): void {
   const apply = storage
     .command("apply")
     .description("store the fleet as planned, while everything else goes on");
-  addPlanOptions(apply)
+  addApplyOptions(apply)
+    .addHelpText("after", applyHelp)
+    .action(async (choices: ApplyChoices, command: Command) =>
+      withContext(command, (context) => applyOrMove(choices, context)),
+    );
+}
+
+/** Options of what applies a plan: storage apply, and archive of a model repository. */
+export function addApplyOptions(command: Command): Command {
+  const { shape } = planningOperations.applyStorage.body;
+  return addPlanOptions(command)
     .option("--plan <file>", "a plan made before (storage plan --out); without it one is made now")
     .addOption(
       inputOption(
@@ -96,11 +105,7 @@ export function addStoragePlanCommands(storage: Command): void {
       inputOption("--time <duration>", shape.timeMs, "stop after this time, such as 10m", parseDuration),
     )
     .option("--dry-run", "report what would be rewritten, write nothing", false)
-    .option("--tier <name>", "instead: move the low-order bytes of old versions to this tier")
-    .addHelpText("after", applyHelp)
-    .action(async (choices: ApplyChoices, command: Command) =>
-      withContext(command, (context) => applyOrMove(choices, context)),
-    );
+    .option("--tier <name>", "instead: move the low-order bytes of old versions to this tier");
 }
 
 function addPlanOptions(command: Command): Command {
@@ -168,7 +173,7 @@ async function planCommand(choices: PlanChoices, context: CommandContext): Promi
 }
 
 /** Applies a plan; with `--tier`, tensors are moved, and stored as they are. */
-async function applyOrMove(choices: ApplyChoices, context: CommandContext): Promise<void> {
+export async function applyOrMove(choices: ApplyChoices, context: CommandContext): Promise<void> {
   const { tier, dryRun, plan, disk, time } = choices;
   if (tier === undefined) return await applyCommand(choices, context);
   if (plan !== undefined || disk !== undefined || time !== undefined)

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { count, force, hash, leaseText, parameterValue, shortText } from "../fields.js";
 import type { ValueOf } from "../operation.js";
-import { versionSummary } from "./version-schemas.js";
+import { measurement, versionSummary } from "./version-schemas.js";
 
 const text = z.string();
 
@@ -34,6 +34,9 @@ export const storyOption = z
     "What to do with the story in a file that Stemma exported: check and keep it (keep), or not read it",
   );
 
+/** The most points of a training's course that an import keeps. */
+export const maxMeasurements = 10_000;
+
 /** A file on the server's machine that an import reads in place. */
 export const localFile = z.object({
   path: z.string().min(1).max(4096).describe("Absolute path without symbolic links"),
@@ -59,6 +62,16 @@ export const importOptions = z
     force,
     metadata: z.record(z.string().max(256), parameterValue).optional(),
     attachments: z.array(attachment).max(256).optional(),
+    furtherBases: z
+      .array(shortText)
+      .max(63)
+      .optional()
+      .describe("Other models that it was made from, such as those of a merge"),
+    measurements: z
+      .array(measurement)
+      .max(maxMeasurements)
+      .optional()
+      .describe("What was measured in the training, ascending by iteration; null: not finite, or not known"),
     fileName: z.string().max(4096).optional().describe("What error messages call the file"),
     parts: z
       .array(

@@ -16,6 +16,7 @@ import { recoveryExplanation } from "./recovery-schemas.js";
 import { askingArchitecture, maxArchitectureBodyBytes, nearestModel } from "./nearest-schemas.js";
 import { call, stream } from "../operation.js";
 import {
+  attachedFile,
   environmentPolicy,
   fleetMoment,
   listModelsQuery,
@@ -158,6 +159,14 @@ export const modelOperations = {
         .describe("Name of the weights' file, stored beside it; default weights.bin"),
     },
     output: modelJson,
+  }),
+  attachment: call({
+    summary: "One of the files that are kept with a version",
+    method: "GET",
+    path: `${modelPath}/files/:file`,
+    right: "read",
+    params: { ...modelParams, file: shortText.describe("Its name, as in record.objects.attachments") },
+    output: attachedFile,
   }),
   verify: call({
     summary: "Read a model, its checkpoints and all it uses from the disk and compare them with the record",

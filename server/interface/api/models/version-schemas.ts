@@ -158,12 +158,13 @@ export const versionSummary = z
   .object(versionMembers)
   .meta({ id: "VersionSummary" }) satisfies z.ZodType<VersionSummary>;
 
-const measurement = z.object({
+export const measurement = z.object({
   iteration: count,
-  epoch: z.number(),
+  epoch: z.number().nullable(),
   loss: z.number().nullable(),
   learningRate: z.number().nullable(),
   validation: z.number().nullable().exactOptional(),
+  metrics: z.record(z.string().max(256), z.number().nullable()).exactOptional().describe("Of a training log"),
 });
 
 export const modelDescription = z
@@ -367,6 +368,10 @@ export const versionPage = z
     ),
   })
   .meta({ id: "VersionPage" }) satisfies z.ZodType<VersionPage>;
+
+export const attachedFile = z
+  .object({ name: text, hash, byteLength: count, base64: z.string() })
+  .meta({ id: "AttachedFile" });
 
 export const environmentPolicies = ["ignore", "report", "refuse-different", "refuse-any"] as const;
 export const environmentPolicy = z

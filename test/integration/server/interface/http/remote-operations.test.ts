@@ -37,6 +37,8 @@ describe("the interfaces of a server", () => {
       metadata: { note: "ä", accuracy: 0.5 },
       attachments: [{ name: "x.bin", bytes: noiseBytes(300, 4) }],
     });
+    const file = await remote.attachment({ fleet: testFleet, model: "door", file: "x.bin" });
+    assert.deepEqual(Buffer.from(file.base64, "base64"), Buffer.from(noiseBytes(300, 4)));
     const second = await socket.import(imports(b), { fleet: testFleet, name: "door", base: "door:1" });
     assert.equal(first.approach, "snapshot");
     assert.deepEqual(

@@ -11,7 +11,7 @@ const operations = Object.entries<OperationDefinition>(operationTable);
 const namesByRight: Readonly<Record<string, string>> = {
   none: "certify health",
   read:
-    "addresses asOf authorities batches commonAncestor datasets descendants device deviceEvents devices diff " +
+    "addresses asOf attachment authorities batches commonAncestor datasets descendants device deviceEvents devices diff " +
     "dropPolicies engines evaluations events explainRecovery fleets journal journalCheckpoint journalHead knownDamage " +
     "lineage listModels log model modelJson models owners planCollection planRollout planTier proveFact recipes recover " +
     "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts stats story successors tiers",

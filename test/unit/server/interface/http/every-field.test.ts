@@ -219,6 +219,7 @@ const inputs = {
     story: "omit",
   },
   modelJson: { fleet, model, weightsFile: "w.bin" },
+  attachment: { fleet, model, file: "train run.py" },
   verify: { fleet, model },
   tag: { fleet, model, tag: "best", remove: true },
   hold: { fleet, model, held: true, because: "a question" },
@@ -465,6 +466,10 @@ describe("every field of an operation's input", () => {
       line: "a",
       metadata: { note: "ä", count: 1, ok: true },
       attachments: [{ name: "x", bytes: Buffer.of(1, 2) }],
+      furtherBases: ["n:2"],
+      measurements: [
+        { iteration: 3, epoch: null, loss: 0.5, learningRate: null, validation: 0.6, metrics: { acc: 0.9 } },
+      ],
       story: "ignore",
       force: true,
       dryRun: true,

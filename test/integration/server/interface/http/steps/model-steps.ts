@@ -134,6 +134,12 @@ export const modelSteps: readonly Step[] = [
     fails: "NOT_ALLOWED",
   },
   { name: "modelJson", ask: (at) => at.modelJson({ ...tiny, weightsFile: "w.bin" }) },
+  {
+    name: "attachment",
+    shows: "a file that the version has not",
+    ask: (at) => at.attachment({ ...tiny, file: "x" }),
+    fails: "MODEL_PART_MISSING",
+  },
   { name: "recover", ask: async (at) => drain(await at.recover(tiny)) },
   { name: "recover", shows: "tfjs", ask: async (at) => drain(await at.recover({ ...tiny, form: "tfjs" })) },
   {

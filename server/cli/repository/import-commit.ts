@@ -1,0 +1,137 @@
+/** Imports what a commit is made of. */
+import { createHash } from "node:crypto";
+import { defined } from "../../../shared/defined.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { ImportReport } from "../../interface/api/models/import-schemas.js";
+import type { ImportStream } from "../../interface/api/server-operations.js";
+import { streamOfFiles, type ImportFilePart } from "../import-files.js";
+import type { PlainContext } from "../plain-command.js";
+import { commitMembers, type Described } from "./current-version.js";
+import type { FilesOfCommit } from "./files-of-commit.js";
+import type { Repository } from "./find-repository.js";
+import { pathOfEntry } from "./staging-list.js";
+
+export interface CommitToImport extends FilesOfCommit {
+  readonly id: string;
+  readonly name: string;
+  /** The first is compared with; none: it was made from nothing. */
+  readonly parents: readonly Described[];
+  readonly message: string;
+  readonly author: string;
+  readonly force: boolean;
+  readonly dryRun: boolean;
+}
+
+/** The identity of a commit: what is in it, and the parents that were named. */
+export function idOfCommit(content: string, parents: readonly Described[]): string {
+  const parts = [content, ...parents.map(({ versionId }) => versionId)];
+  return createHash("sha256").update(parts.join("\n")).digest("hex");
+}
+
+/** @throws USAGE where there are no tensors, what an import throws */
+export async function importOfCommit(
+  repository: Repository,
+  commit: CommitToImport,
+  context: PlainContext,
+): Promise<ImportReport> {
+  const { operations, fleet, signal } = context;
+  const [base, ...further] = commit.parents;
+  const parts = partsOf(repository, commit);
+  const stream = await streamOf(repository, { commit, parts, base }, context);
+  signal.throwIfAborted();
+  return await (
+    await operations()
+  )
+    .import(stream, {
+      fleet,
+      name: commit.name,
+      architecture: await networkOf(commit, base, context),
+      metadata: {
+        ...commit.metadata,
+        [commitMembers.message]: commit.message,
+        [commitMembers.author]: commit.author,
+        [commitMembers.id]: commit.id,
+      },
+      attachments: commit.attachments,
+      measurements: [...commit.course.measurements],
+      force: commit.force,
+      dryRun: commit.dryRun,
+      ...defined({
+        base: base?.versionId,
+        fileName: modelOf(commit)?.path,
+        furtherBases: further.length === 0 ? undefined : further.map(({ versionId }) => versionId),
+        parts: parts.length === 0 ? undefined : parts.map((part) => ({ ...part })),
+      }),
+    })
+    .catch((error: unknown) => {
+      throw explained(error, commit);
+    });
+}
+
+function modelOf({ entries }: FilesOfCommit): FilesOfCommit["entries"][number] | undefined {
+  return entries.find(({ kind }) => kind === "model");
+}
+
+/** Checkpoints in their order, then the optimizer's state. */
+function partsOf(repository: Repository, { entries }: FilesOfCommit): readonly ImportFilePart[] {
+  return entries
+    .filter(({ kind }) => kind === "checkpoint" || kind === "optimizer")
+    .sort((one, other) => (one.iteration ?? Infinity) - (other.iteration ?? Infinity))
+    .map((entry) => ({
+      ...defined({ iteration: entry.iteration }),
+      byteLength: entry.byteLength,
+      fileName: pathOfEntry(repository, entry),
+    }));
+}
+
+interface StreamQuestion {
+  readonly commit: CommitToImport;
+  readonly parts: readonly ImportFilePart[];
+  readonly base: Described | undefined;
+}
+
+/** The staged model, or the tensors of the version before it. */
+async function streamOf(
+  repository: Repository,
+  { commit, parts, base }: StreamQuestion,
+  { operations, fleet, signal }: PlainContext,
+): Promise<ImportStream> {
+  const model = modelOf(commit);
+  if (model !== undefined) return await streamOfFiles(pathOfEntry(repository, model), parts);
+  if (parts.length > 0 || base === undefined)
+    throw new StemmaError(
+      "USAGE",
+      parts.length > 0
+        ? "Checkpoints or an optimizer's state are staged without their model. Add the model's file too."
+        : "No model is staged, and there is no version whose tensors the commit could take. Add a .safetensors file.",
+    );
+  return await (await operations()).recover({ fleet, model: base.versionId, story: "omit" }, { signal });
+}
+
+/** The staged network or the one before it; of a version without such a file, the model.json of its architecture. */
+async function networkOf(
+  { network, parents }: CommitToImport,
+  base: Described | undefined,
+  { call }: PlainContext,
+): Promise<string | undefined> {
+  if (network !== undefined || base?.record.kind !== "architecture" || parents.length === 0) return network;
+  return JSON.stringify(await call("modelJson", { model: base.versionId }));
+}
+
+/** Errors that follow from what a commit takes over from the version before it, with the way out. */
+function explained(error: unknown, { network }: CommitToImport): unknown {
+  if (isStemmaError(error, "STORY_MISMATCH"))
+    return new StemmaError(
+      "STORY_MISMATCH",
+      `${error.message} The version before it was named as base: commit with --orphan, or name another --parent.`,
+      { cause: error },
+    );
+  if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) return error;
+  const which = network === undefined ? "the version before it has" : "is staged or was committed before";
+  return new StemmaError(
+    "ARCHITECTURE_MISMATCH",
+    `${error.message} The network that ${which} was taken. Stage the network of this model, or leave the old one ` +
+      "out: stemma add --forget, or commit with --orphan.",
+    { cause: error },
+  );
+}
