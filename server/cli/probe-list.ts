@@ -1,0 +1,106 @@
+/** What is known of each architecture's exactness: by summaries of probes, or by its layers alone. */
+import { probeDifferences, whyIncomparable } from "../../shared/determinism/compare-probes.js";
+import { describeMachine } from "../../shared/determinism/probe-text.js";
+import type { ProbeSummary } from "../../shared/determinism/probe-summary.js";
+import { architectureHash } from "../../shared/model/architecture.js";
+import type { Architecture } from "../../shared/model/model.js";
+import { drawsRandomNumbers } from "../../shared/train/layer-construction.js";
+import { listed, type PlainContext, type Printed } from "./plain-command.js";
+import { readProbe } from "./probe-files.js";
+import { knownArchitectures, type ProbedModel } from "./probed-model.js";
+import { nameOf } from "./version-text.js";
+
+/** What is known: "probed" by runs, "by its layers" by construction alone. */
+interface ArchitectureRow {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly versions: number;
+  readonly example: string;
+  readonly exact: "probed: same bits" | "probed: different" | "refused" | "not probed";
+  readonly because: string;
+}
+
+type RunProbe = (probed: ProbedModel) => Promise<ProbeSummary>;
+
+export async function listProbed(
+  files: readonly string[],
+  context: PlainContext,
+  run: RunProbe | undefined,
+): Promise<Printed> {
+  const given: { name: string; summary: ProbeSummary }[] = [];
+  for (const name of files) given.push({ name, summary: await readProbe(name) });
+  const rows: ArchitectureRow[] = [];
+  for (const known of await knownArchitectures(context)) {
+    const architecture = await known.read();
+    const hash = architectureHash(architecture);
+    const own = given.filter(({ summary }) => summary.model.architecture === hash);
+    if (run !== undefined) {
+      const title = `architecture ${hash.slice(0, 12)}`;
+      own.push({ name: "this machine, now", summary: await run({ title, architecture }) });
+    }
+    rows.push({
+      architecture: known.hash,
+      layers: architecture.layers.length,
+      versions: known.versions.length,
+      example: nameOf(known.versions.at(-1)!),
+      ...(own.length > 0 ? judgeProbes(own) : judgeLayers(architecture)),
+    });
+  }
+  return listed(rows, {
+    nameOf: (row) => row.architecture,
+    columns: [
+      { title: "ARCHITECTURE", value: (row) => row.architecture.slice(0, 12) },
+      { title: "LAYERS", value: (row) => row.layers, align: "right" },
+      { title: "VERSIONS", value: (row) => row.versions, align: "right" },
+      { title: "SUCH AS", value: (row) => row.example },
+      { title: "EXACT", value: (row) => row.exact },
+    ],
+    empty: "no model of this fleet has an architecture",
+    text: context.output.wrap(rows.map((row) => `${row.architecture.slice(0, 12)}: ${row.because}`)),
+  });
+}
+
+type Judgement = Pick<ArchitectureRow, "exact" | "because">;
+
+/** By the layers alone. */
+function judgeLayers({ layers }: Architecture): Judgement {
+  const index = layers.findIndex((leaf) => drawsRandomNumbers(leaf));
+  return index < 0
+    ? {
+        exact: "not probed",
+        because:
+          "not probed; by its layers alone: none draws random numbers that the seed does not reach. Probe it: --run",
+      }
+    : {
+        exact: "refused",
+        because: `layer ${index} (${layers[index]!.className}) draws random numbers that the seed does not reach, so the engine does not train it; known by its layers, not probed`,
+      };
+}
+
+/** By what ran: each summary's own runs, then all comparable ones with the first. */
+function judgeProbes(own: readonly { readonly name: string; readonly summary: ProbeSummary }[]): Judgement {
+  const refused = own.find(({ summary }) => summary.refused !== null)?.summary.refused;
+  if (refused != null) return { exact: "refused", because: refused.because };
+  for (const { name, summary } of own)
+    if (summary.runs.differing > 0)
+      return {
+        exact: "probed: different",
+        because: `${name}: ${summary.runs.count} runs on one machine differ in ${summary.runs.differing} values (${describeMachine(summary)})`,
+      };
+  const [first, ...others] = own as [(typeof own)[number], ...(typeof own)[number][]];
+  for (const other of others) {
+    if (whyIncomparable(first.summary, other.summary).length > 0) continue;
+    const [difference] = probeDifferences(first.summary, other.summary).differences;
+    if (difference !== undefined)
+      return {
+        exact: "probed: different",
+        because: `${first.name} and ${other.name} differ from layer ${difference.layer} (${difference.className}) on, ${difference.value} (${describeMachine(first.summary)}; ${describeMachine(other.summary)})`,
+      };
+  }
+  return { exact: "probed: same bits", because: own.map(({ name, summary }) => sameText(name, summary)).join("; ") };
+}
+
+function sameText(name: string, summary: ProbeSummary): string {
+  const { count } = summary.runs;
+  return `${name}: ${count === 1 ? "one run" : `${count} runs`} (${describeMachine(summary)})`;
+}
