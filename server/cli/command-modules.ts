@@ -118,9 +118,7 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
   },
   probe: {
     about: "what each layer of a model gives on fixed inputs, to compare two machines",
-    takes: "<model>",
-    define: () => import("./commands/training/probe.js"),
-    hasCommands: true,
+    load: () => import("./commands/training/probe.js"),
   },
   journal: {
     about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",

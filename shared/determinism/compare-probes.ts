@@ -24,8 +24,8 @@ export interface ProbeDifference {
   readonly a: Figures | null;
   readonly b: Figures | null;
   /**
-   * Layers whose operations made the value: the layer itself, with those that one of the two computes together with it; of
-   * the gradient of an output those that read it; none where that is the loss.
+   * Layers whose operations made the value: the layer itself, with those that one of the two computes together with it
+   * or that share its weights; of the gradient of an output those that read it; none where that is the loss.
    */
   readonly madeBy: readonly number[];
   readonly operation: OperationDifference;
@@ -132,13 +132,14 @@ class Comparison implements ProbeComparison {
   }
 
   #compareWeights(index: number): void {
+    const calls = this.#a.flatMap(({ sharedWith }, call) => (sharedWith === index ? [call] : []));
     const theirs = new Map(this.#b[index]?.backward?.weights.map(({ name, gradient }) => [name, gradient]));
     for (const { name, gradient } of this.#a[index]?.backward?.weights ?? [])
       this.#compare(gradient, theirs.get(name) ?? null, {
         ...this.#place("backward", index),
         value: `gradient of ${name}`,
         tensor: `backward/${index}/${name}`,
-        madeBy: [index],
+        madeBy: [index, ...calls],
       });
   }
 

@@ -208,7 +208,8 @@ export class LayerRecorder {
     if (gradient === undefined) return;
     node.gradient = (gradients) => {
       gradients.forEach((tensor, index) => {
-        this.#keepGradient(outputs[index], tensor);
+        const output = outputs[index];
+        if (output !== undefined && tensor !== null) this.keepGradient(output, tensor);
       });
       const parts = this.#within(layer, () => gradient(gradients));
       return Object.fromEntries(
@@ -217,9 +218,10 @@ export class LayerRecorder {
     };
   }
 
-  #keepGradient(output: TfTensor | undefined, gradient: TfTensor | null): void {
-    const place = output && this.#places.get(output.id);
-    if (place === undefined || gradient === null) return;
+  /** Keeps the gradient of a tensor, where that is what a layer gives. */
+  keepGradient(output: TfTensor, gradient: TfTensor): void {
+    const place = this.#places.get(output.id);
+    if (place === undefined) return;
     const { outputs } = this.#passOf(place.layer);
     while (outputs.length <= place.output) outputs.push(null);
     outputs[place.output] = this.figures(`${place.layer}/${place.output}`, gradient);

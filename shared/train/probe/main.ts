@@ -119,23 +119,25 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   await writeFile(join(resultFolder, summaryFile), encodeProbe({ ...run, runs: { count: 1, differing: 0 } }));
 }
 
+/** An error as a message for a person who typed `stemma probe`. */
+function describe(error: unknown): { readonly code: string; readonly message: string } {
+  if (!isStemmaError(error))
+    return { code: "INTERNAL", message: `The probe failed: ${messageOf(error)}. Report this with the architecture.` };
+  if (error.code !== "MEMORY_EXHAUSTED") return { code: error.code, message: error.message };
+  const [first] = error.message.split(". ");
+  const message = `${first}. Probe with a smaller --batch, or with a larger --memory.`;
+  return { code: error.code, message: message.replace("The training needs", "The probe needs") };
+}
+
 process.stdin.on("end", () => process.exit(3)).on("error", () => process.exit(3));
 process.stdin.resume();
 try {
   const [, , jobFolder = "", resultFolder = ""] = process.argv;
   await main(jobFolder, resultFolder);
 } catch (error) {
-  const known = isStemmaError(error);
-  const message = messageOf(error);
-  process.stdout.write(
-    `${JSON.stringify({
-      type: "error",
-      code: known ? error.code : "INTERNAL",
-      message: known ? message : `The probe failed: ${message}. Report this with the architecture.`,
-      details: known ? plainDetails(error.details) : {},
-    })}\n`,
-  );
-  if (!known && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  const details = isStemmaError(error) ? plainDetails(error.details) : {};
+  process.stdout.write(`${JSON.stringify({ type: "error", ...describe(error), details })}\n`);
+  if (!isStemmaError(error) && error instanceof Error) process.stderr.write(`${error.stack}\n`);
   process.exitCode = 1;
 }
 process.stdin.destroy();

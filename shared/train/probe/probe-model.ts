@@ -192,18 +192,34 @@ class ModelProbe {
       return loss;
     };
     const variables = trainable.trainable.map(({ variable }) => variable);
-    const sources = variables.length > 0 ? variables : inputs.filter((_, index) => this.#isNumeric(index));
+    // A model that learns nothing has gradients all the same: those of its inputs.
+    const sources: readonly TfTensor[] =
+      variables.length > 0 ? variables : inputs.filter((_, index) => this.#isNumeric(index));
     const { value, grads } =
       sources.length === 0
         ? { value: tf.tidy(forward), grads: [] }
         : tf.engine().gradients(forward, [...sources], undefined, true);
     this.loss = recorder.figures("loss", value);
-    trainable.trainable.forEach(({ layer, name }, index) => {
-      const tensor = grads[index] as TfTensor | null | undefined;
+    const gradients = grads as readonly (TfTensor | null | undefined)[];
+    if (variables.length > 0) this.#keepWeights(trainable, gradients, recorder);
+    else
+      sources.forEach((source, index) => {
+        const gradient = gradients[index];
+        if (gradient != null) recorder.keepGradient(source, gradient);
+      });
+    tf.dispose([value, ...grads]);
+  }
+
+  #keepWeights(
+    { trainable }: Trainable,
+    gradients: readonly (TfTensor | null | undefined)[],
+    recorder: LayerRecorder,
+  ): void {
+    trainable.forEach(({ layer, name }, index) => {
+      const tensor = gradients[index];
       const gradient = tensor == null ? null : recorder.figures(`${layer}/${name}`, tensor);
       this.#gradients.set(layer, [...(this.#gradients.get(layer) ?? []), { name, gradient }]);
     });
-    tf.dispose([value, ...grads]);
   }
 
   #isNumeric(input: number): boolean {

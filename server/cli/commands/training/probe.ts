@@ -2,15 +2,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { totalmem, tmpdir } from "node:os";
 import { join } from "node:path";
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError } from "commander";
 import { probeDifferences, whyIncomparable } from "../../../../shared/determinism/compare-probes.js";
 import { describeComparison, describeProbe } from "../../../../shared/determinism/probe-text.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
 import { probeBackends, probeThreads } from "../../../../shared/train/probe/probe-job.js";
 import type { ProbeOutcome } from "../../../../shared/train/probe/probe-in-child.js";
 import {
-  addPlainCommands,
-  definePlainCommand,
   pathOf,
   plain,
   type Choices,
@@ -68,7 +66,9 @@ function threadsOf(text: string): number {
 }
 
 const probe = plain(null, {
-  name: "probe",
+  name: "run",
+  isDefault: true,
+  about: "probe a model, or an architecture with weights from a seed; `stemma probe MODEL` does it, too",
   takes: {
     model: "<model> name, name:version, name:tag or id; a file of an architecture (model.json), or its hash from `stemma probe list`",
   },
@@ -213,7 +213,4 @@ const defaultChoices: ProbeChoices = {
   memory: defaultMemoryMb,
 };
 
-export async function define(command: Command): Promise<void> {
-  await definePlainCommand(command, probe);
-  await addPlainCommands(command, [diff, list]);
-}
+export const commands = [probe, diff, list];
