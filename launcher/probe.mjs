@@ -1,5 +1,5 @@
 // Bundles the probe into dist/probe: the engine's sources with a program that says what each layer of a model gives
-// (shared/train/probe). It is beside the engine, not in it: it reads the engine's wasm files, and the engine's id knows
+// (shared/determinism/probe). It is beside the engine, not in it: it reads the engine's wasm files, and the engine's id knows
 // nothing of it. `node launcher/probe.mjs [FOLDER]`.
 import { build } from "esbuild";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ export async function buildProbe({ root = ownRoot, folder = join(root, "dist/pro
   try {
     const { metafile } = await build({
       absWorkingDir: root,
-      entryPoints: ["shared/train/probe/main.ts"],
+      entryPoints: ["shared/determinism/probe/main.ts"],
       outfile: join(temporary, "probe.mjs"),
       bundle: true,
       format: "esm",

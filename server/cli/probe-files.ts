@@ -1,8 +1,17 @@
 /** Reads and writes the files of probes: summaries, and all tensors beside them. */
 import { copyFile, rename, rm, stat } from "node:fs/promises";
-import { exactDifference, type ExactDifference, type ProbeDifference } from "../../shared/determinism/compare-probes.js";
+import {
+  exactDifference,
+  type ExactDifference,
+  type ProbeDifference,
+} from "../../shared/determinism/compare-probes.js";
 import { figuresOf } from "../../shared/determinism/figures.js";
-import { decodeProbe, encodeProbe, maxSummaryBytes, type ProbeSummary } from "../../shared/determinism/probe-summary.js";
+import {
+  decodeProbe,
+  encodeProbe,
+  maxSummaryBytes,
+  type ProbeSummary,
+} from "../../shared/determinism/probe-summary.js";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -16,12 +25,16 @@ export function tensorsPath(summary: string): string {
   return `${summary.replace(/\.json$/, "")}.safetensors`;
 }
 
-/** @throws FILE_MISSING, FILE_NOT_REGULAR, CANONICAL_JSON_INVALID where it is not a whole summary, USAGE where it is too large */
+/** @throws FILE_MISSING, FILE_NOT_REGULAR, CANONICAL_JSON_INVALID where it is not a whole summary, USAGE: too large */
 export async function readProbe(path: string): Promise<ProbeSummary> {
   return decodeProbe(await readSmallFile(path, maxSummaryBytes), path);
 }
 
-export async function writeProbe(path: string, summary: ProbeSummary, tensors: string | undefined): Promise<void> {
+export async function writeProbe(
+  path: string,
+  summary: ProbeSummary,
+  tensors: string | undefined,
+): Promise<void> {
   if (tensors !== undefined) await copyDurably(tensors, tensorsPath(path));
   await writeDurably(nodeFiles(), path, encodeProbe(summary));
 }

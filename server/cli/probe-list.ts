@@ -1,4 +1,4 @@
-/** What is known of each architecture's exactness: by summaries of probes, or by its layers alone. */
+/** Lists what is known of each architecture's exactness: by summaries of probes, or by its layers alone. */
 import { probeDifferences, whyIncomparable } from "../../shared/determinism/compare-probes.js";
 import { describeMachine } from "../../shared/determinism/probe-text.js";
 import type { ProbeSummary } from "../../shared/determinism/probe-summary.js";
@@ -10,7 +10,7 @@ import { readProbe } from "./probe-files.js";
 import { knownArchitectures, type ProbedModel } from "./probed-model.js";
 import { nameOf } from "./version-text.js";
 
-/** What is known: "probed" by runs, "by its layers" by construction alone. */
+/** An architecture and what is known of it: "probed" by runs, the others by their layers alone. */
 interface ArchitectureRow {
   readonly architecture: string;
   readonly layers: number;
@@ -62,7 +62,7 @@ export async function listProbed(
 
 type Judgement = Pick<ArchitectureRow, "exact" | "because">;
 
-/** By the layers alone. */
+/** Judges by the layers alone. */
 function judgeLayers({ layers }: Architecture): Judgement {
   const index = layers.findIndex((leaf) => drawsRandomNumbers(leaf));
   return index < 0
@@ -77,7 +77,7 @@ function judgeLayers({ layers }: Architecture): Judgement {
       };
 }
 
-/** By what ran: each summary's own runs, then all comparable ones with the first. */
+/** Judges by what ran: each summary's own runs, then all comparable ones with the first. */
 function judgeProbes(own: readonly { readonly name: string; readonly summary: ProbeSummary }[]): Judgement {
   const refused = own.find(({ summary }) => summary.refused !== null)?.summary.refused;
   if (refused != null) return { exact: "refused", because: refused.because };
@@ -97,7 +97,10 @@ function judgeProbes(own: readonly { readonly name: string; readonly summary: Pr
         because: `${first.name} and ${other.name} differ from layer ${difference.layer} (${difference.className}) on, ${difference.value} (${describeMachine(first.summary)}; ${describeMachine(other.summary)})`,
       };
   }
-  return { exact: "probed: same bits", because: own.map(({ name, summary }) => sameText(name, summary)).join("; ") };
+  return {
+    exact: "probed: same bits",
+    because: own.map(({ name, summary }) => sameText(name, summary)).join("; "),
+  };
 }
 
 function sameText(name: string, summary: ProbeSummary): string {

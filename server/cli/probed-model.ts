@@ -1,12 +1,8 @@
-/** Finds what `stemma probe` is given: a model, an architecture known here by its hash, or a file of an architecture. */
+/** Finds what `stemma probe` is given: a model, an architecture known here by its hash, or a file of one. */
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
-import {
-  decodeArchitecture,
-  encodeArchitecture,
-  weightSlots,
-} from "../../shared/model/architecture.js";
+import { decodeArchitecture, encodeArchitecture, weightSlots } from "../../shared/model/architecture.js";
 import { maxModelJsonBytes, readModelJson } from "../../shared/model/model-json.js";
 import type { Architecture } from "../../shared/model/model.js";
 import { safetensorsHeaderText } from "../../shared/tensor/safetensors-header.js";
@@ -27,8 +23,8 @@ export interface ProbedModel {
 type Server = Pick<PlainContext, "call" | "operations" | "fleet" | "signal">;
 
 /**
- * @throws FILE_MISSING, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED for a file; MODEL_NOT_FOUND, MODEL_OPAQUE, MODEL_RETIRED for
- * a model
+ * @throws FILE_MISSING, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED for a file; MODEL_NOT_FOUND, MODEL_OPAQUE,
+ * MODEL_RETIRED for a model
  */
 export async function findProbed(argument: string, server: Server): Promise<ProbedModel> {
   const file = await architectureFile(argument);
@@ -43,7 +39,7 @@ export async function findProbed(argument: string, server: Server): Promise<Prob
   return { title: nameOf(version), architecture, version };
 }
 
-/** Undefined where the argument does not name a file, but a model: no name of a model has a dot or a slash. */
+/** Reads a file; undefined where the argument names none, but a model: no name of a model has a dot or a slash. */
 async function architectureFile(argument: string): Promise<Architecture | undefined> {
   if (!/[./]/.test(argument)) return undefined;
   const found = await stat(argument).catch(() => undefined);
@@ -53,7 +49,8 @@ async function architectureFile(argument: string): Promise<Architecture | undefi
   try {
     return decodeArchitecture(bytes);
   } catch (error) {
-    if (!isStemmaError(error, "CANONICAL_JSON_INVALID") && !isStemmaError(error, "ARCHITECTURE_INVALID")) throw error;
+    if (!isStemmaError(error, "CANONICAL_JSON_INVALID") && !isStemmaError(error, "ARCHITECTURE_INVALID"))
+      throw error;
     return readModelJson(bytes).architecture;
   }
 }
@@ -107,5 +104,10 @@ export async function writeProbedModel(
     yield Buffer.concat([length, header]);
     yield* stream.chunks;
   })();
-  await writeStreamDurably({ ...stream, chunks }, join(folder, "model.safetensors"), { overwrite: true }, () => {});
+  await writeStreamDurably(
+    { ...stream, chunks },
+    join(folder, "model.safetensors"),
+    { overwrite: true },
+    () => {},
+  );
 }

@@ -21,7 +21,7 @@ export function describeReplay(report: ReplayReport, title = nameOf(report)): st
   ].join("\n");
 }
 
-/** What to run where a replay gave other tensors: two machines may compute differently. */
+/** Says what to run where a replay gave other tensors: two machines may compute differently. */
 function probeHint(report: Pick<ReplayReport, "name" | "version">): string {
   const model = report.version === 0 ? "MODEL" : nameOf(report);
   return (

@@ -40,7 +40,7 @@ export interface PlacedOperation extends ProbedOperation {
 /** The first of the operations that made a value in which the two are not alike. */
 export type OperationDifference =
   | { readonly kind: "differs"; readonly a: PlacedOperation; readonly b: PlacedOperation }
-  /** From here on the two ran other operations, so which one made the difference is not known; null: none. */
+  /** The first two that are not the same operation, so which one made the difference is not known; null: none. */
   | { readonly kind: "others"; readonly a: PlacedOperation | null; readonly b: PlacedOperation | null }
   /** All listed ones are equal. */
   | { readonly kind: "unlisted" };
@@ -68,7 +68,9 @@ export function whyIncomparable(a: ProbeSummary, b: ProbeSummary): readonly stri
     ...different("the batch", a.inputs.batch, b.inputs.batch),
     ...different("the number of layers", a.layers.length, b.layers.length),
   ];
-  return found.length === 0 && inputs(a) !== inputs(b) ? ["the inputs, though their seed is the same"] : found;
+  return found.length === 0 && inputs(a) !== inputs(b)
+    ? ["the inputs, though their seed is the same"]
+    : found;
 }
 
 /**
@@ -89,7 +91,7 @@ class Comparison implements ProbeComparison {
   compared = 0;
   readonly #a: Layers;
   readonly #b: Layers;
-  /** For each layer those that read an output of it, the last first. */
+  /** The readers of each layer's outputs, the last first. */
   readonly #readers: readonly (readonly number[])[];
   readonly #together = new Set<number>();
 
@@ -147,12 +149,19 @@ class Comparison implements ProbeComparison {
     return { phase, layer, className: this.#a[layer]?.className ?? "" };
   }
 
-  #compare(a: Figures | null, b: Figures | null, where: Omit<ProbeDifference, "a" | "b" | "operation">): void {
+  #compare(
+    a: Figures | null,
+    b: Figures | null,
+    where: Omit<ProbeDifference, "a" | "b" | "operation">,
+  ): void {
     if (a === null && b === null) return;
     this.compared++;
     if (a?.digest === b?.digest && a?.shape.join() === b?.shape.join() && a?.dtype === b?.dtype) return;
     const { phase, madeBy } = where;
-    const operation = differingOperation(operations(this.#a, phase, madeBy), operations(this.#b, phase, madeBy));
+    const operation = differingOperation(
+      operations(this.#a, phase, madeBy),
+      operations(this.#b, phase, madeBy),
+    );
     this.differences.push({ ...where, a, b, operation });
   }
 
@@ -176,9 +185,17 @@ class Comparison implements ProbeComparison {
   }
 }
 
-function operations(layers: Layers, phase: ProbePhase, madeBy: readonly number[]): readonly PlacedOperation[] {
+function operations(
+  layers: Layers,
+  phase: ProbePhase,
+  madeBy: readonly number[],
+): readonly PlacedOperation[] {
   return madeBy.flatMap((layer) =>
-    (layers[layer]?.[phase]?.operations ?? []).map((each, index) => ({ ...each, layer, position: index + 1 })),
+    (layers[layer]?.[phase]?.operations ?? []).map((each, index) => ({
+      ...each,
+      layer,
+      position: index + 1,
+    })),
   );
 }
 
@@ -197,7 +214,7 @@ function differingOperation(
 
 /** The largest absolute difference of two tensors as far as their figures tell it. */
 export interface KnownDifference {
-  /** It is at least this; null where the figures say nothing, because a value is not finite. */
+  /** The lower bound of it; null where the figures say nothing, because a value is not finite. */
   readonly atLeast: number | null;
   /** Values that were looked at, of this many. */
   readonly sampled: number;
@@ -206,7 +223,7 @@ export interface KnownDifference {
   readonly largest: number;
 }
 
-/** Compares figures of two tensors of one shape. The extremes of two tensors never differ by more than their values do. */
+/** Compares figures of two tensors of one shape. Their extremes never differ by more than their values do. */
 export function knownDifference(a: Figures, b: Figures): KnownDifference {
   const of = a.shape.reduce((product, extent) => product * extent, 1);
   const ends = [a.min, a.max, b.min, b.max].map((value) => value ?? NaN);
@@ -226,7 +243,7 @@ export function knownDifference(a: Figures, b: Figures): KnownDifference {
 export interface ExactDifference {
   /** The largest absolute difference of two numbers; 0 where only NaN differ. */
   readonly largest: number;
-  /** Its position, row-major. */
+  /** Position of the largest difference, row-major. */
   readonly at: number;
   /** Number of positions whose values are not the same, and of those where one value alone is NaN. */
   readonly differing: number;

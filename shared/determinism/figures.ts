@@ -1,6 +1,6 @@
 /**
- * Figures of a tensor: what a probe keeps of it. Every figure is computed by additions, multiplications and square roots
- * in a fixed order, so equal values give equal figures on every machine. Pure.
+ * Figures of a tensor, which a probe keeps instead of it. Every one is computed by additions, multiplications and
+ * square roots in a fixed order, so equal values give equal figures on every machine. Pure.
  */
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -28,7 +28,7 @@ export type TensorValues = Float32Array | Int32Array | Uint8Array;
 /** Values that are kept of each tensor. */
 const sampleSize = 8;
 
-/** Positions of the values that are kept of a tensor with this many: spread evenly, the first and the last among them. */
+/** Positions of the values that are kept of a tensor with `count`: spread evenly, the first and the last among them. */
 export function samplePositions(count: number): readonly number[] {
   if (count <= sampleSize) return Array.from({ length: count }, (_, index) => index);
   return Array.from({ length: sampleSize }, (_, index) =>

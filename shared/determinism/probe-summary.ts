@@ -63,7 +63,10 @@ const pass = z.strictObject({
 const layer = z.strictObject({
   className: word,
   /** The outputs of other layers that it reads. */
-  inputs: z.array(z.strictObject({ layer: index, output: count.max(63) })).max(1000).readonly(),
+  inputs: z
+    .array(z.strictObject({ layer: index, output: count.max(63) }))
+    .max(1000)
+    .readonly(),
   sharedWith: index.exactOptional(),
   evaluation: pass.nullable(),
   training: pass.nullable(),
@@ -88,7 +91,7 @@ const summary = z.strictObject({
     architecture: hash,
     /** Root of the tensors that ran. */
     root: hash,
-    /** Whether these are a model's own, or drawn from the seed. */
+    /** The origin of these tensors: a model's own, or drawn from the seed. */
     weights: z.enum(["own", "drawn"]),
     parameters: count,
   }),
@@ -119,7 +122,7 @@ export type ProbedLayer = z.infer<typeof layer>;
 export type ProbedPass = z.infer<typeof pass>;
 export type ProbedOperation = z.infer<typeof operation>;
 export type ProbePhase = (typeof phases)[number];
-/** What one process finds: the summary without the repetitions. */
+/** The findings of one process: the summary without the repetitions. */
 export type ProbeRun = Omit<ProbeSummary, "runs">;
 
 function invalid(where: string, reason: string): StemmaError<"CANONICAL_JSON_INVALID"> {
@@ -138,7 +141,7 @@ const sumOf = (probe: unknown): Hash =>
 
 /** @throws CANONICAL_JSON_INVALID where it is larger than a summary may be */
 export function encodeProbe(probe: ProbeSummary): Uint8Array {
-  return encodeCanonical({ ...probe, sum: sumOf(probe) } as unknown as CanonicalValue, limits);
+  return encodeCanonical({ ...probe, sum: sumOf(probe) }, limits);
 }
 
 /**

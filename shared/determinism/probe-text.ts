@@ -21,7 +21,7 @@ export function describeMachine({ environment }: Pick<ProbeSummary, "environment
   return `${backend}, ${threads} ${threads === "1" ? "thread" : "threads"}, ${architecture}, Node ${node}, engine ${engine.slice(0, 12)}`;
 }
 
-/** What a probe found on one machine. @param title what was probed @param difference of a run from the first one */
+/** Describes a probe on one machine. @param title what was probed @param difference of a run from the first one */
 export function describeProbe(title: string, summary: ProbeSummary, difference?: ProbeDifference): string[] {
   const { model, inputs, layers, refused, runs } = summary;
   const reached = phases.filter((phase) => layers.some((layer) => layer[phase] !== null));
@@ -45,7 +45,8 @@ export function describeProbe(title: string, summary: ProbeSummary, difference?:
 export function describeDifference(difference: ProbeDifference, exact?: ExactDifference): string[] {
   const { phase, layer, className, value, a, b, madeBy } = difference;
   const before = madeBy.filter((each) => phase !== "backward" && each !== layer);
-  const together = before.length === 0 ? "" : `, which one of the two computes together with layer ${short(before)}`;
+  const together =
+    before.length === 0 ? "" : `, which one of the two computes together with layer ${short(before)}`;
   return [
     `  first difference: ${phaseText[phase]}, layer ${layer} (${className}), ${value}${together}`,
     `  ${operationText(difference)}`,
@@ -54,7 +55,8 @@ export function describeDifference(difference: ProbeDifference, exact?: ExactDif
 }
 
 function operationText({ operation, madeBy, layer }: ProbeDifference): string {
-  const name = (one: PlacedOperation | null): string => (one === null ? "none" : `${one.name} (${one.kernel})`);
+  const name = (one: PlacedOperation | null): string =>
+    one === null ? "none" : `${one.name} (${one.kernel})`;
   const place = ({ position, layer: own }: PlacedOperation): string =>
     `number ${position}${own === layer ? "" : ` of layer ${own}`}`;
   if (madeBy.length === 0) return "made by the loss, whose operations are not listed";
@@ -86,7 +88,8 @@ function sizeText(a: Figures | null, b: Figures | null, exact: ExactDifference |
   return [size, `norm ${shown(a.norm)} and ${shown(b.norm)}`, ...specials];
 }
 
-const shown = (value: number): string => (Number.isFinite(value) ? String(Number(value.toPrecision(9))) : String(value));
+const shown = (value: number): string =>
+  Number.isFinite(value) ? String(Number(value.toPrecision(9))) : String(value);
 
 /** Three digits, never more than the number: "at least" stays true. */
 function roundedDown(value: number): string {
@@ -100,7 +103,10 @@ function roundedDown(value: number): string {
 export function describeComparison(
   a: ProbeSummary,
   b: ProbeSummary,
-  { comparison, exact }: { readonly comparison: ProbeComparison; readonly exact?: ExactDifference | undefined },
+  {
+    comparison,
+    exact,
+  }: { readonly comparison: ProbeComparison; readonly exact?: ExactDifference | undefined },
 ): string[] {
   const { differences, compared, unreached, together } = comparison;
   const [first] = differences;
@@ -112,11 +118,17 @@ export function describeComparison(
       ? `the same: all ${compared} outputs and gradients of ${a.layers.length} layers have the same bits`
       : `different: ${differences.length} of ${compared} outputs and gradients`,
     ...(first === undefined ? [] : describeDifference(first, exact)),
-    ...(first === undefined ? [] : phases.map((phase) => `  ${phaseText[phase]}: ${layersText(comparison, phase)}`)),
-    ...unreached.map((phase) => `  ${phaseText[phase]}: only one of the two reached all of it, the rest was not compared`),
+    ...(first === undefined
+      ? []
+      : phases.map((phase) => `  ${phaseText[phase]}: ${layersText(comparison, phase)}`)),
+    ...unreached.map(
+      (phase) => `  ${phaseText[phase]}: only one of the two reached all of it, the rest was not compared`,
+    ),
     ...(together.length === 0
       ? []
-      : [`  not compared by themselves, since one of the two computes them with what follows: layers ${short(together)}`]),
+      : [
+          `  not compared by themselves, since one of the two computes them with what follows: layers ${short(together)}`,
+        ]),
     `  environment: ${fields.length === 0 ? "the same" : fields.map((field) => `${field} ${valueText(a, field)} and ${valueText(b, field)}`).join("; ")}`,
   ];
 }

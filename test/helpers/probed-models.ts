@@ -3,7 +3,7 @@ import type { Figures, TensorValues } from "../../shared/determinism/figures.js"
 import type { ProbeSummary } from "../../shared/determinism/probe-summary.js";
 import type { Architecture, LeafLayer } from "../../shared/model/model.js";
 import { fuseActivations } from "../../shared/train/backends/fused-layers.js";
-import { probeModel, type ProbeRequest } from "../../shared/train/probe/probe-model.js";
+import { probeModel, type ProbeRequest } from "../../shared/determinism/probe/probe-model.js";
 import type { TensorFlow } from "../../shared/train/tensorflow.js";
 
 export type Weights = LeafLayer["weights"];
@@ -38,8 +38,16 @@ export const layerOn = (
   weights,
 });
 
-export const denseOn = (from: number | readonly [number, number], inputs: number, units: number, activation: string): LeafLayer =>
-  layerOn("Dense", [from], { units, activation, use_bias: true }, [weight("kernel", inputs, units), weight("bias", units)]);
+export const denseOn = (
+  from: number | readonly [number, number],
+  inputs: number,
+  units: number,
+  activation: string,
+): LeafLayer =>
+  layerOn("Dense", [from], { units, activation, use_bias: true }, [
+    weight("kernel", inputs, units),
+    weight("bias", units),
+  ]);
 
 export const modelOf = (...layers: LeafLayer[]): Architecture => ({
   layers,
@@ -82,7 +90,14 @@ export const folded = modelOf(
   layerOn(
     "Conv2D",
     [0],
-    { filters: 3, kernel_size: [3, 3], strides: [1, 1], padding: "same", activation: "linear", use_bias: false },
+    {
+      filters: 3,
+      kernel_size: [3, 3],
+      strides: [1, 1],
+      padding: "same",
+      activation: "linear",
+      use_bias: false,
+    },
     [weight("kernel", 3, 3, 2, 3)],
   ),
   normalization(1, 3),

@@ -6,15 +6,9 @@ import { InvalidArgumentError } from "commander";
 import { probeDifferences, whyIncomparable } from "../../../../shared/determinism/compare-probes.js";
 import { describeComparison, describeProbe } from "../../../../shared/determinism/probe-text.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
-import { probeBackends, probeThreads } from "../../../../shared/train/probe/probe-job.js";
-import type { ProbeOutcome } from "../../../../shared/train/probe/probe-in-child.js";
-import {
-  pathOf,
-  plain,
-  type Choices,
-  type PlainContext,
-  type Printed,
-} from "../../plain-command.js";
+import { probeBackends, probeThreads } from "../../../../shared/determinism/probe/probe-job.js";
+import type { ProbeOutcome } from "../../../../shared/determinism/probe/probe-in-child.js";
+import { pathOf, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { readExactDifference, readProbe, tensorsPath, writeProbe } from "../../probe-files.js";
 import { listProbed } from "../../probe-list.js";
 import { findProbed, writeProbedModel, type ProbedModel } from "../../probed-model.js";
@@ -47,10 +41,18 @@ const options = {
     text: "<dir> with --backend native: the folder native of an agent's home, where a libtensorflow is linked",
     read: pathOf,
   },
-  threads: { text: "<n> 1, 2 or 4 threads (1)", read: threadsOf, default: 1 },
-  seed: { text: "<number> seed of inputs, of weights that are drawn, and of dropout (1)", read: seedOf, default: "1" },
+  threads: { text: "<n> 1, 2 or 4 threads (1; native: those that it was linked for)", read: threadsOf },
+  seed: {
+    text: "<number> seed of inputs, of weights that are drawn, and of dropout (1)",
+    read: seedOf,
+    default: "1",
+  },
   batch: { text: "<n> samples of the inputs (2)", read: whole(1, 4096), default: 2 },
-  size: { text: "<n> extent of inputs where the model leaves it open (32)", read: whole(1, 65_536), default: 32 },
+  size: {
+    text: "<n> extent of inputs where the model leaves it open (32)",
+    read: whole(1, 65_536),
+    default: 32,
+  },
   memory: {
     text: `<MiB> memory for tensors (${defaultMemoryMb})`,
     read: whole(16, 1_048_576),
@@ -70,7 +72,8 @@ const probe = plain(null, {
   isDefault: true,
   about: "probe a model, or an architecture with weights from a seed; `stemma probe MODEL` does it, too",
   takes: {
-    model: "<model> name, name:version, name:tag or id; a file of an architecture (model.json), or its hash from `stemma probe list`",
+    model:
+      "<model> name, name:version, name:tag or id; a file of an architecture (model.json), or its hash from `stemma probe list`",
   },
   options,
   help: `
@@ -84,12 +87,16 @@ ends with status 4 where they differ.
   stemma probe diff here.json there.json    the first layer and operation that differ
 
 Weights are the model's own. Of an architecture they are drawn from the seed.
-docs/reproducibility.md says what a probe can tell.
+docs/probe.md says what a probe can tell.
 `,
   run: ({ model, ...choices }, context) => probeCommand(model, choices, context),
 });
 
-async function probeCommand(argument: string, choices: ProbeChoices, context: PlainContext): Promise<Printed> {
+async function probeCommand(
+  argument: string,
+  choices: ProbeChoices,
+  context: PlainContext,
+): Promise<Printed> {
   const { file, tensors, force } = choices;
   if (tensors && file === undefined)
     throw new StemmaError("USAGE", "--tensors writes beside the summary. Name it with --file FILE.json.");
@@ -122,14 +129,24 @@ async function withProbe<Result>(
   context: PlainContext,
   use: (outcome: ProbeOutcome) => Promise<Result>,
 ): Promise<Result> {
-  const { probeInChildren } = await import("../../../../shared/train/probe/probe-in-child.js");
+  const { probeInChildren } = await import("../../../../shared/determinism/probe/probe-in-child.js");
   const workFolder = await mkdtemp(join(tmpdir(), "stemma-probe-"));
   const { output, signal } = context;
   try {
     const model = join(workFolder, "model");
     await writeProbedModel(probed, model, context);
     const weights = probed.version === undefined ? "drawn" : "own";
-    const job = { model, weights, seed, batch, size, backend, threads, memoryLimitMb: memory, tensors } as const;
+    const job = {
+      model,
+      weights,
+      seed,
+      batch,
+      size,
+      backend,
+      threads,
+      memoryLimitMb: memory,
+      tensors,
+    } as const;
     const outcome = await probeInChildren(
       { ...job, linked, runs },
       {
@@ -194,7 +211,8 @@ reach, which the engine refuses to train.
       summaries ?? [],
       context,
       run
-        ? (probed) => withProbe(probed, defaultChoices, context, async ({ summary }) => Promise.resolve(summary))
+        ? (probed) =>
+            withProbe(probed, defaultChoices, context, async ({ summary }) => Promise.resolve(summary))
         : undefined,
     ),
 });
@@ -206,7 +224,7 @@ const defaultChoices: ProbeChoices = {
   runs: 2,
   backend: "wasm",
   linked: undefined,
-  threads: 1,
+  threads: undefined,
   seed: "1",
   batch: 2,
   size: 32,

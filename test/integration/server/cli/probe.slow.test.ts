@@ -27,12 +27,22 @@ describe("probes on the command line", () => {
     assert.equal(ended.status, status, ended.stderr + ended.stdout);
     return ended.stdout + ended.stderr;
   };
-  const summaryOf = async (name: string): Promise<ProbeSummary> => decodeProbe(await readFile(at(name)), name);
+  const summaryOf = async (name: string): Promise<ProbeSummary> =>
+    decodeProbe(await readFile(at(name)), name);
   const importTiny = async (...more: string[]): Promise<string> => {
     const { bytes, architecture } = await tinyImport("1");
     await writeFile(at("tiny.safetensors"), bytes);
     await writeFile(at("model.json"), architecture);
-    return good("model", "import", at("tiny.safetensors"), "--name", "tiny", "--arch", at("model.json"), ...more);
+    return good(
+      "model",
+      "import",
+      at("tiny.safetensors"),
+      "--name",
+      "tiny",
+      "--arch",
+      at("model.json"),
+      ...more,
+    );
   };
 
   before(async () => {
@@ -63,7 +73,12 @@ describe("probes on the command line", () => {
     context.after(() => server.remove());
     const { bytes, architecture } = await tinyImport("1");
     await server.handle.operations.import(
-      { byteLength: bytes.length, chunks: (async function* () { yield await Promise.resolve(bytes); })() },
+      {
+        byteLength: bytes.length,
+        chunks: (async function* () {
+          yield await Promise.resolve(bytes);
+        })(),
+      },
       { fleet: testFleet, name: "tiny", architecture },
     );
     const ended = await runStemmaHere(
@@ -72,7 +87,10 @@ describe("probes on the command line", () => {
     );
     assert.equal(ended.status, 0, ended.stderr);
     assert.match(ended.stdout, /one run, so nothing was compared/);
-    assert.match(await good("probe", "diff", at("a.json"), at("b.json")), /^the same: all \d+ outputs and gradients/);
+    assert.match(
+      await good("probe", "diff", at("a.json"), at("b.json")),
+      /^the same: all \d+ outputs and gradients/,
+    );
   });
 
   it("ends with 4 and names the layer where two summaries differ, exactly where both have their tensors", async () => {
@@ -80,7 +98,13 @@ describe("probes on the command line", () => {
     const layers = summary.layers.map((layer, index) =>
       index !== 2
         ? layer
-        : { ...layer, training: { ...layer.training!, outputs: layer.training!.outputs.map((output) => ({ ...output!, digest: sha256("x") })) } },
+        : {
+            ...layer,
+            training: {
+              ...layer.training!,
+              outputs: layer.training!.outputs.map((output) => ({ ...output!, digest: sha256("x") })),
+            },
+          },
     );
     await writeFile(at("moved.json"), encodeProbe({ ...summary, layers }));
     const text = await bad(4, "probe", "diff", at("a.json"), at("moved.json"));
@@ -89,7 +113,9 @@ describe("probes on the command line", () => {
     await writeFile(at("moved.safetensors"), await readFile(at("a.safetensors")));
     assert.match(await bad(1, "probe", "diff", at("a.json"), at("moved.json")), /FILE_CHANGED/);
     await good("probe", "tiny", "--backend", "cpu", "--runs", "1", "--tensors", "--file", at("cpu.json"));
-    const other = JSON.parse((await run("probe", "diff", at("a.json"), at("cpu.json"), "-o", "json")).stdout) as {
+    const other = JSON.parse(
+      (await run("probe", "diff", at("a.json"), at("cpu.json"), "-o", "json")).stdout,
+    ) as {
       readonly same: boolean;
       readonly exact?: { readonly largest: number; readonly of: number };
     };
@@ -99,10 +125,21 @@ describe("probes on the command line", () => {
 
   it("refuses what cannot be compared, and what is no summary", async () => {
     await good("probe", "tiny", "--seed", "2", "--runs", "1", "--file", at("seed.json"));
-    assert.match(await bad(2, "probe", "diff", at("a.json"), at("seed.json")), /not the same: the seed \(1 and 2\)/);
-    assert.match(await bad(1, "probe", "diff", at("a.json"), at("model.json")), /is not the summary of a probe/);
+    assert.match(
+      await bad(2, "probe", "diff", at("a.json"), at("seed.json")),
+      /not the same: the seed \(1 and 2\)/,
+    );
+    assert.match(
+      await bad(1, "probe", "diff", at("a.json"), at("model.json")),
+      /is not the summary of a probe/,
+    );
     assert.match(await bad(3, "probe", "diff", at("a.json"), at("nowhere.json")), /FILE_MISSING/);
-    for (const [option, value] of [["--threads", "3"], ["--seed", "-1"], ["--batch", "0"], ["--memory", "1"]])
+    for (const [option, value] of [
+      ["--threads", "3"],
+      ["--seed", "-1"],
+      ["--batch", "0"],
+      ["--memory", "1"],
+    ])
       await bad(2, "probe", "tiny", option!, value!);
     await bad(2, "probe", "tiny", "--tensors");
     await bad(2, "probe", "tiny", "--backend", "native");
@@ -117,7 +154,11 @@ describe("probes on the command line", () => {
   });
 
   it("lists each architecture: probed only where a probe ran, refused with its layer", async () => {
-    const noisy = modelOf(inputLayer([3]), denseOn(0, 3, 3, "relu"), layerOn("GaussianNoise", [1], { stddev: 0.1 }));
+    const noisy = modelOf(
+      inputLayer([3]),
+      denseOn(0, 3, 3, "relu"),
+      layerOn("GaussianNoise", [1], { stddev: 0.1 }),
+    );
     await writeFile(at("noisy.json"), encodeArchitecture(noisy));
     const named = await good("probe", at("noisy.json"), "--runs", "1", "--file", at("noise.json"));
     assert.match(named, /the engine does not train it: Layer 2 \(GaussianNoise\) draws random numbers/);
@@ -137,11 +178,21 @@ describe("probes on the command line", () => {
     assert.match(probed.because, /2 runs \(wasm, 1 thread/);
     assert.equal((await list(at("moved.json"), at("a.json")))[0]?.exact, "probed: different");
     // Its hash stands for the architecture, whose weights are drawn.
-    assert.match(await good("probe", row!.architecture.slice(0, 12), "--runs", "1"), /weights drawn from the seed/);
+    assert.match(
+      await good("probe", row!.architecture.slice(0, 12), "--runs", "1"),
+      /weights drawn from the seed/,
+    );
   });
 
   it("is offered where a replay gives other tensors", () => {
-    const report = { verdict: "refuted", text: "…", name: "soh", version: 2, versionId: sha256("v"), difference: {} };
+    const report = {
+      verdict: "refuted",
+      text: "…",
+      name: "soh",
+      version: 2,
+      versionId: sha256("v"),
+      difference: {},
+    };
     assert.match(describeReplay(report as never), /stemma probe soh:2 --file FILE/);
     assert.doesNotMatch(describeReplay({ ...report, difference: undefined } as never), /probe/);
   });

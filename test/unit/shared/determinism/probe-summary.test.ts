@@ -69,7 +69,10 @@ test("another form is named; other documents, markup and unknown members are ref
     }
     return "";
   };
-  assert.match(refusal({ ...summaryOf([1]), format: 2 }), /has the form 2, and this release reads the form 1/);
+  assert.match(
+    refusal({ ...summaryOf([1]), format: 2 }),
+    /has the form 2, and this release reads the form 1/,
+  );
   for (const value of [null, [], "x", {}, { kind: "stemma-probe" }, { ...summaryOf([1]), more: 1 }])
     assert.notEqual(refusal(value), "", JSON.stringify(value));
   const [input] = summaryOf([1]).layers;
@@ -93,7 +96,8 @@ test("only probes of the same model, inputs and seed are compared, and what is n
   const a = summaryOf([1, 2]);
   assert.deepEqual(whyIncomparable(a, a), []);
   const { model, inputs } = a;
-  const reasons = (other: Partial<ProbeSummary>): string => whyIncomparable(a, summaryOf([1, 2], other)).join("; ");
+  const reasons = (other: Partial<ProbeSummary>): string =>
+    whyIncomparable(a, summaryOf([1, 2], other)).join("; ");
   assert.match(reasons({ model: { ...model, architecture: sha256("b") } }), /^the architecture/);
   assert.match(reasons({ model: { ...model, root: sha256("b") } }), /^the weights/);
   assert.match(reasons({ inputs: { ...inputs, seed: "2" } }), /^the seed \(1 and 2\)$/);
@@ -111,18 +115,27 @@ test("the first difference is the first in the order of the training, with the o
   );
   const text = describeComparison(a, b, { comparison: probeDifferences(a, b) }).join("\n");
   assert.match(text, /^different: 2 of 6/);
-  assert.match(text, /the evaluation, layer 1 \(Dense\), output 0\n {2}first operation that differs: number 1, Relu/);
+  assert.match(
+    text,
+    /the evaluation, layer 1 \(Dense\), output 0\n {2}first operation that differs: number 1, Relu/,
+  );
   assert.match(text, /largest difference at least 1\.00, by range and 2 of 2 numbers \(numbers up to 3\)/);
   const backward = probeDifferences(a, {
     ...a,
     layers: a.layers.map((layer) => ({ ...layer, backward: { ...passOf("Relu", 5, 5), weights: [] } })),
   }).differences;
-  assert.deepEqual(backward.map(({ layer }) => layer), [1, 0], "against the order of the layers");
+  assert.deepEqual(
+    backward.map(({ layer }) => layer),
+    [1, 0],
+    "against the order of the layers",
+  );
 });
 
 test("a pass that only one reached is not compared, and said so", () => {
   const a = summaryOf([1]);
-  const b = summaryOf([1], { layers: a.layers.map((layer) => ({ ...layer, training: null, backward: null })) });
+  const b = summaryOf([1], {
+    layers: a.layers.map((layer) => ({ ...layer, training: null, backward: null })),
+  });
   const comparison = probeDifferences(a, b);
   assert.deepEqual([comparison.differences.length, comparison.unreached], [0, ["training", "backward"]]);
   assert.match(describeComparison(a, b, { comparison }).join("\n"), /the backward pass: only one of the two/);
@@ -153,7 +166,10 @@ test("the largest difference is never less than what is known of it", () => {
 });
 
 test("words of a machine are shown without what controls a terminal, and runs that differ are said loudly", () => {
-  const summary = summaryOf([1], { environment: { backend: "wasm\u001b[2J" }, runs: { count: 2, differing: 3 } });
+  const summary = summaryOf([1], {
+    environment: { backend: "wasm\u001b[2J" },
+    runs: { count: 2, differing: 3 },
+  });
   assert.deepEqual(decodeProbe(encodeProbe(summary), "f"), summary);
   assert.ok(!printable(describeProbe("m", summary).join("\n")).includes("\u001b"));
   const [first] = probeDifferences(summaryOf([1]), summaryOf([2])).differences;

@@ -1,7 +1,7 @@
 /**
  * Entry point of the probe's bundle (launcher/probe.mjs), which runs in a child process: `probe.mjs JOB_FOLDER
  * RESULT_FOLDER`. It has the engine's sources and another program: it trains nothing, and the engine's id knows nothing
- * of it. Reports errors as JSON lines on its standard output, as the engine does (../engine/main.ts), and ends when its
+ * of it. Reports errors as JSON lines on its standard output, as the engine does (../../train/engine/main.ts), and ends when its
  * standard input closes.
  */
 import { createHash } from "node:crypto";
@@ -10,17 +10,17 @@ import os from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as tensorFlow from "@tensorflow/tfjs";
-import { encodeProbe, type ProbeRun } from "../../determinism/probe-summary.js";
+import { encodeProbe, type ProbeRun } from "../probe-summary.js";
 import { messageOf } from "../../error-text.js";
 import { isStemmaError } from "../../errors.js";
 import { decodeArchitecture } from "../../model/architecture.js";
-import { fuseActivations } from "../backends/fused-layers.js";
-import { startWasmBackend, type StartedBackend } from "../backends/wasm.js";
-import { plainDetails } from "../engine/plain-details.js";
-import { readModelFiles } from "../engine/model-files.js";
-import { guardKernels } from "../native/guard-kernels.js";
-import { registerNativeGradients, refuseMissing } from "../native/native-gradients.js";
-import { readManifest, startNativeBackend } from "../native/start-native.js";
+import { fuseActivations } from "../../train/backends/fused-layers.js";
+import { startWasmBackend, type StartedBackend } from "../../train/backends/wasm.js";
+import { plainDetails } from "../../train/engine/plain-details.js";
+import { readModelFiles } from "../../train/engine/model-files.js";
+import { guardKernels } from "../../train/native/guard-kernels.js";
+import { registerNativeGradients, refuseMissing } from "../../train/native/native-gradients.js";
+import { readManifest, startNativeBackend } from "../../train/native/start-native.js";
 import { summaryFile, tensorsFile, type ProbeJob } from "./probe-job.js";
 import { probeModel, type ProbeRequest } from "./probe-model.js";
 import { TensorSpool } from "./tensor-spool.js";
@@ -31,16 +31,20 @@ interface ProbingBackend extends StartedBackend {
 }
 
 async function startBackend(job: ProbeJob): Promise<ProbingBackend> {
-  const { memoryLimitMb, threads, linked } = job;
+  const { memoryLimitMb, threads = 1, linked } = job;
   if (job.backend === "cpu") return startCpuBackend(memoryLimitMb);
   if (job.backend === "native") {
     const folder = linked ?? "";
     const { class: exactness } = await readManifest(folder);
-    const started = await startNativeBackend({ folder, threads, memoryLimitMb });
+    const started = await startNativeBackend({ folder, threads: job.threads, memoryLimitMb });
     const environment = Object.fromEntries(
       Object.entries(exactness).map(([name, value]) => [`native.${name}`, String(value).slice(0, 200)]),
     );
-    return { ...started, kernelOf: () => "native tfjs", environment };
+    return {
+      ...started,
+      kernelOf: () => "native tfjs",
+      environment: { ...environment, threads: String(exactness.threads) },
+    };
   }
   const stock = new Map(
     tensorFlow.getKernelsForBackend("wasm").map(({ kernelName, kernelFunc }) => [kernelName, kernelFunc]),
@@ -51,7 +55,7 @@ async function startBackend(job: ProbeJob): Promise<ProbingBackend> {
   return {
     ...started,
     kernelOf: (operation) => `wasm ${isStock(operation) ? "tfjs" : "stemma"}`,
-    environment: {},
+    environment: { threads: String(threads) },
   };
 }
 
@@ -71,7 +75,7 @@ async function startCpuBackend(memoryLimitMb: number): Promise<ProbingBackend> {
       for (const each of undo.reverse()) each();
     },
     kernelOf: () => "cpu tfjs",
-    environment: {},
+    environment: { threads: "1" },
   };
 }
 
@@ -80,7 +84,6 @@ async function machineFacts(job: ProbeJob): Promise<ProbeRun["environment"]> {
   const own = await readFile(fileURLToPath(import.meta.url));
   return {
     backend: job.backend,
-    threads: String(job.backend === "cpu" ? 1 : job.threads),
     engine: job.engineId,
     probe: createHash("sha256").update(own).digest("hex"),
     tensorflow: tensorFlow.version_core,
@@ -122,7 +125,10 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
 /** An error as a message for a person who typed `stemma probe`. */
 function describe(error: unknown): { readonly code: string; readonly message: string } {
   if (!isStemmaError(error))
-    return { code: "INTERNAL", message: `The probe failed: ${messageOf(error)}. Report this with the architecture.` };
+    return {
+      code: "INTERNAL",
+      message: `The probe failed: ${messageOf(error)}. Report this with the architecture.`,
+    };
   if (error.code !== "MEMORY_EXHAUSTED") return { code: error.code, message: error.message };
   const [first] = error.message.split(". ");
   const message = `${first}. Probe with a smaller --batch, or with a larger --memory.`;

@@ -15,7 +15,8 @@ export interface ProbeJob {
   readonly batch: number;
   readonly size: number;
   readonly backend: ProbeBackend;
-  readonly threads: number;
+  /** Number of threads; absent: 1, or as many as the libtensorflow was linked for. */
+  readonly threads?: number | undefined;
   readonly memoryLimitMb: number;
   /** Folder of the engine, whose kernels run. */
   readonly engine: string;

@@ -4,10 +4,10 @@
  */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { probeDifferences, type ProbeDifference } from "../../determinism/compare-probes.js";
-import { decodeProbe, type ProbeSummary } from "../../determinism/probe-summary.js";
-import { builtInEngineFolder, builtInProbeFolder, engineIdOfFolder } from "../engine-folder.js";
-import { runEngineProcess } from "../engine-process.js";
+import { probeDifferences, type ProbeDifference } from "../compare-probes.js";
+import { decodeProbe, type ProbeSummary } from "../probe-summary.js";
+import { builtInEngineFolder, builtInProbeFolder, engineIdOfFolder } from "../../train/engine-folder.js";
+import { runEngineProcess } from "../../train/engine-process.js";
 import { summaryFile, tensorsFile, type ProbeJob } from "./probe-job.js";
 
 export interface ProbeRequest extends Omit<ProbeJob, "engine" | "engineId"> {
@@ -33,8 +33,8 @@ export interface ProbeOutcome {
 
 /**
  * Runs the probe.
- * @throws the child's typed error (MEMORY_EXHAUSTED, ARCHITECTURE_MISMATCH …), BACKEND_UNAVAILABLE where a bundle or the
- * linked library is missing, TRAINING_STOPPED when it was aborted or killed
+ * @throws the child's typed error (MEMORY_EXHAUSTED, ARCHITECTURE_MISMATCH …), BACKEND_UNAVAILABLE where a bundle or
+ * the linked library is missing, TRAINING_STOPPED when it was aborted or killed
  */
 export async function probeInChildren(
   { runs, ...request }: ProbeRequest,
@@ -46,7 +46,9 @@ export async function probeInChildren(
   for (let run = 1; run <= runs; run++) {
     onRun?.(run);
     // Digests are enough to compare the runs of one machine, so only the first one's tensors are kept.
-    found.push(await runOnce({ ...job, tensors: job.tensors && run === 1 }, join(workFolder, `run-${run}`), signal));
+    found.push(
+      await runOnce({ ...job, tensors: job.tensors && run === 1 }, join(workFolder, `run-${run}`), signal),
+    );
   }
   const [first, ...others] = found as [ProbeSummary, ...ProbeSummary[]];
   const differences = others.flatMap((other) => probeDifferences(first, other).differences);
@@ -57,7 +59,11 @@ export async function probeInChildren(
   };
 }
 
-async function runOnce(job: ProbeJob, folder: string, signal: AbortSignal | undefined): Promise<ProbeSummary> {
+async function runOnce(
+  job: ProbeJob,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<ProbeSummary> {
   const [jobFolder, resultFolder] = [join(folder, "job"), join(folder, "result")];
   await rm(folder, { recursive: true, force: true });
   for (const each of [jobFolder, resultFolder]) await mkdir(each, { recursive: true });

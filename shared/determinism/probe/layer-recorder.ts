@@ -2,11 +2,11 @@
  * Records what each layer of a model gives while TensorFlow.js runs it: its outputs, the gradients that reach them, and
  * the operations between. It looks at TensorFlow.js's engine from outside: results are read, never changed.
  */
-import { bytesOfValues, figuresOf, type Figures, type TensorValues } from "../../determinism/figures.js";
-import { maxOperations, type ProbedOperation, type ProbePhase } from "../../determinism/probe-summary.js";
+import { bytesOfValues, figuresOf, type Figures, type TensorValues } from "../figures.js";
+import { maxOperations, type ProbedOperation, type ProbePhase } from "../probe-summary.js";
 import type { Architecture } from "../../model/model.js";
 import { sha256 } from "../../tensor/hash.js";
-import type { TensorFlow, TfLayer, TfLayersModel, TfTensor } from "../tensorflow.js";
+import type { TensorFlow, TfLayer, TfLayersModel, TfTensor } from "../../train/tensorflow.js";
 
 /** The part of TensorFlow.js's engine by which kernels and gradients are seen; not part of its types. */
 interface WatchedEngine {
@@ -20,7 +20,7 @@ interface TapeNode {
 }
 type Apply = (inputs: TfTensor | TfTensor[], kwargs?: object) => TfTensor | TfTensor[];
 
-/** What one layer gave in one pass. */
+/** The results of one layer in one pass. */
 export interface RecordedPass {
   readonly outputs: (Figures | null)[];
   readonly operations: ProbedOperation[];
@@ -40,6 +40,9 @@ export interface RecorderPorts {
 /** Operations that give their input another name or shape, and compute nothing. */
 const plainOperations = new Set(["Identity", "Reshape"]);
 
+/** Layers whose work the engine may do in the layer before (../../train/backends/folded-layers.ts, fused-layers.ts). */
+const followers = new Set(["BatchNormalization", "ReLU", "Activation"]);
+
 /** The place of a layer's output. */
 interface Place {
   readonly layer: number;
@@ -48,6 +51,8 @@ interface Place {
 
 const listOf = (tensors: TfTensor | TfTensor[]): readonly TfTensor[] =>
   Array.isArray(tensors) ? tensors : [tensors];
+
+const valuesOf = (tensor: TfTensor): TensorValues => tensor.dataSync<"float32" | "int32" | "bool">();
 
 export class LayerRecorder {
   readonly #ports: RecorderPorts;
@@ -95,7 +100,7 @@ export class LayerRecorder {
 
   /** Figures of a tensor, which is handed on under this name. */
   figures(name: string, tensor: TfTensor): Figures {
-    const values = tensor.dataSync() as TensorValues;
+    const values = valuesOf(tensor);
     const figures = figuresOf(values, tensor.shape);
     this.#ports.onTensor?.(`${this.#phase}/${name}`, figures, values);
     return figures;
@@ -104,7 +109,7 @@ export class LayerRecorder {
   #watchLayer(layer: TfLayer): void {
     const watched = layer as unknown as { apply: Apply };
     const stock = watched.apply.bind(layer);
-    // Layers are named after their index (../layer-construction.ts); further calls of a shared one have its own.
+    // Layers are named after their index (../../train/layer-construction.ts); further calls of a shared one have its own.
     const own = Number(/^layer_(\d+)$/.exec(layer.name)?.[1]);
     const calls = this.#ports.architecture.layers.flatMap(({ className, sharedWith }, index) =>
       className !== "InputLayer" && (index === own || sharedWith === own) ? [index] : [],
@@ -153,7 +158,9 @@ export class LayerRecorder {
       this.#places.set(tensor.id, { layer, output });
       pass.outputs.push(this.figures(`${layer}/${output}`, tensor));
     });
-    if (outputs.length === 1 && inputs.some((input) => dataOf(input) === dataOf(outputs[0] as TfTensor)))
+    const [only] = outputs;
+    const isFollower = followers.has(this.#ports.architecture.layers[layer]?.className ?? "");
+    if (isFollower && only !== undefined && inputs.some((input) => dataOf(input) === dataOf(only)))
       pass.isPassedOn = true;
   }
 
@@ -172,14 +179,15 @@ export class LayerRecorder {
 
   #watchEngine(): void {
     const engine = this.#ports.tf.engine() as unknown as WatchedEngine;
-    const { runKernelFunc, addTapeNode } = engine;
+    const runKernel = engine.runKernelFunc.bind(engine);
+    const addNode = engine.addTapeNode.bind(engine);
     engine.runKernelFunc = (call) => {
-      const outputs = runKernelFunc.call(engine, call);
+      const outputs = runKernel(call);
       if (call.kernelName !== undefined) this.#keepOperation(call.kernelName, listOf(outputs));
       return outputs;
     };
     engine.addTapeNode = (...node) => {
-      addTapeNode.apply(engine, node);
+      addNode(...node);
       const added = engine.state.activeTape.at(-1);
       if (added !== undefined) this.#watchGradient(added);
     };
@@ -196,7 +204,7 @@ export class LayerRecorder {
       pass.unlisted++;
       return;
     }
-    const bytes = outputs.map((tensor) => bytesOfValues(tensor.dataSync() as TensorValues));
+    const bytes = outputs.map((tensor) => bytesOfValues(valuesOf(tensor)));
     const digest = sha256(...bytes).slice(0, 16);
     pass.operations.push({ name, kernel: this.#ports.kernelOf(name), digest });
   }

@@ -2,14 +2,14 @@
  * Probes one model in this process (MM11): evaluation, the forward pass of training, and the backward pass, on fixed
  * inputs. Runs what a training runs: the same construction of layers, fused operations and streams of random numbers.
  */
-import { figuresOf, type Figures, type TensorValues } from "../../determinism/figures.js";
+import { figuresOf, type Figures, type TensorValues } from "../figures.js";
 import {
   probeFormat,
   type ProbedLayer,
   type ProbedPass,
   type ProbePhase,
   type ProbeRun,
-} from "../../determinism/probe-summary.js";
+} from "../probe-summary.js";
 import { defined } from "../../defined.js";
 import { isStemmaError } from "../../errors.js";
 import { architectureHash, weightSlots } from "../../model/architecture.js";
@@ -18,14 +18,20 @@ import { treeRoot } from "../../model/tree.js";
 import { Streams } from "../../random/streams.js";
 import { tensorId } from "../../tensor/hash.js";
 import type { Tensor } from "../../tensor/tensor.js";
-import type { TensorFlow, TfLayersModel, TfTensor } from "../tensorflow.js";
-import { buildTrainable, type Trainable } from "../trainable.js";
-import { drawnWeights, fixedInputs, lossWeights, type FixedInput, type InputChoices } from "./fixed-inputs.js";
+import type { TensorFlow, TfLayersModel, TfTensor } from "../../train/tensorflow.js";
+import { buildTrainable, type Trainable } from "../../train/trainable.js";
+import {
+  drawnWeights,
+  fixedInputs,
+  lossWeights,
+  type FixedInput,
+  type InputChoices,
+} from "./fixed-inputs.js";
 import { LayerRecorder, type RecordedPass } from "./layer-recorder.js";
 
 export interface ProbeRequest extends InputChoices {
   readonly architecture: Architecture;
-  /** In canonical order; absent: drawn from the seed. */
+  /** The weights in canonical order; absent: drawn from the seed. */
   readonly tensors?: readonly Tensor[] | undefined;
   /** Decimal string of an unsigned 64-bit number. */
   readonly seed: string;
@@ -114,7 +120,7 @@ class ModelProbe {
     this.#runPasses(part, false);
   }
 
-  /** What was found of one layer. */
+  /** Returns what was found of one layer. */
   layer({ className, inputs, sharedWith }: LeafLayer, index: number): ProbedLayer {
     const { evaluation, training, backward } = this.#passes;
     const outputs = training?.get(index)?.outputs.length ?? 0;
@@ -153,7 +159,10 @@ class ModelProbe {
 
   #runPasses(built: BuiltModel, isTrained: boolean): void {
     const { tf } = this.#ports;
-    const recorder = new LayerRecorder({ ...this.#ports, architecture: this.#probed.architecture }, built.model);
+    const recorder = new LayerRecorder(
+      { ...this.#ports, architecture: this.#probed.architecture },
+      built.model,
+    );
     const inputs = this.#probed.inputs.map(({ values, shape }) => tf.tensor(values, [...shape]));
     try {
       const evaluated = this.#unlessRefused("evaluation", () => {
@@ -232,7 +241,11 @@ class ModelProbe {
     const { tf } = this.#ports;
     const terms = outputs.flatMap((output, index) =>
       output.dtype === "float32"
-        ? [tf.sum(tf.mul(output, tf.tensor(lossWeights(index, output.shape, this.#probed.streams), output.shape)))]
+        ? [
+            tf.sum(
+              tf.mul(output, tf.tensor(lossWeights(index, output.shape, this.#probed.streams), output.shape)),
+            ),
+          ]
         : [],
     );
     return [...terms, ...(penalty === undefined ? [] : [penalty])]
@@ -260,8 +273,7 @@ class ModelProbe {
 
 function apply(model: TfLayersModel, inputs: readonly TfTensor[], training: boolean): readonly TfTensor[] {
   const outputs = model.apply(inputs.length === 1 ? (inputs[0] as TfTensor) : [...inputs], { training }) as
-    | TfTensor
-    | TfTensor[];
+    TfTensor | TfTensor[];
   return Array.isArray(outputs) ? outputs : [outputs];
 }
 

@@ -1,13 +1,13 @@
 /**
- * What a probe runs on: inputs, weights of an architecture without any, and the numbers by which the outputs are weighted
- * in the loss. All of it is drawn from one seed by ../../random/streams.ts, with the same bits on every machine.
+ * Draws what a probe runs on: inputs, weights of an architecture without any, and the numbers by which the outputs are
+ * weighted in the loss. All of it comes from one seed by ../../random/streams.ts, with the same bits on every machine.
  */
 import { StemmaError } from "../../errors.js";
 import { weightSlots } from "../../model/architecture.js";
 import type { Architecture } from "../../model/model.js";
 import type { Stream, Streams } from "../../random/streams.js";
 import type { Tensor } from "../../tensor/tensor.js";
-import { depthwiseFans, fans, initialize } from "../initializers.js";
+import { depthwiseFans, fans, initialize } from "../../train/initializers.js";
 
 export interface FixedInput {
   /** Index of the input layer. */

@@ -3,8 +3,8 @@
  * all of them, comes first.
  */
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
-import type { Figures, TensorValues } from "../../determinism/figures.js";
-import { bytesOfValues } from "../../determinism/figures.js";
+import type { Figures, TensorValues } from "../figures.js";
+import { bytesOfValues } from "../figures.js";
 import { nodeFiles } from "../../files/node-files.js";
 import { asyncIterableOf } from "../../tensor/async-iterable.js";
 import { writeSafetensors } from "../../tensor/safetensors.js";
@@ -13,8 +13,11 @@ import { maxChunkBytes, type TensorHeader } from "../../tensor/tensor.js";
 export class TensorSpool {
   readonly #path: string;
   readonly #file: number;
-  readonly #entries: (TensorHeader & { readonly name: string; readonly at: number; readonly length: number })[] =
-    [];
+  readonly #entries: (TensorHeader & {
+    readonly name: string;
+    readonly at: number;
+    readonly length: number;
+  })[] = [];
   #length = 0;
 
   constructor(path: string) {
