@@ -2,6 +2,7 @@
 import { probeDifferences, whyIncomparable } from "../../shared/determinism/compare-probes.js";
 import { describeMachine } from "../../shared/determinism/probe-text.js";
 import type { ProbeSummary } from "../../shared/determinism/probe-summary.js";
+import { isStemmaError } from "../../shared/errors.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { Architecture } from "../../shared/model/model.js";
 import { drawsRandomNumbers } from "../../shared/train/layer-construction.js";
@@ -20,6 +21,10 @@ interface ArchitectureRow {
   readonly because: string;
 }
 
+interface NamedProbe {
+  readonly name: string;
+  readonly summary: ProbeSummary;
+}
 type RunProbe = (probed: ProbedModel) => Promise<ProbeSummary>;
 
 export async function listProbed(
@@ -27,23 +32,23 @@ export async function listProbed(
   context: PlainContext,
   run: RunProbe | undefined,
 ): Promise<Printed> {
-  const given: { name: string; summary: ProbeSummary }[] = [];
+  const given: NamedProbe[] = [];
   for (const name of files) given.push({ name, summary: await readProbe(name) });
   const rows: ArchitectureRow[] = [];
   for (const known of await knownArchitectures(context)) {
     const architecture = await known.read();
     const hash = architectureHash(architecture);
     const own = given.filter(({ summary }) => summary.model.architecture === hash);
-    if (run !== undefined) {
-      const title = `architecture ${hash.slice(0, 12)}`;
-      own.push({ name: "this machine, now", summary: await run({ title, architecture }) });
-    }
+    const failure =
+      run === undefined
+        ? undefined
+        : await addRun(own, { title: `architecture ${hash.slice(0, 12)}`, architecture }, { run, context });
     rows.push({
       architecture: known.hash,
       layers: architecture.layers.length,
       versions: known.versions.length,
       example: nameOf(known.versions.at(-1)!),
-      ...(own.length > 0 ? judgeProbes(own) : judgeLayers(architecture)),
+      ...(own.length > 0 ? judgeProbes(own) : judgeLayers(architecture, failure)),
     });
   }
   return listed(rows, {
@@ -60,16 +65,33 @@ export async function listProbed(
   });
 }
 
+/** Adds a probe of now. Returns why there is none: one architecture that is too large does not end the list. */
+async function addRun(
+  own: NamedProbe[],
+  probed: ProbedModel,
+  { run, context }: { readonly run: RunProbe; readonly context: PlainContext },
+): Promise<string | undefined> {
+  try {
+    own.push({ name: "this machine, now", summary: await run(probed) });
+    return undefined;
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!isStemmaError(error)) throw error;
+    return error.message;
+  }
+}
+
 type Judgement = Pick<ArchitectureRow, "exact" | "because">;
 
 /** Judges by the layers alone. */
-function judgeLayers({ layers }: Architecture): Judgement {
+function judgeLayers({ layers }: Architecture, failure: string | undefined): Judgement {
   const index = layers.findIndex((leaf) => drawsRandomNumbers(leaf));
   return index < 0
     ? {
         exact: "not probed",
         because:
-          "not probed; by its layers alone: none draws random numbers that the seed does not reach. Probe it: --run",
+          `not probed${failure === undefined ? "" : ` (${failure})`}; by its layers alone: none draws random numbers ` +
+          `that the seed does not reach${failure === undefined ? ". Probe it: --run" : ""}`,
       }
     : {
         exact: "refused",
@@ -78,7 +100,7 @@ function judgeLayers({ layers }: Architecture): Judgement {
 }
 
 /** Judges by what ran: each summary's own runs, then all comparable ones with the first. */
-function judgeProbes(own: readonly { readonly name: string; readonly summary: ProbeSummary }[]): Judgement {
+function judgeProbes(own: readonly NamedProbe[]): Judgement {
   const refused = own.find(({ summary }) => summary.refused !== null)?.summary.refused;
   if (refused != null) return { exact: "refused", because: refused.because };
   for (const { name, summary } of own)
@@ -87,7 +109,7 @@ function judgeProbes(own: readonly { readonly name: string; readonly summary: Pr
         exact: "probed: different",
         because: `${name}: ${summary.runs.count} runs on one machine differ in ${summary.runs.differing} values (${describeMachine(summary)})`,
       };
-  const [first, ...others] = own as [(typeof own)[number], ...(typeof own)[number][]];
+  const [first, ...others] = own as [NamedProbe, ...NamedProbe[]];
   for (const other of others) {
     if (whyIncomparable(first.summary, other.summary).length > 0) continue;
     const [difference] = probeDifferences(first.summary, other.summary).differences;

@@ -109,7 +109,7 @@ export class LayerRecorder {
   #watchLayer(layer: TfLayer): void {
     const watched = layer as unknown as { apply: Apply };
     const stock = watched.apply.bind(layer);
-    // Layers are named after their index (../../train/layer-construction.ts); further calls of a shared one have its own.
+    // Layers are named after their index (../../train/layer-construction.ts), shared ones after that of the first call.
     const own = Number(/^layer_(\d+)$/.exec(layer.name)?.[1]);
     const calls = this.#ports.architecture.layers.flatMap(({ className, sharedWith }, index) =>
       className !== "InputLayer" && (index === own || sharedWith === own) ? [index] : [],

@@ -1,8 +1,8 @@
 /**
  * Entry point of the probe's bundle (launcher/probe.mjs), which runs in a child process: `probe.mjs JOB_FOLDER
  * RESULT_FOLDER`. It has the engine's sources and another program: it trains nothing, and the engine's id knows nothing
- * of it. Reports errors as JSON lines on its standard output, as the engine does (../../train/engine/main.ts), and ends when its
- * standard input closes.
+ * of it. Reports errors as JSON lines on its standard output, as the engine does (../../train/engine/main.ts), and ends
+ * when its standard input closes.
  */
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";

@@ -1,7 +1,7 @@
 /** `stemma probe`: what each layer of a model gives on fixed inputs, to compare two machines (MM11). */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { totalmem, tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { probeDifferences, whyIncomparable } from "../../../../shared/determinism/compare-probes.js";
 import { describeComparison, describeProbe } from "../../../../shared/determinism/probe-text.js";
@@ -107,6 +107,7 @@ async function probeCommand(
     );
   if (file !== undefined) await refuseExisting(file, force);
   if (file !== undefined && tensors) await refuseExisting(tensorsPath(file), force);
+  if (file !== undefined) await mkdir(dirname(file), { recursive: true });
   const probed = await findProbed(argument, context);
   return await withProbe(probed, choices, context, async ({ summary, difference, tensorsFile }) => {
     if (file !== undefined) await writeProbe(file, summary, tensorsFile);
@@ -159,6 +160,10 @@ async function withProbe<Result>(
     );
     output.endProgress();
     return await use(outcome);
+  } catch (error) {
+    // The child's own error says that it was killed, not by whom.
+    signal.throwIfAborted();
+    throw error;
   } finally {
     await rm(workFolder, { recursive: true, force: true });
   }

@@ -84,7 +84,7 @@ test("another form is named; other documents, markup and unknown members are ref
 test("millions of layers are refused before anything is made of them", () => {
   const start = performance.now();
   for (const bytes of [
-    Buffer.from(`{"format":1,"kind":"stemma-probe","layers":[${"{},".repeat(10_000_000)}{}]}`),
+    Buffer.from(`{"format":1,"kind":"stemma-probe","layers":[${"{},".repeat(3_000_000)}{}]}`),
     Buffer.alloc(65 * 1024 * 1024, "["),
     Buffer.from("[".repeat(1_000_000)),
   ])
