@@ -83,6 +83,22 @@ export function probeDifferences(a: ProbeSummary, b: ProbeSummary): ProbeCompari
   return comparison;
 }
 
+export interface MergedRuns {
+  readonly summary: ProbeSummary;
+  /** The first place where a later run gave something else than the first run; undefined where all agree. */
+  readonly difference?: ProbeDifference | undefined;
+}
+
+/** Compares the runs of one machine with the first of them, whose summary says how many differ. */
+export function mergeRuns(runs: readonly [ProbeSummary, ...ProbeSummary[]]): MergedRuns {
+  const [first, ...others] = runs;
+  const differences = others.flatMap((other) => probeDifferences(first, other).differences);
+  return {
+    summary: { ...first, runs: { count: runs.length, differing: differences.length } },
+    difference: differences[0],
+  };
+}
+
 type Layers = readonly ProbedLayer[];
 
 class Comparison implements ProbeComparison {

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { probeDifferences, type ProbeDifference } from "../compare-probes.js";
+import { mergeRuns, type MergedRuns } from "../compare-probes.js";
 import { decodeProbe, type ProbeSummary } from "../probe-summary.js";
 import { builtInEngineFolder, builtInProbeFolder, engineIdOfFolder } from "../../train/engine-folder.js";
 import { runEngineProcess } from "../../train/engine-process.js";
@@ -23,10 +23,7 @@ export interface ProbeOptions {
   readonly onRun?: ((run: number) => void) | undefined;
 }
 
-export interface ProbeOutcome {
-  readonly summary: ProbeSummary;
-  /** The first place where a later run gave something else than the first run; undefined where all agree. */
-  readonly difference?: ProbeDifference | undefined;
+export interface ProbeOutcome extends MergedRuns {
   /** All tensors of the first run, where they were asked for. */
   readonly tensorsFile?: string | undefined;
 }
@@ -50,11 +47,8 @@ export async function probeInChildren(
       await runOnce({ ...job, tensors: job.tensors && run === 1 }, join(workFolder, `run-${run}`), signal),
     );
   }
-  const [first, ...others] = found as [ProbeSummary, ...ProbeSummary[]];
-  const differences = others.flatMap((other) => probeDifferences(first, other).differences);
   return {
-    summary: { ...first, runs: { count: runs, differing: differences.length } },
-    difference: differences[0],
+    ...mergeRuns(found as [ProbeSummary, ...ProbeSummary[]]),
     tensorsFile: job.tensors ? join(workFolder, "run-1/result", tensorsFile) : undefined,
   };
 }

@@ -7,7 +7,7 @@ import { probeDifferences, whyIncomparable } from "../../../../shared/determinis
 import { describeComparison, describeProbe } from "../../../../shared/determinism/probe-text.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
 import { probeBackends, probeThreads } from "../../../../shared/determinism/probe/probe-job.js";
-import type { ProbeOutcome } from "../../../../shared/determinism/probe/probe-in-child.js";
+import { probeInChildren, type ProbeOutcome } from "../../../../shared/determinism/probe/probe-in-child.js";
 import { pathOf, plain, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { readExactDifference, readProbe, tensorsPath, writeProbe } from "../../probe-files.js";
 import { listProbed } from "../../probe-list.js";
@@ -35,26 +35,26 @@ const options = {
   file: { text: "<file> write the summary here", read: pathOf },
   tensors: "with --file: also write every output and gradient, into FILE.safetensors beside it",
   force: "overwrite files that exist",
-  runs: { text: "<n> processes that run the same and are compared (2)", read: whole(1, 100), default: 2 },
-  backend: { text: "<name> what computes (wasm, the engine's)", choices: probeBackends, default: "wasm" },
+  runs: { text: "<n> processes that run the same and are compared", read: whole(1, 100), default: 2 },
+  backend: { text: "<name> what computes (wasm: the engine's)", choices: probeBackends, default: "wasm" },
   linked: {
     text: "<dir> with --backend native: the folder native of an agent's home, where a libtensorflow is linked",
     read: pathOf,
   },
   threads: { text: "<n> 1, 2 or 4 threads (1; native: those that it was linked for)", read: threadsOf },
   seed: {
-    text: "<number> seed of inputs, of weights that are drawn, and of dropout (1)",
+    text: "<number> seed of inputs, of weights that are drawn, and of dropout",
     read: seedOf,
     default: "1",
   },
-  batch: { text: "<n> samples of the inputs (2)", read: whole(1, 4096), default: 2 },
+  batch: { text: "<n> samples of the inputs", read: whole(1, 4096), default: 2 },
   size: {
-    text: "<n> extent of inputs where the model leaves it open (32)",
+    text: "<n> extent of inputs where the model leaves it open",
     read: whole(1, 65_536),
     default: 32,
   },
   memory: {
-    text: `<MiB> memory for tensors (${defaultMemoryMb})`,
+    text: "<MiB> memory for tensors",
     read: whole(16, 1_048_576),
     default: defaultMemoryMb,
   },
@@ -130,7 +130,6 @@ async function withProbe<Result>(
   context: PlainContext,
   use: (outcome: ProbeOutcome) => Promise<Result>,
 ): Promise<Result> {
-  const { probeInChildren } = await import("../../../../shared/determinism/probe/probe-in-child.js");
   const workFolder = await mkdtemp(join(tmpdir(), "stemma-probe-"));
   const { output, signal } = context;
   try {

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import {
   exactDifference,
   knownDifference,
+  mergeRuns,
   probeDifferences,
   whyIncomparable,
 } from "../../../../shared/determinism/compare-probes.js";
@@ -163,6 +164,16 @@ test("the largest difference is never less than what is known of it", () => {
       assert.equal(differing, pairs.filter(([x, y]) => !Object.is(x, y)).length);
     }),
   );
+});
+
+test("runs of one machine that do not agree are counted, against the first of them", () => {
+  const [a, b] = [summaryOf([1]), summaryOf([2])];
+  const { summary, difference } = mergeRuns([a, b, a]);
+  assert.deepEqual([summary.runs, difference?.layer], [{ count: 3, differing: 2 }, 1]);
+  assert.deepEqual(mergeRuns([a, a]), {
+    summary: { ...a, runs: { count: 2, differing: 0 } },
+    difference: undefined,
+  });
 });
 
 test("words of a machine are shown without what controls a terminal, and runs that differ are said loudly", () => {
