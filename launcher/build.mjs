@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { buildBundle } from "./bundle.mjs";
 import { buildEngineIfStale } from "./engine.mjs";
 import { buildNativeIfStale } from "./native.mjs";
+import { buildProbeIfStale } from "./probe.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const outRoot = join(root, "dist");
@@ -120,7 +121,7 @@ async function buildFile({ source, isTypeScript, target }) {
 
 /** Removes files of dist/ whose source is gone. */
 async function removeLeftovers(wanted) {
-  const ownFolders = ["engine", "native", "bundle"].map((name) => join(outRoot, name));
+  const ownFolders = ["engine", "native", "probe", "bundle"].map((name) => join(outRoot, name));
   for await (const path of filesBelow(outRoot)) {
     const hasOwnSource = ownFolders.some((folder) => path.startsWith(folder));
     if (wanted.has(path) || hasOwnSource || path.endsWith(".tmp")) continue;
@@ -154,6 +155,7 @@ export async function build({ quiet = false } = {}) {
   for (const [name, buildIfStale] of [
     ["dist/engine", buildEngineIfStale],
     ["dist/native", buildNativeIfStale],
+    ["dist/probe", buildProbeIfStale],
   ])
     try {
       if (await buildIfStale({ root })) written++;

@@ -38,6 +38,13 @@ const replaceModules = (root) => ({
         ? undefined
         : { path: other };
     });
+  },
+});
+
+/** The sources of the backend, as a bundle can have them. */
+export const nodeGpuSources = (root) => ({
+  name: "node-gpu-sources",
+  setup(plugin) {
     // Its compiled code has classes of ECMAScript 5, which cannot extend those of TensorFlow.js in a bundle.
     plugin.onResolve({ filter: /^@tensorflow\/tfjs-node-gpu\/dist\// }, ({ path }) => ({
       path: join(root, "node_modules", path.replace("/dist/", "/src/").replace(/\.js$/, ".ts")),
@@ -50,7 +57,8 @@ const replaceModules = (root) => ({
   },
 });
 
-const banner =
+/** What modules in CommonJS ask for, at the start of a bundle. */
+export const banner =
   'import{createRequire as stemmaCreateRequire}from"node:module";import{fileURLToPath as stemmaFileUrl}from"node:url";import{dirname as stemmaDirname}from"node:path";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);';
 
 async function libraryVersions(root) {
@@ -81,7 +89,7 @@ export async function buildNative({ root = ownRoot, folder = join(root, "dist/na
       logLevel: "silent",
       mainFields: ["module", "main"],
       banner: { js: banner },
-      plugins: [replaceModules(root)],
+      plugins: [replaceModules(root), nodeGpuSources(root)],
       define: { "process.env.NODE_ENV": '"production"' },
     });
     for (const [name, source] of Object.entries(copied))
@@ -97,17 +105,23 @@ export async function buildNative({ root = ownRoot, folder = join(root, "dist/na
   }
 }
 
-// Builds only when an input is newer than the bundle. Returns whether it did.
-export async function buildNativeIfStale({ root = ownRoot } = {}) {
-  const stampPath = join(root, "dist/native/built-from.json");
+// True if no input of the bundle in dist/`name` is newer than it.
+export async function isFresh(root, name) {
+  const stampPath = join(root, `dist/${name}/built-from.json`);
   try {
     const { mtimeMs } = await stat(stampPath);
     const { inputs } = JSON.parse(await readFile(stampPath, "utf8"));
     const times = await Promise.all(inputs.map(async (input) => (await stat(join(root, input))).mtimeMs));
-    if (times.every((time) => time <= mtimeMs)) return false;
+    return times.every((time) => time <= mtimeMs);
   } catch {
-    /* missing or unreadable: build it */
+    // Missing or unreadable: it is built.
+    return false;
   }
+}
+
+// Builds only when an input is newer than the bundle. Returns whether it did.
+export async function buildNativeIfStale({ root = ownRoot } = {}) {
+  if (await isFresh(root, "native")) return false;
   await buildNative({ root });
   return true;
 }

@@ -40,7 +40,7 @@ export const packages = {
       "agent/simulation/main.ts",
       ...agentPrograms,
     ],
-    assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm", "vendor"],
+    assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm", "vendor", "probe"],
     bundles: ["stemma", "agent"],
     command: "stemma",
     description: "The server of Stemma with its embedded broker, and its command line",
@@ -181,7 +181,7 @@ export async function stagePrograms(folder, { programs, assets }, outside = exte
   for (const asset of assets)
     await cp(join(root, "dist", asset), join(folder, "dist", asset), {
       recursive: true,
-      filter: (path) => !path.endsWith(".map"),
+      filter: (path) => !/\.map$|built-from\.json$/.test(path),
     });
   await mkdir(join(folder, "dist/engine"), { recursive: true });
   for (const file of [...engineFiles, "libraries.json"])

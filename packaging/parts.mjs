@@ -48,8 +48,8 @@ async function libraryOf(folder, locked) {
 /** @param sources source files of the bundles, as esbuild names them */
 export async function writeParts(partsPath, { manifest, command, sources, path }) {
   const { packages: locked } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
-  const [{ id, inputs }, runner] = await Promise.all(
-    ["engine", "native"].map(async (name) =>
+  const [{ id, inputs }, runner, probe] = await Promise.all(
+    ["engine", "native", "probe"].map(async (name) =>
       JSON.parse(await readFile(join(root, `dist/${name}/built-from.json`), "utf8")),
     ),
   );
@@ -68,7 +68,7 @@ export async function writeParts(partsPath, { manifest, command, sources, path }
     licence: "MIT",
     purl: `pkg:generic/node@${nodeVersion}`,
   });
-  const folders = libraryFolders([...sources, ...inputs, ...runner.inputs]);
+  const folders = libraryFolders([...sources, ...inputs, ...runner.inputs, ...probe.inputs]);
   const libraries = await Promise.all(folders.map((folder) => libraryOf(folder, locked)));
   const bom = new Models.Bom({
     metadata: new Models.Metadata({ component: whole, timestamp: new Date(manifest.date) }),

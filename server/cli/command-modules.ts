@@ -170,6 +170,10 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
     about: "train versions once more from their provenance, and the engines that do it",
     load: () => import("./commands/training/replay.js"),
   },
+  probe: {
+    about: "what each layer of a model gives on fixed inputs, to compare two machines",
+    load: () => import("./commands/training/probe.js"),
+  },
   journal: {
     about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",
     load: () => import("./commands/journal/facts.js"),

@@ -100,6 +100,8 @@ interface Declaration<Name, Takes, Options, Result> {
   readonly about?: string;
   readonly help?: string;
   readonly isHidden?: boolean;
+  /** True if it is meant where the word above it is followed by none of the names. */
+  readonly isDefault?: boolean;
   /** Arguments, in their order. */
   readonly takes?: Takes;
   readonly options?: Options;
@@ -192,7 +194,10 @@ export async function addPlainCommands(parent: Command, commands: readonly Liste
       if (each.help !== undefined)
         group.addHelpText(each.helpsAll === true ? "afterAll" : "after", each.help);
       await addPlainCommands(group, each.commands);
-    } else await definePlainCommand(parent.command(each.name, { hidden: each.isHidden === true }), each);
+    } else {
+      const { name, isHidden = false, isDefault = false } = each;
+      await definePlainCommand(parent.command(name, { hidden: isHidden, isDefault }), each);
+    }
 }
 
 /** Completes a command that is there already. */

@@ -17,5 +17,15 @@ export function describeReplay(report: ReplayReport, title = nameOf(report)): st
       ? []
       : [`  trained again in ${formatDuration(workMs)}, data ${dataFrom ?? "-"}`]),
     ...(proof === undefined ? [] : proofLines(proof).map(([key, value]) => `  ${key}: ${value}`)),
+    ...(verdict === "refuted" && difference !== undefined ? [probeHint(report)] : []),
   ].join("\n");
+}
+
+/** Says what to run where a replay gave other tensors: two machines may compute differently. */
+function probeHint(report: Pick<ReplayReport, "name" | "version">): string {
+  const model = report.version === 0 ? "MODEL" : nameOf(report);
+  return (
+    `  does this machine compute as the one that trained it? Run \`stemma probe ${model} --file FILE\` on both, ` +
+    "then `stemma probe diff` on the two files"
+  );
 }

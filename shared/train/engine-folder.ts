@@ -17,6 +17,11 @@ export function builtInRunnerFolder(): string {
   return resolve(dirname(fileURLToPath(import.meta.url)), "../../native");
 }
 
+/** The probe's bundle of this build, dist/probe. */
+export function builtInProbeFolder(): string {
+  return resolve(dirname(fileURLToPath(import.meta.url)), "../../probe");
+}
+
 /**
  * The id of the engine in a folder.
  * @throws BACKEND_UNAVAILABLE when one of its files is missing

@@ -31,9 +31,11 @@ export interface EngineProcessOptions {
 
 interface EngineRun {
   /** The work of the child, for messages. */
-  readonly purpose: "training" | "evaluation";
+  readonly purpose: "training" | "evaluation" | "probe";
   readonly jobFolder: string;
   readonly resultFolder: string;
+  /** Another program than the engine. */
+  readonly script?: string | undefined;
 }
 
 /** The longest that a machine may take for the known answer, which needs less than a second. */
@@ -68,7 +70,7 @@ const maxStderrCharacters = 8192;
  * @throws the child's own typed error, TRAINING_STOPPED, BACKEND_UNAVAILABLE
  */
 export async function runEngineProcess(
-  { purpose, jobFolder, resultFolder }: EngineRun,
+  { purpose, jobFolder, resultFolder, script: other }: EngineRun,
   options: EngineProcessOptions,
 ): Promise<void> {
   const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError =>
@@ -79,7 +81,7 @@ export async function runEngineProcess(
     );
   const isAborted = (): boolean => options.signal?.aborted === true;
   if (isAborted()) throw stopped("was stopped before it began");
-  const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
+  const script = other ?? join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
   // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
   const part = { script, args: [jobFolder, resultFolder] };
   const { program, args, environment } =

@@ -117,7 +117,8 @@ function constructorValue(value: unknown): unknown {
   );
 }
 
-function drawsRandomNumbers({ className, config }: LeafLayer): boolean {
+/** True if a layer draws random numbers in training that our seed does not reach. */
+export function drawsRandomNumbers({ className, config }: LeafLayer): boolean {
   const inner = (config["layer"] as { readonly config?: Record<string, unknown> } | undefined)?.config ?? {};
   return (
     randomLayers.has(className) ||

@@ -39,6 +39,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "shared/model",
     "shared/schemes",
     "shared/train",
+    "shared/determinism",
     "shared/provenance",
     "shared/objects",
     "shared/data",
