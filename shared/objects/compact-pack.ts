@@ -20,14 +20,40 @@ import {
 } from "./pack-entry.js";
 import { encodePackIndex, packHeaderBytes, packTrailerBytes, type PackIndex } from "./pack-format.js";
 
+/** A part of a pack's index that is not in memory. */
+export interface IndexPart {
+  readonly pack: CompactPack;
+  /** The name under which the part is kept; undefined: it is not. */
+  readonly key: number | undefined;
+  /** The offset of the part in the index. */
+  readonly from: number;
+  readonly bytes: number;
+  /** The offset of the index in the source. */
+  readonly offset: number;
+  /** True if these are the bytes that were left to the source. */
+  readonly isIntact: (bytes: Buffer) => boolean;
+}
+
 /** Reads the indexes of packs that are not in memory. */
 export interface IndexSource {
-  /**
-   * The index of a pack.
-   * @param check the CRC-32 of its bytes
-   * @throws PACK_CORRUPT, FILE_FAILED
-   */
-  read(pack: CompactPack, offset: number, check: number): Buffer;
+  /** A part that was read before and is kept. */
+  kept(key: number): Buffer | undefined;
+  /** @throws PACK_CORRUPT, FILE_FAILED */
+  read(part: IndexPart): Buffer;
+}
+
+/** A part of an index begins at each multiple of this. */
+const partBytes = 64 * 1024;
+/** A part has the whole of each entry that begins in it; an entry takes less than this. */
+const overlapBytes = 4096;
+/** More parts than the largest index has. */
+const partsOfAPack = 8192;
+let packsSoFar = 0;
+
+/** Bytes of an index in which an entry begins at `at`. */
+export interface EntryBytes {
+  readonly bytes: Buffer;
+  readonly at: number;
 }
 
 /** The parts of a pack as it is on the disk. */
@@ -53,7 +79,10 @@ export class CompactPack implements PackIndex, PackParts {
   #index: Buffer | undefined;
   #source: IndexSource | undefined;
   #offset = 0;
-  #check = 0;
+  /** The first of the keys of its parts. */
+  readonly #firstKey = packsSoFar++ * partsOfAPack;
+  /** CRC-32 of each part. */
+  #checks: readonly number[] = [];
 
   constructor({ name, bytes, index, format, count }: PackParts) {
     this.name = name;
@@ -75,17 +104,49 @@ export class CompactPack implements PackIndex, PackParts {
 
   /** The encoded index. @throws PACK_CORRUPT, FILE_FAILED where it is not in memory and cannot be read */
   get index(): Buffer {
-    return this.#index ?? (this.#source as IndexSource).read(this, this.#offset, this.#check);
+    return this.#index ?? this.#read();
   }
   get isInMemory(): boolean {
     return this.#index !== undefined;
   }
   /** Leaves the index to a source that has it at this offset. */
   leaveTo(source: IndexSource, offset: number): void {
-    if (this.#index !== undefined) this.#check = crc32(this.#index);
+    if (this.#index !== undefined) this.#checks = this.#checksOf(this.#index);
     this.#index = undefined;
     this.#source = source;
     this.#offset = offset;
+  }
+
+  #checksOf(index: Buffer): readonly number[] {
+    return Array.from({ length: Math.ceil(this.indexBytes / partBytes) }, (_, part) =>
+      crc32(index.subarray(part * partBytes, this.#endOf(part))),
+    );
+  }
+  #endOf(part: number): number {
+    return Math.min(this.indexBytes, (part + 1) * partBytes + overlapBytes);
+  }
+
+  #read(part?: number): Buffer {
+    const from = (part ?? 0) * partBytes;
+    return (this.#source as IndexSource).read({
+      pack: this,
+      key: part === undefined ? undefined : this.#firstKey + part,
+      from,
+      bytes: (part === undefined ? this.indexBytes : this.#endOf(part)) - from,
+      offset: this.#offset,
+      isIntact: (bytes) =>
+        part === undefined
+          ? this.#checksOf(bytes).every((check, each) => check === this.#checks[each])
+          : crc32(bytes) === this.#checks[part],
+    });
+  }
+
+  /** The bytes of an entry. @throws PACK_CORRUPT, FILE_FAILED where they are not in memory and cannot be read */
+  entryBytes(at: number): EntryBytes {
+    if (this.#index !== undefined) return { bytes: this.#index, at };
+    const part = Math.floor(at / partBytes);
+    const bytes = this.#source?.kept(this.#firstKey + part) ?? this.#read(part);
+    return { bytes, at: at % partBytes };
   }
 
   /** All entries, decoded at each use. */
@@ -99,11 +160,13 @@ export class CompactPack implements PackIndex, PackParts {
 
   /** The position behind an entry. */
   after(at: number): number {
-    return at + entryBytesAt(this.index, at, this.format);
+    const entry = this.entryBytes(at);
+    return at + entryBytesAt(entry.bytes, entry.at, this.format);
   }
 
   entryAt(at: number): PackEntry {
-    return decodeEntry(this.index, at, this.#origin);
+    const entry = this.entryBytes(at);
+    return decodeEntry(entry.bytes, entry.at, this.#origin);
   }
 
   /** The entries with low-order bytes in a low file. */
@@ -113,40 +176,34 @@ export class CompactPack implements PackIndex, PackParts {
 
   epochAt(at: number): number {
     if (this.format === 1) return 0;
-    const { index } = this;
-    return (
-      ((index[at + 4] as number) |
-        ((index[at + 5] as number) << 8) |
-        ((index[at + 6] as number) << 16) |
-        ((index[at + 7] as number) << 24)) >>>
-      0
-    );
+    const entry = this.entryBytes(at);
+    return entry.bytes.readUInt32LE(entry.at + 4);
   }
   /** True if low-order bytes of the copy are in a low file. */
   hasLowAt(at: number): boolean {
-    return this.format === 3 && hasLowPartAt(this.index, at);
+    if (this.format !== 3) return false;
+    const entry = this.entryBytes(at);
+    return hasLowPartAt(entry.bytes, entry.at);
   }
   idAt(at: number): Hash {
-    return hexOf(this.index.subarray(at + 8, at + 40));
+    const entry = this.entryBytes(at);
+    return hexOf(entry.bytes.subarray(entry.at + 8, entry.at + 40));
   }
   /** True if the entry is of the object whose id is the 32 bytes at `from`. */
   isOf(at: number, bytes: Uint8Array, from: number): boolean {
-    return this.index.compare(bytes, from, from + 32, at + 8, at + 40) === 0;
+    const entry = this.entryBytes(at);
+    return entry.bytes.compare(bytes, from, from + 32, entry.at + 8, entry.at + 40) === 0;
   }
   /** The first four bytes of the id, as a number. */
   tagAt(at: number): number {
-    const { index } = this;
-    return (
-      (((index[at + 8] as number) << 24) |
-        ((index[at + 9] as number) << 16) |
-        ((index[at + 10] as number) << 8) |
-        (index[at + 11] as number)) >>>
-      0
-    );
+    const entry = this.entryBytes(at);
+    return entry.bytes.readUInt32BE(entry.at + 8);
   }
   /** True if the copy is coded against others. */
   isCodedAt(at: number): boolean {
-    return this.format !== 1 && this.index[at + 1] !== rawEncodingCode && hasReferencesAt(this.index, at);
+    if (this.format === 1) return false;
+    const entry = this.entryBytes(at);
+    return entry.bytes[entry.at + 1] !== rawEncodingCode && hasReferencesAt(entry.bytes, entry.at);
   }
 }
 

@@ -3,11 +3,10 @@
  * that were read last are kept.
  */
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { StemmaError } from "../errors.js";
 import type { FilesToReadNow, FileToReadNow } from "../ports.js";
-import type { CompactPack, IndexSource } from "./compact-pack.js";
+import type { CompactPack, IndexPart, IndexSource } from "./compact-pack.js";
 import { packCorrupt } from "./object-errors.js";
 import { packSuffix } from "./pack-file-writer.js";
 import { packTrailerBytes } from "./pack-format.js";
@@ -15,11 +14,11 @@ import type { CacheFile } from "./load-packs.js";
 
 const keptBytes = 32 * 1024 * 1024;
 
+/** Parts of indexes that were read last, by their keys. */
+type KeptParts = LRUCache<number, Buffer>;
+
 export class IndexReader {
-  readonly #kept = new LRUCache<CompactPack, Buffer>({
-    maxSize: keptBytes,
-    sizeCalculation: ({ length }) => length,
-  });
+  readonly #kept: KeptParts = new LRUCache({ maxSize: keptBytes, sizeCalculation: ({ length }) => length });
   #open: CacheFileSource[] = [];
 
   constructor(
@@ -46,18 +45,18 @@ export class IndexReader {
   #sourceOf(name: string): CacheFileSource | undefined {
     try {
       const file = this.files.openNow(join(this.folder, name));
-      return new CacheFileSource(file, this.#kept, (pack) => this.#ofPack(pack));
+      return new CacheFileSource(file, this.#kept, (part) => this.#ofPack(part));
     } catch (error) {
       if (!(error instanceof StemmaError)) throw error;
       return undefined;
     }
   }
 
-  /** A pack's index from the pack's own file. */
-  #ofPack({ name, bytes, indexBytes }: CompactPack): Buffer {
+  /** A part of an index from the pack's own file. */
+  #ofPack({ pack: { name, bytes, indexBytes }, from, bytes: length }: IndexPart): Buffer {
     const file = this.files.openNow(join(this.folder, name + packSuffix));
     try {
-      return bytesOf(file, bytes - packTrailerBytes - indexBytes, indexBytes);
+      return bytesOf(file, bytes - packTrailerBytes - indexBytes + from, length);
     } finally {
       file.close();
     }
@@ -75,26 +74,33 @@ class CacheFileSource implements IndexSource {
 
   constructor(
     file: FileToReadNow,
-    private readonly kept: LRUCache<CompactPack, Buffer>,
-    private readonly ofPack: (pack: CompactPack) => Buffer,
+    private readonly parts: KeptParts,
+    private readonly ofPack: (part: IndexPart) => Buffer,
   ) {
     this.#file = file;
   }
 
-  read(pack: CompactPack, offset: number, check: number): Buffer {
-    const kept = this.kept.get(pack);
-    if (kept !== undefined) return kept;
-    const cached = this.#cached(pack, offset);
-    const index = cached !== undefined && crc32(cached) === check ? cached : this.ofPack(pack);
-    if (crc32(index) !== check)
-      throw packCorrupt(pack.name, "has an index that is damaged, in the pack and in the index cache");
-    this.kept.set(pack, index);
-    return index;
+  kept(key: number): Buffer | undefined {
+    return this.parts.get(key);
   }
 
-  #cached({ indexBytes }: CompactPack, offset: number): Buffer | undefined {
+  read(part: IndexPart): Buffer {
+    const bytes = this.#verified(part);
+    if (part.key !== undefined) this.parts.set(part.key, bytes);
+    return bytes;
+  }
+
+  #verified(part: IndexPart): Buffer {
+    const cached = this.#cached(part);
+    if (cached !== undefined && part.isIntact(cached)) return cached;
+    const own = this.ofPack(part);
+    if (part.isIntact(own)) return own;
+    throw packCorrupt(part.pack.name, "has an index that is damaged, in the pack and in the index cache");
+  }
+
+  #cached({ from, bytes, offset }: IndexPart): Buffer | undefined {
     try {
-      return this.#file && bytesOf(this.#file, offset, indexBytes);
+      return this.#file && bytesOf(this.#file, offset + from, bytes);
     } catch (error) {
       if (!(error instanceof StemmaError)) throw error;
       return undefined;

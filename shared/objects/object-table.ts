@@ -65,12 +65,12 @@ export class ObjectTable {
 
   /** The copy of the object of which an entry is. */
   findLike(pack: CompactPack, at: number): Place | undefined {
-    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    const slot = this.#findEntry(pack, at);
     return slot === -1 ? undefined : this.#placeIn(slot);
   }
   /** True if the copy of its object is this entry. */
   isPlace(pack: CompactPack, at: number): boolean {
-    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    const slot = this.#findEntry(pack, at);
     return slot !== -1 && this.#at[slot] === at && this.#packs[(this.#pack[slot] as number) - 1] === pack;
   }
 
@@ -81,13 +81,13 @@ export class ObjectTable {
 
   /** Sets the copy of an object to this entry of a pack that was added. */
   set(pack: CompactPack, at: number): void {
-    const slot = this.#findBytes(pack.index, at + 8, pack.tagAt(at));
+    const slot = this.#findEntry(pack, at);
     if (slot === -1) this.#insert(pack, at);
     else this.#setSlot(slot, pack, at);
   }
   /** Sets the copy of an object that the table does not have. @returns false where it has one, which stays */
   setNew(pack: CompactPack, at: number): boolean {
-    if (this.#findBytes(pack.index, at + 8, pack.tagAt(at)) !== -1) return false;
+    if (this.#findEntry(pack, at) !== -1) return false;
     this.#insert(pack, at);
     return true;
   }
@@ -164,6 +164,11 @@ export class ObjectTable {
   #find(id: Hash): number {
     const bytes = hashBytes(id);
     return this.#findBytes(bytes, 0, tagOf(bytes));
+  }
+
+  #findEntry(pack: CompactPack, at: number): number {
+    const entry = pack.entryBytes(at);
+    return this.#findBytes(entry.bytes, entry.at + 8, entry.bytes.readUInt32BE(entry.at + 8));
   }
 
   /** The slot of the object whose id is the 32 bytes at `from`; -1: there is none. */

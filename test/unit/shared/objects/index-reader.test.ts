@@ -6,6 +6,7 @@ import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { IndexReader } from "../../../../shared/objects/index-reader.js";
 import { loadPacks } from "../../../../shared/objects/load-packs.js";
+import { CompactPack } from "../../../../shared/objects/compact-pack.js";
 import type { ObjectIndex } from "../../../../shared/objects/object-index.js";
 import { PackFiles } from "../../../../shared/objects/pack-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
@@ -23,10 +24,13 @@ function openStore(files: Files, mostIndexBytes?: number) {
 }
 
 /** Packs whose indexes were taken out of memory, beside what they held. */
-async function withoutIndexes(count = 12) {
+async function withoutIndexes(count = 12, tensorsOfEach = 2) {
   const files = memoryFiles() as FilesToReadNow;
   const store = await openStore(files);
-  for (let n = 0; n < count; n++) await saveTensors(store, testTensor(n), testTensor(n + 1000));
+  for (let n = 0; n < count; n++) {
+    const seeds = Array.from({ length: tensorsOfEach }, (_, i) => n + 1000 * i);
+    await saveTensors(store, ...seeds.map((seed) => testTensor(seed, 8)));
+  }
   await store.close();
   const { index, cacheFiles } = await loadPacks(files, folder, new PackFiles(files, folder), silentLog());
   const objects = [...index.list()];
@@ -57,6 +61,16 @@ describe("indexes of packs that are not in memory", () => {
     assert.deepEqual([...index.list()], objects);
     for (const { id } of objects) assert.equal(index.locate(id)?.entry.id, id);
     assert.equal(index.locate(sha256("none")), undefined);
+  });
+
+  it("are read in parts, each entry whole, where they are long", async () => {
+    const { files, index, objects } = await withoutIndexes(2, 2500);
+    const [pack] = index.packs.values();
+    assert.ok(pack !== undefined && pack.indexBytes > 150_000);
+    assert.deepEqual([...index.list()], objects);
+    for (const { id } of objects.toReversed()) assert.equal(index.locate(id)?.entry.id, id);
+    await flip(files, cachePath);
+    assert.deepEqual(CompactPack.of(pack).entries.length, 2500);
   });
 
   it("are read from the packs where the cache was damaged, replaced or removed", async () => {
