@@ -1,10 +1,10 @@
 // Bundles the native runner into dist/native: the engine's program with the backend of @tensorflow/tfjs-node-gpu in the
 // place of WebAssembly, and what `stemma agent backend link` compiles the binding from. It is beside the engine, not in
 // it: the engine's id knows nothing of it. `node launcher/native.mjs [FOLDER]`.
-import { build } from "esbuild";
-import { cp, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundleBeside, isFresh } from "./side-bundle.mjs";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 const binding = "node_modules/@tensorflow/tfjs-node-gpu";
@@ -57,10 +57,6 @@ export const nodeGpuSources = (root) => ({
   },
 });
 
-/** What modules in CommonJS ask for, at the start of a bundle. */
-export const banner =
-  'import{createRequire as stemmaCreateRequire}from"node:module";import{fileURLToPath as stemmaFileUrl}from"node:url";import{dirname as stemmaDirname}from"node:path";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);';
-
 async function libraryVersions(root) {
   const versions = namedLibraries.map(async (name) => {
     const manifest = await readFile(join(root, "node_modules", name, "package.json"), "utf8");
@@ -71,52 +67,19 @@ async function libraryVersions(root) {
 
 // Builds into `folder`, completely or not at all.
 export async function buildNative({ root = ownRoot, folder = join(root, "dist/native") } = {}) {
-  const temporary = `${folder}.${process.pid}.tmp`;
-  await rm(temporary, { recursive: true, force: true });
-  await mkdir(temporary, { recursive: true });
-  try {
-    const { metafile } = await build({
-      absWorkingDir: root,
-      entryPoints: ["shared/train/native/main.ts"],
-      outfile: join(temporary, "engine.mjs"),
-      bundle: true,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      minify: true,
-      legalComments: "none",
-      metafile: true,
-      logLevel: "silent",
-      mainFields: ["module", "main"],
-      banner: { js: banner },
-      plugins: [replaceModules(root), nodeGpuSources(root)],
-      define: { "process.env.NODE_ENV": '"production"' },
-    });
-    for (const [name, source] of Object.entries(copied))
-      await cp(join(root, source), join(temporary, name), { recursive: true });
-    await writeFile(join(temporary, "libraries.json"), `${JSON.stringify(await libraryVersions(root))}\n`);
-    const inputs = [...Object.keys(metafile.inputs), "launcher/native.mjs"].sort();
-    await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ inputs })}\n`);
-    await rm(folder, { recursive: true, force: true });
-    await rename(temporary, folder);
-    return { inputs };
-  } finally {
-    await rm(temporary, { recursive: true, force: true });
-  }
-}
-
-// True if no input of the bundle in dist/`name` is newer than it.
-export async function isFresh(root, name) {
-  const stampPath = join(root, `dist/${name}/built-from.json`);
-  try {
-    const { mtimeMs } = await stat(stampPath);
-    const { inputs } = JSON.parse(await readFile(stampPath, "utf8"));
-    const times = await Promise.all(inputs.map(async (input) => (await stat(join(root, input))).mtimeMs));
-    return times.every((time) => time <= mtimeMs);
-  } catch {
-    // Missing or unreadable: it is built.
-    return false;
-  }
+  return await bundleBeside({
+    root,
+    folder,
+    entry: "shared/train/native/main.ts",
+    outfile: "engine.mjs",
+    plugins: [replaceModules(root), nodeGpuSources(root)],
+    scripts: ["launcher/native.mjs"],
+    addFiles: async (temporary) => {
+      for (const [name, source] of Object.entries(copied))
+        await cp(join(root, source), join(temporary, name), { recursive: true });
+      await writeFile(join(temporary, "libraries.json"), `${JSON.stringify(await libraryVersions(root))}\n`);
+    },
+  });
 }
 
 // Builds only when an input is newer than the bundle. Returns whether it did.

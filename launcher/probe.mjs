@@ -1,45 +1,23 @@
 // Bundles the probe into dist/probe: the engine's sources with a program that says what each layer of a model gives
-// (shared/determinism/probe). It is beside the engine, not in it: it reads the engine's wasm files, and the engine's id knows
-// nothing of it. `node launcher/probe.mjs [FOLDER]`.
-import { build } from "esbuild";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+// (shared/determinism/probe). It is beside the engine, not in it: it reads the engine's wasm files, and the engine's id
+// knows nothing of it. `node launcher/probe.mjs [FOLDER]`.
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { banner, isFresh, nodeGpuSources } from "./native.mjs";
+import { nodeGpuSources } from "./native.mjs";
+import { bundleBeside, isFresh } from "./side-bundle.mjs";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
 // Builds into `folder`, completely or not at all.
 export async function buildProbe({ root = ownRoot, folder = join(root, "dist/probe") } = {}) {
-  const temporary = `${folder}.${process.pid}.tmp`;
-  await rm(temporary, { recursive: true, force: true });
-  await mkdir(temporary, { recursive: true });
-  try {
-    const { metafile } = await build({
-      absWorkingDir: root,
-      entryPoints: ["shared/determinism/probe/main.ts"],
-      outfile: join(temporary, "probe.mjs"),
-      bundle: true,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      minify: true,
-      legalComments: "none",
-      metafile: true,
-      logLevel: "silent",
-      mainFields: ["module", "main"],
-      banner: { js: banner },
-      plugins: [nodeGpuSources(root)],
-      define: { "process.env.NODE_ENV": '"production"' },
-    });
-    const inputs = [...Object.keys(metafile.inputs), "launcher/native.mjs", "launcher/probe.mjs"].sort();
-    await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ inputs })}\n`);
-    await rm(folder, { recursive: true, force: true });
-    await rename(temporary, folder);
-    return { inputs };
-  } finally {
-    await rm(temporary, { recursive: true, force: true });
-  }
+  return await bundleBeside({
+    root,
+    folder,
+    entry: "shared/determinism/probe/main.ts",
+    outfile: "probe.mjs",
+    plugins: [nodeGpuSources(root)],
+    scripts: ["launcher/native.mjs", "launcher/probe.mjs"],
+  });
 }
 
 // Builds only when an input is newer than the bundle. Returns whether it did.

@@ -1,5 +1,6 @@
 /** Reads and writes the files of probes: summaries, and all tensors beside them. */
-import { copyFile, rename, rm, stat } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import {
   exactDifference,
   type ExactDifference,
@@ -18,6 +19,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
 import { readSafetensors } from "../../shared/tensor/safetensors-reader.js";
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
+import { writeStreamDurably } from "./stream-file.js";
 import { readSmallFile } from "./text-file.js";
 
 /** `here.json` has its tensors in `here.safetensors`. */
@@ -35,19 +37,11 @@ export async function writeProbe(
   summary: ProbeSummary,
   tensors: string | undefined,
 ): Promise<void> {
-  if (tensors !== undefined) await copyDurably(tensors, tensorsPath(path));
-  await writeDurably(nodeFiles(), path, encodeProbe(summary));
-}
-
-async function copyDurably(from: string, to: string): Promise<void> {
-  const temporary = `${to}.${process.pid}.part`;
-  try {
-    await copyFile(from, temporary);
-    await rename(temporary, to);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
+  if (tensors !== undefined) {
+    const stream = { chunks: createReadStream(tensors), report: Promise.resolve() };
+    await writeStreamDurably(stream, tensorsPath(path), { overwrite: true }, () => {});
   }
+  await writeDurably(nodeFiles(), path, encodeProbe(summary));
 }
 
 /**
@@ -68,7 +62,8 @@ export async function readExactDifference(
     if (found === undefined || figuresOf(found, figures.shape).digest !== figures.digest)
       throw new StemmaError(
         "FILE_CHANGED",
-        `${beside} does not have the tensors of ${path}: ${tensor} is another one. Probe again with --tensors, or move the file away to compare the summaries alone.`,
+        `${beside} does not have the tensors of ${path}: ${tensor} is another one. Probe again with --tensors, ` +
+          "or move the file away to compare the summaries alone.",
         { path: beside },
       );
     values.push(found);

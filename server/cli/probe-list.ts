@@ -95,7 +95,9 @@ function judgeLayers({ layers }: Architecture, failure: string | undefined): Jud
       }
     : {
         exact: "refused",
-        because: `layer ${index} (${layers[index]!.className}) draws random numbers that the seed does not reach, so the engine does not train it; known by its layers, not probed`,
+        because:
+          `layer ${index} (${layers[index]!.className}) draws random numbers that the seed does not reach, ` +
+          "so the engine does not train it; known by its layers, not probed",
       };
 }
 
@@ -107,7 +109,9 @@ function judgeProbes(own: readonly NamedProbe[]): Judgement {
     if (summary.runs.differing > 0)
       return {
         exact: "probed: different",
-        because: `${name}: ${summary.runs.count} runs on one machine differ in ${summary.runs.differing} values (${describeMachine(summary)})`,
+        because:
+          `${name}: ${summary.runs.count} runs on one machine differ in ${summary.runs.differing} values ` +
+          `(${describeMachine(summary)})`,
       };
   const [first, ...others] = own as [NamedProbe, ...NamedProbe[]];
   const compared = [first];
@@ -118,7 +122,9 @@ function judgeProbes(own: readonly NamedProbe[]): Judgement {
     if (difference !== undefined)
       return {
         exact: "probed: different",
-        because: `${first.name} and ${other.name} differ from layer ${difference.layer} (${difference.className}) on, ${difference.value} (${describeMachine(first.summary)}; ${describeMachine(other.summary)})`,
+        because:
+          `${first.name} and ${other.name} differ from layer ${difference.layer} (${difference.className}) on, ` +
+          `${difference.value} (${describeMachine(first.summary)}; ${describeMachine(other.summary)})`,
       };
   }
   // Equal bits are a statement about two runs at least.

@@ -73,7 +73,9 @@ export async function knownArchitectures(server: Server): Promise<readonly Known
   for (const version of await server.call("models")) {
     if (version.record.kind !== "architecture") continue;
     const { architecture } = version.record;
-    byHash.set(architecture, [...(byHash.get(architecture) ?? []), version]);
+    const versions = byHash.get(architecture);
+    if (versions === undefined) byHash.set(architecture, [version]);
+    else versions.push(version);
   }
   return [...byHash]
     .map(([hash, versions]) => ({

@@ -27,7 +27,7 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
  * @throws FILE_EXISTS without `overwrite`, where a file of that name appeared meanwhile
  */
 export async function writeStreamDurably<Report>(
-  stream: ProvenStream<Report>,
+  stream: Pick<ProvenStream<Report>, "chunks" | "report">,
   path: string | undefined,
   { overwrite }: { readonly overwrite: boolean },
   onBytes: (done: number) => void,

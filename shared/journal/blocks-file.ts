@@ -22,7 +22,7 @@ export class BlocksFile {
     return BlockEnds.read(await this.files.read(this.path), level);
   }
 
-  /** The first blocks of the file are those of the journal; with none of them it is written anew. */
+  /** The number of blocks in the file that are those of the journal; with 0 the file is written again. */
   found(blocks: number): void {
     this.#count = blocks === 0 ? undefined : blocks;
   }

@@ -1,7 +1,7 @@
 /**
  * The index of one pack as its bytes, from which entries are decoded when they are asked for: a store has millions of
  * them, and as objects they would fill the heap. Entries are addressed by their position, the offset of their first
- * byte in the index. Where a file has the index too, its bytes need not stay in memory. Pure.
+ * byte in the index. Where a file has the index too, its bytes need not stay in memory.
  */
 import { crc32 } from "node:zlib";
 import { hexOf } from "../tensor/hash.js";

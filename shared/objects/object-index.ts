@@ -1,9 +1,9 @@
 /**
- * The objects of a store and the pack of each, in memory, and the plan of a collection over them. Pure data:
- * does not use files or a clock. Several packs may hold a copy of an object (concurrent saves, a recoding, a
- * collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs, one
- * that is complete in its pack, then one that is not coded against another object; so they use the same copy
- * after reopening.
+ * The objects of a store and the pack of each, and the plan of a collection over them. Does not use files or a clock:
+ * packs read their indexes where these are not in memory. Several packs may hold a copy of an object (concurrent saves,
+ * a recoding, a collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs,
+ * one that is complete in its pack, then one that is not coded against another object; so they use the same copy after
+ * reopening.
  */
 import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";

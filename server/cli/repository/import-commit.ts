@@ -28,7 +28,7 @@ export function idOfCommit(content: string, parents: readonly Described[]): stri
   return createHash("sha256").update(parts.join("\n")).digest("hex");
 }
 
-/** @throws USAGE where there are no tensors, what an import throws */
+/** @throws USAGE without any tensors; also what an import throws */
 export async function importOfCommit(
   repository: Repository,
   commit: CommitToImport,
@@ -103,7 +103,7 @@ async function streamOf(
       "USAGE",
       parts.length > 0
         ? "Checkpoints or an optimizer's state are staged without their model. Add the model's file too."
-        : "No model is staged, and there is no version whose tensors the commit could take. Add a .safetensors file.",
+        : "No model is staged, and no earlier version has tensors to take. Add a .safetensors file.",
     );
   return await (await operations()).recover({ fleet, model: base.versionId, story: "omit" }, { signal });
 }

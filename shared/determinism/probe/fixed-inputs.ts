@@ -35,7 +35,8 @@ export function elementsOf(shape: readonly number[]): number {
   if (elements <= maxElements) return elements;
   throw new StemmaError(
     "MEMORY_EXHAUSTED",
-    `A tensor of the shape [${shape.join(", ")}] has more than 2^30 numbers, which no backend can hold. Probe with a smaller --batch or --size.`,
+    `A tensor of the shape [${shape.join(", ")}] has more than 2^30 numbers, which no backend can hold. ` +
+      "Probe with a smaller --batch or --size.",
     { shape },
   );
 }

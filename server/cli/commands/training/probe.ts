@@ -184,7 +184,8 @@ differs, and with 2 where model, seed or inputs are not the same.
     if (reasons.length > 0)
       throw new StemmaError(
         "USAGE",
-        `${a} and ${b} cannot be compared, because these are not the same: ${reasons.join(", ")}. Probe the same model with the same --seed, --batch and --size.`,
+        `${a} and ${b} cannot be compared, because these are not the same: ${reasons.join(", ")}. ` +
+          "Probe the same model with the same --seed, --batch and --size.",
         { reasons },
       );
     const comparison = probeDifferences(left, right);

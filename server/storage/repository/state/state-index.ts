@@ -246,7 +246,7 @@ export class StateIndex {
 
   /**
    * Compares all rows on the disk with their checksums; nothing is saved meanwhile.
-   * @throws STORE_FAILED, HOME_CHANGED: the fleet has to be opened again, which makes the index anew
+   * @throws STORE_FAILED, HOME_CHANGED: open the fleet again, which builds the index again
    */
   async verify(): Promise<void> {
     await this.#saving?.catch(() => undefined);

@@ -37,5 +37,7 @@ it("a model is committed with its log, copied, changed and committed again, and 
   await stemma("commit", "-a", "-m", "second");
   assert.equal(await stemma("list", "-o", "name"), "tiny:1\nwide:1\n");
   assert.match(await stemma("desc", "tiny"), /CLASS[^]*Dense[^]*loss +1 at 1 \(least 1 at 1, most 2 at 0\)/);
+  const absent = await runStemmaWith(["desc", "absent"], { STEMMA_HOME: undefined, STEMMA_FLEET: undefined });
+  assert.match(absent.stderr, /no model "absent"\. `stemma list` lists.*\[MODEL_NOT_FOUND\]/);
   assert.match(await stemma("diff"), /wide:1 against tiny:1: \d tensors differ, same network/);
 });
