@@ -215,7 +215,7 @@ function homeOperations({
           const repository = await fleets.get(fleet);
           return {
             fleet,
-            versions: repository.versions().length,
+            versions: repository.versionCount(),
             devices: repository.devices().length,
             online: (await live?.fleet(fleet))?.onlineCount ?? 0,
             journalLength: repository.journal.head().length,

@@ -113,11 +113,23 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
       `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask its sender for the record again.`,
       { actual: bytes.length },
     );
-  const value = membersOf(
-    decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }),
-    "it",
-    recordFields,
+  const record = recordOf(decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }));
+  checkRecord(record);
+  return record;
+}
+
+/**
+ * Reads bytes that decodeSaveRecord has read before and that a checksum has guarded since, in a tenth of its time:
+ * what it checked is not checked again.
+ */
+export function decodeCheckedRecord(bytes: Uint8Array): SaveRecord {
+  return recordOf(
+    JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()) as CanonicalValue,
   );
+}
+
+function recordOf(read: CanonicalValue): SaveRecord {
+  const value = membersOf(read, "it", recordFields);
   const objects = membersOf(value["objects"], "objects", [...objectFields, "attachments"]);
   const hashes: Record<string, Hash> = {};
   for (const field of objectFields) {
@@ -136,7 +148,7 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
         });
   const root = hashFromBase64url(value["root"], "root");
   const architecture = hashes["architecture"] ?? zeroHash;
-  const record = {
+  return {
     ...value,
     bases: listOf(value["bases"], "bases", maxBases, (item, i) => hashFromBase64url(item, `base ${i}`)),
     ...(value["successorOf"] === undefined
@@ -153,8 +165,6 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
     objects: { ...hashes, ...defined({ attachments }) },
     ...(value["uses"] === undefined ? {} : { uses: decodeUses(value["uses"]) }),
   } as unknown as SaveRecord;
-  checkRecord(record);
-  return record;
 }
 
 /**

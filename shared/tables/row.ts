@@ -2,7 +2,13 @@
 
 export interface Row {
   readonly key: Buffer;
+  /** Empty in a commit: the row with this key is removed. */
   readonly value: Buffer;
+}
+
+export const removed = Buffer.alloc(0);
+export function isRemoved({ value }: Row): boolean {
+  return value.length === 0;
 }
 
 /** A part of a table's rows: from `from` on, before `until`. */

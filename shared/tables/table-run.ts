@@ -30,6 +30,8 @@ const firstKeyHeadBytes = 18;
 const blockBytes = 8 * 1024;
 const writeBytes = 256 * 1024;
 const keptBlocks = 128;
+/** Blocks whose rows are kept: who goes through rows by pages, or looks up neighbours, asks for the same ones again. */
+const keptDecoded = 16;
 
 /** The rows of a file, and a checksum that follows from every byte of them. */
 export interface RunContent {
@@ -178,6 +180,7 @@ export class TableRun implements RunContent {
   readonly #filter: Buffer;
   /** Blocks that were read and compared with their checksums. */
   readonly #blocks = new LRUCache<number, Buffer>({ max: keptBlocks });
+  readonly #decoded = new LRUCache<number, readonly Row[]>({ max: keptDecoded });
 
   private constructor(
     path: string,
@@ -235,14 +238,18 @@ export class TableRun implements RunContent {
   /** The rows from `from` on. */
   *ascending(from: Buffer): Generator<Row, void, undefined> {
     const first = Math.max(0, lastAtMost(this.#firstKeys, from));
-    for (let block = first; block < this.#places.length; block++)
-      for (const row of rowsIn(this.#block(block))) if (row.key.compare(from) >= 0) yield row;
+    for (let block = first; block < this.#places.length; block++) {
+      const rows = this.#rowsOf(block);
+      for (let at = firstAtLeast(rows, from); at < rows.length; at++) yield rows[at] as Row;
+    }
   }
 
   /** The rows before `until`, the last one first. */
   *descending(until: Buffer): Generator<Row, void, undefined> {
-    for (let block = lastAtMost(this.#firstKeys, until); block >= 0; block--)
-      for (const row of rowsIn(this.#block(block)).toReversed()) if (row.key.compare(until) < 0) yield row;
+    for (let block = lastAtMost(this.#firstKeys, until); block >= 0; block--) {
+      const rows = this.#rowsOf(block);
+      for (let at = firstAtLeast(rows, until) - 1; at >= 0; at--) yield rows[at] as Row;
+    }
   }
 
   /** All rows, through a file of its own. Leaves the blocks in memory as they are. */
@@ -286,6 +293,7 @@ export class TableRun implements RunContent {
 
   close(): void {
     this.#blocks.clear();
+    this.#decoded.clear();
     this.#file.close();
   }
 
@@ -295,6 +303,14 @@ export class TableRun implements RunContent {
     const checked = this.#checked(readBytes(this.#file, this.#path, this.#places[block] as BlockPlace));
     this.#blocks.set(block, checked);
     return checked;
+  }
+
+  #rowsOf(block: number): readonly Row[] {
+    const known = this.#decoded.get(block);
+    if (known !== undefined) return known;
+    const rows = rowsIn(this.#block(block));
+    this.#decoded.set(block, rows);
+    return rows;
   }
 
   #checked(block: Buffer): Buffer {
@@ -375,6 +391,17 @@ function readBytes(file: FileToReadNow, path: string, { offset, bytes }: BlockPl
   const target = Buffer.allocUnsafe(bytes);
   if (file.read(target, offset) !== bytes) throw new DamagedTables(path, "was cut off");
   return target;
+}
+
+/** The place of the first of sorted rows whose key is not before `key`. */
+function firstAtLeast(rows: readonly Row[], key: Buffer): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((rows[middle] as Row).key.compare(key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** The last of sorted keys that is not after `key`; -1: there is none. */

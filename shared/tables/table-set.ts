@@ -1,7 +1,8 @@
 /**
  * Sorted tables on files, for what is derived from something else: files of rows (table-run.ts) and a list of them. A
  * commit adds one file, and its rows hide those with the same keys in older files; four files of one level become one
- * of the next, so that there are few and each row is written again a few times only. Nothing is removed from a table.
+ * of the next, so that there are few and each row is written again a few times only. A row without a value removes the
+ * one with its key, and is left out where the oldest file is merged.
  *
  * Whoever opens them reads a list and the files that it names. One process at a time commits; others may open and read
  * beside it, also where they may not write: a file that was open stays readable after it is removed.
@@ -17,7 +18,7 @@ import { temporarySuffix, writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import type { Files, FilesToReadNow } from "../ports.js";
 import { mergedRows, type SortedRows } from "./merge-rows.js";
-import { DamagedTables, type Row, type RowRange, type Rows } from "./row.js";
+import { DamagedTables, isRemoved, type Row, type RowRange, type Rows } from "./row.js";
 import { TableRun, writeRun, type RunContent } from "./table-run.js";
 
 const start = Buffer.concat([Buffer.from("STEMLIST"), Buffer.of(1, 0, 0, 0)]);
@@ -133,7 +134,7 @@ export class TableSet implements Rows {
   get(key: Buffer): Buffer | undefined {
     for (let at = this.#runs.length - 1; at >= 0; at--) {
       const found = (this.#runs[at] as OpenedRun).run.get(key);
-      if (found !== undefined) return found;
+      if (found !== undefined) return found.length === 0 ? undefined : found;
     }
     return undefined;
   }
@@ -146,7 +147,7 @@ export class TableSet implements Rows {
     for (const row of mergedRows(sources, reverse)) {
       if (found.length === limit || (reverse ? row.key.compare(from) < 0 : row.key.compare(until) >= 0))
         break;
-      found.push(row);
+      if (!isRemoved(row)) found.push(row);
     }
     return found;
   }
@@ -200,7 +201,8 @@ export class TableSet implements Rows {
           const path = runPath(this.folder, number);
           const sources = merged.map(({ run }) => run.all(this.files)).toReversed();
           const mostRows = merged.reduce((sum, { rows }) => sum + rows, 0);
-          const content = await writeRun(this.files, path, mergedAsync(sources), mostRows);
+          const isOldest = merged[0] === this.#runs[0];
+          const content = await writeRun(this.files, path, mergedAsync(sources, isOldest), mostRows);
           const merging: OpenedRun = { number, level, ...content, run: TableRun.open(this.files, path) };
           const runs = this.#runs.flatMap((each) =>
             each === merged[0] ? [merging] : merged.includes(each) ? [] : [each],
@@ -282,16 +284,23 @@ async function readList(files: Files, folder: string): Promise<List | undefined>
   return { head: bytes.subarray(headAt, countAt), runs };
 }
 
-/** The rows of several files, the newest file first: of rows with one key the first one's. */
-async function* mergedAsync(sources: readonly AsyncGenerator<Row, void, undefined>[]): AsyncGenerator<Row> {
+/**
+ * The rows of several files, the newest file first: of rows with one key the first one's.
+ * @param isOldest true: no older file has rows that a removal would have to hide
+ */
+async function* mergedAsync(
+  sources: readonly AsyncGenerator<Row, void, undefined>[],
+  isOldest: boolean,
+): AsyncGenerator<Row> {
   const current = await Promise.all(sources.map(async (source) => (await source.next()).value ?? undefined));
   for (;;) {
     let first = -1;
     for (const [at, row] of current.entries())
       if (row !== undefined && (first === -1 || row.key.compare((current[first] as Row).key) < 0)) first = at;
     if (first === -1) return;
-    const { key } = current[first] as Row;
-    yield current[first] as Row;
+    const row = current[first] as Row;
+    const { key } = row;
+    if (!isOldest || !isRemoved(row)) yield row;
     for (const [at, row] of current.entries())
       if (row?.key.equals(key) === true)
         current[at] = (await (sources[at] as AsyncGenerator<Row, void, undefined>).next()).value ?? undefined;

@@ -106,7 +106,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const sender = deviceSender({ root, fleet, broker, signer, clock, log, sessionOf, generationOf });
   const proofs = new HistoryProofs(repository);
   const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
-  const lines = new LineIndex([...repository.versions({ includeRetired: true }), ...repository.claims()]);
+  const lines = new LineIndex(repository);
   const claims = new Claims({ repository, limits, log, replays: parts.claimReplays });
   const quota = factsQuota(parts);
   const deliveries = new Deliveries({ repository, clock });
@@ -322,7 +322,6 @@ function composeScheduler(
     predecessorOf: ({ device, line, sequence }) => lines.find(device, line, sequence - 1)?.versionId,
     onRecorded: (summary) => {
       services.quota.charge(summary.record.device);
-      lines.add(summary);
       confirmations.add(summary.versionId);
       inBackground(parts, receipts.issue(summary, "recorded"));
       offerAgain(summary.record.device);
@@ -334,7 +333,7 @@ function composeScheduler(
     },
     onClaimed: (claim) => {
       services.quota.charge(claim.record.device);
-      lines.add(claim);
+      lines.claimed(claim);
       inBackground(parts, receipts.claimed(claim));
       offerAgain(claim.record.device);
       parts.claimReplays?.wake();

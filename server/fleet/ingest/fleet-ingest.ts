@@ -46,10 +46,7 @@ export class FleetIngest {
 
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
     const services = await composeIngest(parts);
-    // Versions that were recorded before a crash and not read back yet.
-    for (const summary of parts.repository.versions())
-      if (summary.state === "recorded" || summary.state === "stored")
-        services.confirmations.add(summary.versionId);
+    services.confirmations.resume();
     const ingest = new FleetIngest(parts, services);
     ingest.#expireLater();
     return ingest;
@@ -234,9 +231,7 @@ export class FleetIngest {
    * The server itself saved a version: it is read back like any other, and parked children may wait for it.
    */
   saved(versionId: Hash): void {
-    const { lines, confirmations, scheduler } = this.services;
-    const summary = this.parts.repository.get(versionId);
-    if (summary !== undefined) lines.add(summary);
+    const { confirmations, scheduler } = this.services;
     confirmations.add(versionId);
     scheduler.baseIsKnown(versionId);
   }

@@ -80,9 +80,13 @@ async function predictionsOf(
 
 /** A name alone stands for all its versions, so that they can be compared. */
 function versionsOf(repository: FleetRepository, model: string | undefined): readonly VersionSummary[] {
-  if (model === undefined) return repository.versions();
+  if (model === undefined) return evaluatedVersions(repository);
   const named = repository.versions({ name: model });
   return named.length > 0 ? named : [repository.resolve(model)];
+}
+
+function evaluatedVersions(repository: FleetRepository): readonly VersionSummary[] {
+  return [...repository.select("evaluated")].filter(({ state }) => state !== "retired");
 }
 
 function evaluationsOf(repository: FleetRepository, versions: readonly VersionSummary[]): Found[] {
@@ -95,7 +99,9 @@ function evaluationsOf(repository: FleetRepository, versions: readonly VersionSu
 
 function requireEvaluation(repository: FleetRepository, id: string): Found {
   const found = /^[0-9a-f]{8,64}$/.test(id)
-    ? evaluationsOf(repository, repository.versions()).filter(({ state }) => state.object.startsWith(id))
+    ? evaluationsOf(repository, evaluatedVersions(repository)).filter(({ state }) =>
+        state.object.startsWith(id),
+      )
     : [];
   const [first] = found;
   if (first !== undefined && found.length === 1) return first;

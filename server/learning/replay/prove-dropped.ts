@@ -19,7 +19,7 @@ export async function proveDropped(
   count: number,
 ): Promise<{ readonly replayed: number; readonly problems: readonly Problem[] }> {
   const repository = await context.fleets.get(fleet);
-  const waiting = repository.versions().filter(({ dropped }) => dropped !== undefined);
+  const waiting = [...repository.select("dropped")].filter(({ state }) => state !== "retired");
   const problems: Problem[] = [];
   let replayed = 0;
   for (; replayed < count && waiting.length > 0; replayed++) {

@@ -33,7 +33,7 @@ import {
 const maxRuns = 5;
 const maxRead = 64;
 
-type Costed = Pick<FleetRepository, "objects" | "isRedacted" | "versions">;
+type Costed = Pick<FleetRepository, "objects" | "isRedacted" | "select">;
 
 /** @param maxMinutes what the request allows; absent: the owner's limit */
 export async function costLimits(
@@ -123,10 +123,7 @@ function decoded(bytes: Uint8Array): Architecture | undefined {
  */
 async function measuredRuns(repository: Costed, recipe: RecipeReference): Promise<readonly MeasuredRun[]> {
   const runs: MeasuredRun[] = [];
-  const ran = repository
-    .versions()
-    .filter(({ record, replayed }) => record.device === ownDevice || provedMs(replayed) !== undefined);
-  for (const { record, replayed, versionId } of ran.slice(-maxRead).reverse()) {
+  for (const { record, replayed, versionId } of newestThatRanHere(repository)) {
     if (runs.length === maxRuns) break;
     const told = await toldOf(repository, versionId, record);
     if (told === undefined || !isSameRecipe(told.recipe, recipe)) continue;
@@ -134,6 +131,21 @@ async function measuredRuns(repository: Costed, recipe: RecipeReference): Promis
     if (workMs !== undefined) runs.push({ workMs, size: told.size });
   }
   return runs;
+}
+
+/** At most `maxRead` versions, the newest first. */
+function newestThatRanHere(repository: Costed): readonly VersionSummary[] {
+  const found = new Map<Hash, VersionSummary>();
+  for (const selection of [{ device: ownDevice }, "replayed"] as const) {
+    let read = 0;
+    for (const version of repository.select(selection, { reverse: true })) {
+      if (version.state === "retired") continue;
+      if (selection === "replayed" && provedMs(version.replayed) === undefined) continue;
+      found.set(version.versionId, version);
+      if (++read === maxRead) break;
+    }
+  }
+  return [...found.values()].sort((a, b) => b.position - a.position).slice(0, maxRead);
 }
 
 function provedMs(replayed: VersionSummary["replayed"]): number | undefined {

@@ -55,14 +55,7 @@ function headsOf(
   { device, lines, generation }: DeviceSummary,
 ): CallOutput<"device">["heads"] {
   return lines.flatMap((line) => {
-    const head = repository
-      .versions({ device, line, includeRetired: true })
-      .filter((version) => version.generation === generation)
-      .reduce<VersionSummary | undefined>(
-        (newest, version) =>
-          newest === undefined || version.record.sequence > newest.record.sequence ? version : newest,
-        undefined,
-      );
+    const head = repository.headOfLine({ device, line }, generation);
     if (head === undefined) return [];
     const { versionId, name, version, state, record } = head;
     return [{ line, versionId, name, version, sequence: record.sequence, state }];

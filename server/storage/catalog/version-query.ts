@@ -12,6 +12,8 @@ export type VersionStateName = (typeof versionStates)[number];
 
 /** Versions on one page when the query has no limit. */
 export const defaultLimit = 100;
+/** A page of all versions that begins within so many of them is found by passing these. */
+export const maxSkipped = 10_000;
 /** Versions on one page, at most. */
 export const maxLimit = 10_000;
 const maxMetadataConditions = 16;

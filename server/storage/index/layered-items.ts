@@ -52,6 +52,13 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
   get(id: Hash): Item | undefined {
     return this.#inMemory(id) ?? this.#kept.get(id) ?? this.#read(id);
   }
+  /** The item at this position. */
+  at(position: number): Item | undefined {
+    const added = this.#added[this.#firstAdded(position - 1)];
+    if (added?.position === position) return this.#inMemory(added.id);
+    const bytes = this.saved.rows?.get(this.#itemKey(position));
+    return bytes && this.#current(this.codec.decode(bytes));
+  }
   has(id: Hash): boolean {
     return this.positionOf(id) !== undefined;
   }

@@ -1,7 +1,7 @@
 /**
- * Answers queries for versions. A fleet that the embedded catalog fits has it: the catalog is built from the records at
- * the first query. A larger fleet's versions are read where they are (version-finder.ts).
- * Before every later query, it is updated with the versions that changed since. It can be rebuilt on demand.
+ * Answers queries for versions. Plain lists are read where the versions are, and so is every answer in a fleet that the
+ * embedded catalog does not fit (version-finder.ts). For other queries the catalog is built from the records at the
+ * first one, and before every later one updated with the versions that changed since. It can be rebuilt on demand.
  * Metadata is in separate objects of the store, so it is not read before a query first has a condition on
  * metadata.
  */
@@ -14,7 +14,7 @@ import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
-import type { VersionQuery } from "../catalog/version-query.js";
+import { maxSkipped, type VersionQuery } from "../catalog/version-query.js";
 import type { VersionFinder } from "./version-finder.js";
 import { summaryOf, type VersionTable } from "./state/version-table.js";
 
@@ -32,12 +32,30 @@ export const maxCatalogVersions = 50_000;
 /** Metadata objects read concurrently. */
 const maxConcurrentReads = 32;
 
+/** True for a page of all versions, or of those of a name, device or base: found without a look at any others. */
+function isPlainList({
+  order: _order,
+  offset = 0,
+  limit: _limit,
+  includeRetired: _includeRetired,
+  name,
+  device,
+  base,
+  ...conditions
+}: VersionQuery): boolean {
+  const isOfOneList = name !== undefined || device !== undefined || base !== undefined;
+  return (
+    Object.values(conditions).every((value) => value === undefined) && (isOfOneList || offset <= maxSkipped)
+  );
+}
+
 export class CatalogKeeper {
   readonly #source: CatalogSource;
   readonly #updates = new SerialQueue();
   #catalog: Catalog | undefined;
   #hasMetadata = false;
-  #changed = new Set<Hash>();
+  /** Versions that changed since the catalog was built; absent before. */
+  #changed: Set<Hash> | undefined;
   #finder: Promise<VersionFinder> | undefined;
 
   constructor(source: CatalogSource) {
@@ -46,10 +64,9 @@ export class CatalogKeeper {
 
   /** Finds versions, including all changes before the call. @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
-    if (this.#isLarge()) {
-      this.#catalog = undefined;
-      return await (await (this.#finder ??= this.#openFinder())).find(query);
-    }
+    const isLarge = this.#isLarge();
+    if (isLarge) this.#catalog = undefined;
+    if (isLarge || isPlainList(query)) return await (await (this.#finder ??= this.#openFinder())).find(query);
     const needsMetadata = (query.metadata ?? []).length > 0;
     const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
     return await catalog.find(query);
@@ -57,14 +74,14 @@ export class CatalogKeeper {
 
   /** Notes that these versions changed, so that the next query updates their entries. */
   changed(versionIds: Iterable<Hash>): void {
-    if (this.#isLarge())
-      void this.#finder?.then((finder) => {
-        finder.changed(versionIds);
-      });
-    else for (const versionId of versionIds) this.#changed.add(versionId);
+    void this.#finder?.then((finder) => {
+      finder.changed(versionIds);
+    });
+    if (this.#isLarge()) this.#changed = undefined;
+    else for (const versionId of versionIds) this.#changed?.add(versionId);
   }
 
-  /** Loaded when it is needed first: most fleets are not so large. */
+  /** Loaded when it is needed first: many commands ask for no list. */
   async #openFinder(): Promise<VersionFinder> {
     const { VersionFinder: Finder } = await import("./version-finder.js");
     return new Finder({
@@ -95,7 +112,8 @@ export class CatalogKeeper {
     try {
       if (this.#catalog === undefined) this.#catalog = await this.#build();
       else if (mustReadMetadata) await this.#catalog.put(await this.#entriesOf(this.#allVersions()));
-      else if (changed.size > 0) await this.#catalog.put(await this.#entriesOf(changed));
+      else if (changed !== undefined && changed.size > 0)
+        await this.#catalog.put(await this.#entriesOf(changed));
       return this.#catalog;
     } catch (error) {
       // The catalog may contain an incomplete change, so the next query rebuilds it.

@@ -16,9 +16,9 @@ import type { RecordCache } from "./state/record-cache.js";
 import type { StateIndex } from "./state/state-index.js";
 import type { ReferenceIndex } from "./state/references.js";
 import type { FleetState } from "./state/state.js";
-import type { VersionLists } from "./state/state-tables.js";
+import type { VersionIndexes } from "./state/version-table.js";
 
-export interface RepositoryContext {
+export interface RepositoryContext extends VersionIndexes {
   readonly fleet: string;
   readonly folder: string;
   readonly files: Files;
@@ -34,9 +34,6 @@ export interface RepositoryContext {
   readonly claimRecords: Map<Hash, SaveRecord>;
   /** `records` to `damaged`: see VersionTable. */
   readonly records: LayeredValues<SaveRecord>;
-  readonly byDevice: VersionLists;
-  readonly byBase: VersionLists;
-  readonly bySuccessorOf: VersionLists;
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
   readonly index: StateIndex;

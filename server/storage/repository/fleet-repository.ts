@@ -45,6 +45,8 @@ import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
 import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import type { StoredEvaluation } from "../../../shared/provenance/stored-evaluation.js";
+import type { LinePlace } from "./state/numbered-versions.js";
+import type { Selection, SelectionRange } from "./state/select-versions.js";
 import type { Erased, ErasurePlan } from "./erasure/erasure.js";
 import type {
   VersionSummary,
@@ -76,6 +78,14 @@ export interface FleetRepository {
   get(versionId: Hash): VersionSummary | undefined;
   /** Finds versions without the catalog, in journal order. */
   versions(filter?: VersionFilter): readonly VersionSummary[];
+  /** The number of versions that are not retired. */
+  versionCount(): number;
+  /** Goes through the versions of which something is true. They may change meanwhile: look at each. */
+  select(selection: Selection, range?: SelectionRange): Iterable<VersionSummary>;
+  /** The version that has this number of a device's line; of several the one that was recorded last. */
+  numbered(place: LinePlace, sequence: number): VersionSummary | undefined;
+  /** The version with the highest number of a line that this generation of the device sent. */
+  headOfLine(place: LinePlace, generation: number | undefined): VersionSummary | undefined;
   /**
    * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
    */

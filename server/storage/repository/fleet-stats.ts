@@ -6,17 +6,7 @@ import { unreadableVersions } from "./state/version-table.js";
 
 export async function fleetStats(context: RepositoryContext): Promise<FleetStats> {
   const { state, objects, journal } = context;
-  let versions = 0;
-  let logicalBytes = 0;
-  const dropped = { versions: 0, tensorBytes: 0 };
-  for (const version of state.versions.values()) {
-    if (version.retired !== undefined) continue;
-    versions++;
-    logicalBytes += version.tensorBytes;
-    if (version.dropped === undefined) continue;
-    dropped.versions++;
-    dropped.tensorBytes += version.tensorBytes;
-  }
+  const { tensorBytes: logicalBytes, dropped } = state.live;
   let count = 0;
   let tensors = 0;
   const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
@@ -33,7 +23,7 @@ export async function fleetStats(context: RepositoryContext): Promise<FleetStats
   }
   const packs = objects.packs();
   return {
-    versions,
+    versions: state.versions.size - state.retiredCount,
     tensors,
     coded,
     objects: count,
@@ -43,7 +33,7 @@ export async function fleetStats(context: RepositoryContext): Promise<FleetStats
     packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
     journalBytes: await journal.byteLength(),
     logicalBytes,
-    dropped,
+    dropped: { ...dropped },
     low: objects.lowBytes.totals(),
     damagedPacks: new Set(objects.problems().map(({ pack }) => pack)).size,
     unreadable: unreadableVersions(context),

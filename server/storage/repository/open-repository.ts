@@ -77,7 +77,9 @@ import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
 import { backedUpTo } from "./state/restore-state.js";
+import { headOfLine, selectVersions, versionNumbered } from "./state/select-versions.js";
 import {
+  countVersions,
   findVersion,
   lineageOf,
   listVersions,
@@ -401,6 +403,10 @@ type Lookups = Pick<
   | "hasHad"
   | "hasSent"
   | "deliveries"
+  | "versionCount"
+  | "select"
+  | "numbered"
+  | "headOfLine"
   | "hasActivation"
   | "datasets"
 >;
@@ -411,6 +417,10 @@ function lookups(context: RepositoryContext): Lookups {
     resolve: (reference) => resolveReference(context, reference),
     get: (versionId) => findVersion(context, versionId),
     versions: (filter) => listVersions(context, filter),
+    versionCount: () => countVersions(context),
+    select: (selection, range) => selectVersions(context, selection, range),
+    numbered: (place, sequence) => versionNumbered(context, place, sequence),
+    headOfLine: (place, generation) => headOfLine(context, place, generation),
     lineage: (versionId, page) => lineageOf(context, versionId, page),
     descendants: (versionId, page) => descendantsOf(context, versionId, page),
     commonAncestor: (a, b) => commonAncestorOf(context, a, b),

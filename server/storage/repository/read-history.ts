@@ -15,7 +15,7 @@ import { applyFact } from "./state/apply-fact.js";
 import { loadRecords, RecordCache } from "./state/record-cache.js";
 import { recordMissing } from "./state/state-errors.js";
 import { StateIndex } from "./state/state-index.js";
-import { indexVersion } from "./state/version-table.js";
+import { indexVersion, type VersionIndexes } from "./state/version-table.js";
 import type { VersionState } from "./state/version-state.js";
 import { loadClaimRecords } from "./versions/claims.js";
 import { noteSequence } from "./versions/record-version.js";
@@ -26,9 +26,7 @@ export type History = Pick<
   | "state"
   | "claimRecords"
   | "records"
-  | "byDevice"
-  | "byBase"
-  | "bySuccessorOf"
+  | keyof VersionIndexes
   | "damaged"
   | "recordCache"
   | "lastSequences"

@@ -14,10 +14,11 @@ import type { CatalogPage } from "../catalog/catalog.js";
 import {
   checkQuery,
   defaultLimit,
+  maxSkipped,
   type MetadataCondition,
   type VersionQuery,
 } from "../catalog/version-query.js";
-import { stateName, versionsIn, type VersionTable } from "./state/version-table.js";
+import { countVersions, stateName, versionsIn, type VersionTable } from "./state/version-table.js";
 import type { VersionState } from "./state/version-state.js";
 
 /** Journal positions of one window. */
@@ -25,8 +26,6 @@ const windowPositions = 4096;
 /** The number of queries whose counts are remembered. */
 const rememberedQueries = 32;
 const beingCounted = -1;
-/** A page of all versions that begins later is found by windows. */
-const maxSkipped = 10_000;
 
 export interface VersionFinderParts {
   readonly table: VersionTable;
@@ -73,12 +72,7 @@ export class VersionFinder {
   /** The number of versions where that needs no look at them; else undefined. */
   #totalOf({ includeRetired, ...others }: Conditions): number | undefined {
     if (Object.values(others).some((value) => value !== undefined)) return undefined;
-    const { state, damaged } = this.parts.table;
-    let total = state.versions.size;
-    if (includeRetired !== true) total -= state.retiredCount;
-    for (const version of versionsIn(state, damaged.keys()))
-      if (includeRetired === true || version.retired === undefined) total--;
-    return total;
+    return countVersions(this.parts.table, includeRetired);
   }
 
   async #inList(

@@ -153,7 +153,13 @@ export class DeviceGreeting {
       const activeVersionId = active?.versionId;
       const activeNumber = active?.number;
       return [
-        { line, sequence: head?.sequence ?? 0, versionId: head?.versionId, activeVersionId, activeNumber },
+        {
+          line,
+          sequence: head?.record.sequence ?? 0,
+          versionId: head?.versionId,
+          activeVersionId,
+          activeNumber,
+        },
       ];
     });
   }

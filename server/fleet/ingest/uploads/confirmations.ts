@@ -3,6 +3,9 @@
  * compares its root (`stored`), then releases it when the policy's conditions hold (`released`). Each step is
  * a fact before it is reported.
  */
+import { inSteps } from "../../../../shared/concurrency/in-steps.js";
+import { defined } from "../../../../shared/defined.js";
+import { messageOf } from "../../../../shared/error-text.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Log } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -18,6 +21,8 @@ export type ReleasePolicy = "stored" | "backed-up";
 export interface Confirmations {
   /** Queues a recorded version; one that is queued already is not queued twice. */
   add(versionId: Hash): void;
+  /** Queues what a process that ended left: recorded versions that were not read back, and those to be released. */
+  resume(): void;
   /** Releases what a new backup covers. */
   backedUp(): void;
   readonly waiting: number;
@@ -27,7 +32,7 @@ export interface Confirmations {
 }
 
 export interface ConfirmationParts {
-  readonly repository: Pick<FleetRepository, "get" | "confirmStored" | "release" | "versions" | "backedUpTo">;
+  readonly repository: Pick<FleetRepository, "get" | "confirmStored" | "release" | "select" | "backedUpTo">;
   readonly log: Log;
   /** Max models read back concurrently; their facts share fsyncs. */
   readonly maxConcurrent: number;
@@ -46,10 +51,12 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
   const queue: Hash[] = [];
   const known = new Set<Hash>();
   const running = new Set<Promise<void>>();
+  const walks = new Set<Promise<void>>();
   let closed = false;
   let underWay = 0;
   let idleWaiters: (() => void)[] = [];
 
+  const isIdle = (): boolean => running.size === 0 && walks.size === 0 && (queue.length === 0 || closed);
   const next = (): void => {
     while (!closed && running.size < parts.maxConcurrent) {
       const versionId = queue[0];
@@ -66,7 +73,7 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
       });
       running.add(work);
     }
-    if (running.size === 0 && (queue.length === 0 || closed)) {
+    if (isIdle()) {
       for (const wake of idleWaiters) wake();
       idleWaiters = [];
     }
@@ -78,14 +85,27 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
     next();
   };
   const idle = (): Promise<void> =>
-    running.size === 0 && queue.length === 0
-      ? Promise.resolve()
-      : new Promise((resolve) => idleWaiters.push(resolve));
+    isIdle() ? Promise.resolve() : new Promise((resolve) => idleWaiters.push(resolve));
+  /** Goes through all that may wait, which may be many, beside the other work. */
+  const addUnsettled = (until?: number): void => {
+    const walk = walkUnsettled(parts, { until, isEnded: () => closed, add })
+      .catch((error: unknown) => {
+        // A damaged index ends the server, and the next start confirms the rest.
+        parts.log.error("confirmations-stopped", { message: messageOf(error) });
+      })
+      .finally(() => {
+        walks.delete(walk);
+        next();
+      });
+    walks.add(walk);
+  };
   return {
     add,
+    resume() {
+      addUnsettled();
+    },
     backedUp() {
-      for (const summary of parts.repository.versions())
-        if (summary.state === "stored") add(summary.versionId);
+      addUnsettled(parts.repository.backedUpTo());
     },
     get waiting() {
       return queue.length + running.size;
@@ -94,9 +114,31 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
     async close() {
       closed = true;
       queue.length = 0;
-      await Promise.all(running);
+      await Promise.all([...walks, ...running]);
     },
   };
+}
+
+async function walkUnsettled(
+  parts: ConfirmationParts,
+  {
+    until,
+    isEnded,
+    add,
+  }: {
+    readonly until: number | undefined;
+    readonly isEnded: () => boolean;
+    readonly add: (versionId: Hash) => void;
+  },
+): Promise<void> {
+  for await (const summary of inSteps(parts.repository.select("unsettled", defined({ until })))) {
+    if (isEnded()) return;
+    if (
+      summary.state === "recorded" ||
+      (summary.state === "stored" && releaseReason(parts, summary) !== undefined)
+    )
+      add(summary.versionId);
+  }
 }
 
 async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void> {

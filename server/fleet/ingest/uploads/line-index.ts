@@ -1,61 +1,62 @@
 /**
- * Finds the version that has a sequence number of a line. Every announcement and birth asks for this, so an
- * index is kept instead of searching. Built from the recorded versions; contains nothing that the journal
- * does not.
+ * Finds the version or claim that has a sequence number of a line. Every announcement and birth asks for this. The
+ * repository finds versions; claims, of which there are few, are kept here.
  */
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
+import type { ClaimSummary } from "../../../storage/repository/claim.js";
+import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
 
-interface IndexedVersion {
+interface Reported {
   readonly versionId: Hash;
-  readonly sequence: number;
   /** Journal position of its fact. */
   readonly position: number;
-  /** Generation of the device that sent it; undefined where no device did. */
-  readonly generation: number | undefined;
+  /** Generation of the device that sent it; absent where no device did. */
+  readonly generation?: number;
+  readonly record: { readonly sequence: number };
 }
 
-/** A version or a claim. */
-type ReportedVersion = Pick<VersionSummary, "versionId" | "record" | "position" | "generation">;
-
-interface IndexedLine {
-  readonly versions: Map<number, IndexedVersion>;
-  /** The version with the highest number, by generation of the device. */
-  readonly heads: Map<number | undefined, IndexedVersion>;
+interface ClaimedLine {
+  readonly claims: Map<number, Reported>;
+  /** The claim with the highest number, by generation of the device. */
+  readonly heads: Map<number | undefined, Reported>;
 }
 
-/** True if `version` counts instead of `known`: it has a higher number, or the same and was recorded later. */
-function succeeds(version: IndexedVersion, known: IndexedVersion | undefined): boolean {
-  if (known === undefined || version.sequence > known.sequence) return true;
-  return version.sequence === known.sequence && version.position >= known.position;
+/** Returns the one that counts: that with the higher number, and of equal ones the one that was recorded later. */
+function later(a: Reported | undefined, b: Reported | undefined): Reported | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const order = a.record.sequence - b.record.sequence || a.position - b.position;
+  return order > 0 ? a : b;
 }
 
 export class LineIndex {
-  readonly #lines = new Map<string, IndexedLine>();
+  readonly #lines = new Map<string, ClaimedLine>();
 
-  constructor(versions: Iterable<ReportedVersion>) {
-    for (const summary of versions) this.add(summary);
+  constructor(private readonly repository: Pick<FleetRepository, "claims" | "numbered" | "headOfLine">) {
+    for (const claim of repository.claims()) this.claimed(claim);
   }
 
-  /**
-   * Adds a recorded version. Where two have the same number (a device that is enrolled again counts from the
-   * start), the later one counts.
-   */
-  add({ versionId, record: { device, line, sequence }, position, generation }: ReportedVersion): void {
-    const key = `${device}\0${line}`;
-    let indexed = this.#lines.get(key);
-    if (indexed === undefined) this.#lines.set(key, (indexed = { versions: new Map(), heads: new Map() }));
-    const version = { versionId, sequence, position, generation };
-    if (succeeds(version, indexed.versions.get(sequence))) indexed.versions.set(sequence, version);
-    if (succeeds(version, indexed.heads.get(generation))) indexed.heads.set(generation, version);
+  /** Adds a claim. It stays when it has become a version, which counts instead of it. */
+  claimed(claim: Pick<ClaimSummary, "versionId" | "record" | "position" | "generation">): void {
+    const { record, generation } = claim;
+    const key = keyOf(record.device, record.line);
+    let line = this.#lines.get(key);
+    if (line === undefined) this.#lines.set(key, (line = { claims: new Map(), heads: new Map() }));
+    line.claims.set(record.sequence, later(claim, line.claims.get(record.sequence)) as Reported);
+    line.heads.set(generation, later(claim, line.heads.get(generation)) as Reported);
   }
 
-  find(device: string, line: string, sequence: number): IndexedVersion | undefined {
-    return this.#lines.get(`${device}\0${line}`)?.versions.get(sequence);
+  find(device: string, line: string, sequence: number): Reported | undefined {
+    const claimed = this.#lines.get(keyOf(device, line))?.claims.get(sequence);
+    return later(this.repository.numbered({ device, line }, sequence), claimed);
   }
 
-  /** The version with the highest number of a line that this generation of the device sent. */
-  head(device: string, line: string, generation: number | undefined): IndexedVersion | undefined {
-    return this.#lines.get(`${device}\0${line}`)?.heads.get(generation);
+  /** The one with the highest number of a line that this generation of the device sent. */
+  head(device: string, line: string, generation: number | undefined): Reported | undefined {
+    const claimed = this.#lines.get(keyOf(device, line))?.heads.get(generation);
+    return later(this.repository.headOfLine({ device, line }, generation), claimed);
   }
+}
+
+function keyOf(device: string, line: string): string {
+  return `${device}\0${line}`;
 }

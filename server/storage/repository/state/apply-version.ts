@@ -38,6 +38,9 @@ export function applyRecorded(state: FleetState, position: number, fact: FactOf<
     tags: new Set(),
   };
   state.versions.add(version);
+  state.live.tensorBytes += version.tensorBytes;
+  state.unsettled.add(position);
+  if (version.replayed !== undefined) state.replayed.add(position);
   state.names.add(fact.name, fact.version, fact.versionId);
 }
 
@@ -80,7 +83,11 @@ type VersionFact = FactOf<
 export function applyToVersion(state: FleetState, fact: VersionFact): void {
   const isKnown = state.versions.change(fact.versionId, (version: ChangingVersion) => {
     if (fact.type === "retired" && version.retired === undefined) state.retiredCount++;
+    countLive(state, version, -1);
     changeVersion(version, fact);
+    countLive(state, version, 1);
+    if (fact.type === "released" || fact.type === "retired") state.unsettled.delete(version.position);
+    else if (fact.type === "evaluated" || fact.type === "replayed") state[fact.type].add(version.position);
   });
   if (isKnown) {
     if (fact.type === "dropped") state.dropped.add(fact.versionId);
@@ -89,6 +96,15 @@ export function applyToVersion(state: FleetState, fact: VersionFact): void {
   }
   // Somebody gave up a claim that nobody can prove or send.
   if (fact.type !== "retired" || !state.claims.delete(fact.versionId)) state.ignoredFacts++;
+}
+
+/** Adds a version to what is live, or takes it away, as it is now. */
+function countLive({ live }: FleetState, { retired, dropped, tensorBytes }: VersionState, by: 1 | -1): void {
+  if (retired !== undefined) return;
+  live.tensorBytes += by * tensorBytes;
+  if (dropped === undefined) return;
+  live.dropped.versions += by;
+  live.dropped.tensorBytes += by * tensorBytes;
 }
 
 function changeVersion(version: ChangingVersion, fact: VersionFact): void {

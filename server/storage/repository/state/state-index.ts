@@ -11,7 +11,7 @@ import * as z from "zod";
 import { nextTurn } from "../../../../shared/concurrency/in-steps.js";
 import { messageOf } from "../../../../shared/error-text.js";
 import type { StemmaError } from "../../../../shared/errors.js";
-import { decodeSaveRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
+import { decodeCheckedRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Files, FilesToReadNow, Log } from "../../../../shared/ports.js";
 import {
@@ -36,7 +36,7 @@ import { versionIndexes, type VersionIndexes } from "./version-table.js";
  * The form of what the rows hold. It is raised whenever the same facts give another state, so that no release reads the
  * state of another one; a test compares the code of this folder with it.
  */
-export const stateForm = 1;
+export const stateForm = 2;
 /** The second byte that V8 writes: older releases cannot read what newer ones wrote. */
 const serializer = serialize(0)[1] ?? 0;
 /** Rows that are made between two turns of the event loop. */
@@ -52,7 +52,9 @@ const headSchema = z.strictObject({
 type Head = z.infer<typeof headSchema>;
 
 /** The members of a state that one row holds. */
-type Rest = Omit<FleetState, "versions" | "names" | "activations" | "devices" | "rollouts" | "changed">;
+type Rest = Omit<FleetState, LayeredMember | "devices" | "rollouts" | "changed">;
+const layeredMembers = ["versions", "names", "activations", "unsettled", "evaluated", "replayed"] as const;
+type LayeredMember = (typeof layeredMembers)[number];
 
 /** The state to which facts and records lead, on the disk and in memory. */
 export interface IndexedState extends VersionIndexes {
@@ -186,7 +188,7 @@ export class StateIndex {
   async #save(chain: string, damaged: readonly Hash[]): Promise<boolean> {
     const { tables } = this;
     if (tables === undefined || !this.options.mayWrite || this.#isClosed) return false;
-    const { state, lastSequences, records, byDevice, byBase, bySuccessorOf } = this.indexed;
+    const { state, lastSequences, records, ...indexes } = this.indexed;
     const head: Head = {
       form: stateForm,
       serializer,
@@ -194,7 +196,18 @@ export class StateIndex {
       chain,
       versions: state.versions.size,
     };
-    const { versions, names, activations, devices, rollouts, changed, ...rest } = state;
+    const {
+      versions,
+      names,
+      activations,
+      unsettled,
+      evaluated,
+      replayed,
+      devices,
+      rollouts,
+      changed,
+      ...rest
+    } = state;
     const changedBefore = { devices: [...changed.devices], rollouts: [...changed.rollouts] };
     // Facts change devices and rollouts in place, so they are copied in this moment; layers are not changed any more.
     const rows: Row[] = [
@@ -205,13 +218,9 @@ export class StateIndex {
     changed.devices.clear();
     changed.rollouts.clear();
     const parts: readonly LayeredPart[] = [
-      versions,
-      names,
-      activations,
+      ...layeredMembers.map((member) => state[member]),
       records,
-      byDevice,
-      byBase,
-      bySuccessorOf,
+      ...Object.values<LayeredPart>({ ...indexes }),
     ];
     const begun = parts.map((part) => part.beginCommit());
     try {
@@ -292,7 +301,7 @@ export class StateIndex {
     const indexes = versionIndexes(saved);
     const records = new LayeredValues<SaveRecord>(
       stateTables.records,
-      { encode: (record) => this.#bytesOf(record), decode: (bytes) => decodeSaveRecord(bytes) },
+      { encode: (record) => this.#bytesOf(record), decode: decodeCheckedRecord },
       saved,
       (versionId) => state.versions.positionOf(versionId),
     );

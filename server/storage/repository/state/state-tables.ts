@@ -18,6 +18,11 @@ export const stateTables = {
   devices: 9,
   rollouts: 10,
   rest: 11,
+  unsettled: 12,
+  evaluated: 13,
+  replayed: 14,
+  bySequence: 15,
+  lineHeads: 16,
 } as const;
 
 /** Values as V8 writes them for structured clones: plain data, sets and maps. */

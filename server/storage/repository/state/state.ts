@@ -2,6 +2,7 @@
 import type { FactOf } from "../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { LayeredLists } from "../../index/layered-lists.js";
+import { LayeredSet } from "../../index/layered-set.js";
 import type { SavedRows } from "../../index/layers.js";
 import type { AuthorityState } from "./authority-state.js";
 import type { BatchState } from "./batch-state.js";
@@ -36,6 +37,14 @@ export interface EngineState {
   readonly by?: string;
 }
 
+/** Of versions that are not retired. */
+export interface LiveTotals {
+  /** Bytes of all their tensors. */
+  tensorBytes: number;
+  /** Those without tensors, and the bytes that these would take. */
+  dropped: { versions: number; tensorBytes: number };
+}
+
 export interface FleetState {
   /** Number of facts applied, which is the position of the next one. */
   length: number;
@@ -44,6 +53,14 @@ export interface FleetState {
   readonly names: VersionLists;
   /** The number of versions that are retired. */
   retiredCount: number;
+  /** What the versions that are not retired have together. */
+  readonly live: LiveTotals;
+  /** Positions of versions that are neither released nor retired. */
+  readonly unsettled: LayeredSet;
+  /** Positions of versions that were evaluated. */
+  readonly evaluated: LayeredSet;
+  /** Positions of versions that were replayed. */
+  readonly replayed: LayeredSet;
   /** Versions without tensors: those of which a fact `dropped` is the last word. */
   readonly dropped: Set<Hash>;
   /** Line of a device (see lineKey) → its activations, of all generations, by their positions in the journal. */
@@ -111,6 +128,10 @@ export function emptyState(saved: SavedRows = { rows: undefined, commits: 0 }, v
     versions: versionStates(saved, versions),
     names: versionLists(stateTables.names, saved),
     retiredCount: 0,
+    live: { tensorBytes: 0, dropped: { versions: 0, tensorBytes: 0 } },
+    unsettled: new LayeredSet(stateTables.unsettled, saved),
+    evaluated: new LayeredSet(stateTables.evaluated, saved),
+    replayed: new LayeredSet(stateTables.replayed, saved),
     dropped: new Set(),
     activations: new LayeredLists(stateTables.activations, serialized<ActivationState>(), saved),
     changed: { devices: new Set(), rollouts: new Set() },

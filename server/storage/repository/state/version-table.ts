@@ -13,6 +13,7 @@ import type { UnreadableVersion, VersionSummary } from "../answers/version-answe
 import { currentGeneration } from "./device-state.js";
 import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
+import { numberedVersions, numberVersion, type NumberedVersions } from "./numbered-versions.js";
 import { allRetired, modelNotFound, recordMissing } from "./state-errors.js";
 import type { FleetState } from "./state.js";
 import { stateTables, versionLists, type VersionLists } from "./state-tables.js";
@@ -22,11 +23,13 @@ export interface VersionTable {
   readonly state: FleetState;
   readonly records: SaveRecords;
   /** Device → its versions in journal order. */
-  readonly byDevice: Pick<VersionLists, "of">;
+  readonly byDevice: Pick<VersionLists, "of" | "reversed">;
   /** Version → the versions that were derived directly from it, in journal order. */
   readonly byBase: Pick<VersionLists, "of">;
   /** Version → the versions whose save record declares them its successors, in journal order. */
   readonly bySuccessorOf: Pick<VersionLists, "of">;
+  readonly bySequence: Pick<NumberedVersions, "get">;
+  readonly lineHeads: Pick<NumberedVersions, "get">;
   /** Versions whose record could not be read when the store was opened, and why. */
   readonly damaged: ReadonlyMap<Hash, unknown>;
 }
@@ -191,6 +194,10 @@ export interface VersionIndexes {
   readonly byDevice: VersionLists;
   readonly byBase: VersionLists;
   readonly bySuccessorOf: VersionLists;
+  /** Line of a device and sequence number → the version that was recorded last with it. */
+  readonly bySequence: NumberedVersions;
+  /** Line and generation of a device → the version with the highest number. */
+  readonly lineHeads: NumberedVersions;
 }
 
 /** @param saved the rows that hold the versions of earlier facts; absent: there are none */
@@ -199,15 +206,16 @@ export function versionIndexes(saved: SavedRows = { rows: undefined, commits: 0 
     byDevice: versionLists(stateTables.byDevice, saved),
     byBase: versionLists(stateTables.byBase, saved),
     bySuccessorOf: versionLists(stateTables.bySuccessorOf, saved),
+    bySequence: numberedVersions(stateTables.bySequence, saved),
+    lineHeads: numberedVersions(stateTables.lineHeads, saved),
   };
 }
 
 /** Adds a version to the lists of its device, bases and predecessor. Call in journal order. */
-export function indexVersion(
-  { byDevice, byBase, bySuccessorOf }: VersionIndexes,
-  { versionId, position }: VersionState,
-  record: SaveRecord,
-): void {
+export function indexVersion(indexes: VersionIndexes, version: VersionState, record: SaveRecord): void {
+  const { byDevice, byBase, bySuccessorOf } = indexes;
+  const { versionId, position } = version;
+  numberVersion(indexes, version, record);
   byDevice.add(record.device, position, versionId);
   for (const base of new Set(record.bases)) byBase.add(base, position, versionId);
   if (record.successorOf !== undefined) bySuccessorOf.add(record.successorOf, position, versionId);
@@ -247,6 +255,17 @@ export function listVersions(
       found.push(summaryOf(version, record));
   }
   return found;
+}
+
+/** The number of versions whose records can be read; without `includeRetired` only those that are not retired. */
+export function countVersions(
+  { state, damaged }: Pick<VersionTable, "state" | "damaged">,
+  includeRetired = false,
+): number {
+  let count = state.versions.size - (includeRetired ? 0 : state.retiredCount);
+  for (const version of versionsIn(state, damaged.keys()))
+    if (includeRetired || version.retired === undefined) count--;
+  return count;
 }
 
 /** The versions with these ids. */

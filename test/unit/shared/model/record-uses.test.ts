@@ -8,7 +8,11 @@ import {
   streamedObjectsOf,
   treesOf,
 } from "../../../../shared/model/record-objects.js";
-import { decodeSaveRecord, encodeSaveRecord } from "../../../../shared/model/save-record.js";
+import {
+  decodeCheckedRecord,
+  decodeSaveRecord,
+  encodeSaveRecord,
+} from "../../../../shared/model/save-record.js";
 import type { RecordUses, SaveRecord } from "../../../../shared/model/model.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { vectors } from "./vectors.js";
@@ -62,6 +66,7 @@ describe("format 2", () => {
   it("holds 256 checkpoints", () => {
     const record = { ...full.record, uses: checkpoints(...Array.from({ length: 256 }, (_, i) => i * 1000)) };
     assert.deepEqual(decodeSaveRecord(encodeSaveRecord(record)), record);
+    assert.deepEqual(decodeCheckedRecord(encodeSaveRecord(record)), record);
   });
 
   const firstData = /"data":\[("[^"]+")/.exec(full.text)?.[1] ?? assert.fail("the vector has data");

@@ -16,6 +16,7 @@ function randomRows(random: () => number, count: number): readonly Row[] {
   const rows = new Map<string, Row>();
   while (rows.size < count) {
     const key = Buffer.from(`${"k".repeat(Math.floor(random() * 3))}${Math.floor(random() * 4000)}`);
+    // Some without a value: they remove a row.
     const value = Buffer.alloc(Math.floor(random() ** 4 * 3000), Math.floor(random() * 256));
     rows.set(key.toString(), { key, value });
   }
@@ -34,7 +35,9 @@ test("lookups and pages give what was committed last, however many files there a
   for (let commit = 1; commit <= 23; commit++) {
     const rows = randomRows(random, 1 + Math.floor(random() * 200));
     await tables.commit(rows, Buffer.from(`head ${commit}`));
-    for (const row of rows) expected.set(row.key.toString(), row);
+    for (const row of rows)
+      if (row.value.length > 0) expected.set(row.key.toString(), row);
+      else expected.delete(row.key.toString());
     if (random() < 0.3) {
       await tables.close();
       tables = (await TableSet.open(files, folder)) as TableSet;
@@ -63,6 +66,19 @@ test("lookups and pages give what was committed last, however many files there a
   await tables.settled();
   assert.ok(tables.fileCount <= 3 * 3, `${tables.fileCount} files`);
   assert.equal((await files.list(folder)).length, tables.fileCount + 1);
+  await tables.close();
+});
+
+test("removals go when nothing older is left that they hide", async () => {
+  const tables = TableSet.empty(memoryFiles(), folder);
+  const row = (key: number, value: string): Row => ({ key: Buffer.of(key), value: Buffer.from(value) });
+  for (let commit = 0; commit < 32; commit++) {
+    await tables.commit([row(commit, "v"), row(100 + commit, commit % 2 === 0 ? "v" : "")], Buffer.from("h"));
+    await tables.commit([row(commit, "")], Buffer.from("h"));
+    await tables.settled();
+  }
+  assert.equal(tables.page({ from: Buffer.of(0), until: Buffer.of(255), limit: 100 }).length, 16);
+  assert.equal(tables.rows, 16);
   await tables.close();
 });
 

@@ -37,7 +37,8 @@ function confirmationsUnderTest(
   const parts: ConfirmationParts = {
     repository: {
       get: (id) => (states.has(id) ? summary(id) : undefined),
-      versions: () => [...states.keys()].map(summary),
+      select: (_, { until = Infinity } = {}) =>
+        [...states.keys()].map(summary).filter(({ position }) => position < until),
       backedUpTo: () => backedUpTo,
       confirmStored: async (id) => {
         running++;

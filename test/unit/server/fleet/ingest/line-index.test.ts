@@ -1,41 +1,73 @@
-/** Versions of a line by number, and each generation's newest. */
+/** Versions and claims of a line by number, and each generation's newest. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LineIndex } from "../../../../../server/fleet/ingest/uploads/line-index.js";
-import type { VersionSummary } from "../../../../../server/storage/repository/answers/version-answers.js";
+import type { ClaimSummary } from "../../../../../server/storage/repository/claim.js";
+import { applyFact } from "../../../../../server/storage/repository/state/apply-fact.js";
+import {
+  headOfLine,
+  versionNumbered,
+} from "../../../../../server/storage/repository/state/select-versions.js";
+import { emptyState } from "../../../../../server/storage/repository/state/state.js";
+import {
+  indexVersion,
+  versionIndexes,
+} from "../../../../../server/storage/repository/state/version-table.js";
+import type { SaveRecord } from "../../../../../shared/model/model.js";
+import { sha256 } from "../../../../../shared/tensor/hash.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
-function summary(versionId: string, sequence: number, position: number, generation = 1): VersionSummary {
-  return {
-    versionId,
-    position,
-    generation,
-    record: { device: "car", line: "soh", sequence },
-  } as unknown as VersionSummary;
+const idOf = (name: string): Hash => sha256(name);
+const recordOf = (sequence: number): SaveRecord =>
+  ({ device: "car", line: "soh", sequence, bases: [] }) as unknown as SaveRecord;
+
+function fleet(claims: readonly ClaimSummary[] = []) {
+  const records = new Map<Hash, SaveRecord>();
+  const table = { state: emptyState(), records, damaged: new Map(), ...versionIndexes() };
+  const add = (name: string, sequence: number, generation = 1): void => {
+    const { state } = table;
+    const versionId = idOf(name);
+    const version = (state.names.last("car")?.order ?? 0) + 1;
+    const before = state.length;
+    applyFact(state, before, {
+      ...{ type: "recorded", atMs: 0, versionId, name: "car", version, generation, storedBytes: 0 },
+      ...{ tensorBytes: 0, ownBytes: 0 },
+    });
+    records.set(versionId, recordOf(sequence));
+    indexVersion(table, state.versions.get(versionId)!, recordOf(sequence));
+  };
+  const lines = new LineIndex({
+    claims: () => claims,
+    numbered: (place, sequence) => versionNumbered(table, place, sequence),
+    headOfLine: (place, generation) => headOfLine(table, place, generation),
+  });
+  return { add, lines };
 }
 
-test("finds a generation's newest version in one step, however long the line is", (context) => {
-  const lines = new LineIndex(Array.from({ length: 20_000 }, (_, at) => summary(`v${at + 1}`, at + 1, at)));
-  const lookUps = context.mock.method(Map.prototype, "get");
-  const walks = (["values", "entries", "forEach"] as const).map((name) =>
-    context.mock.method(Map.prototype, name),
-  );
-  assert.equal(lines.head("car", "soh", 1)?.versionId, "v20000");
-  assert.equal(lookUps.mock.callCount(), 2);
-  assert.deepEqual(
-    walks.map(({ mock }) => mock.callCount()),
-    [0, 0, 0],
-  );
-});
-
 test("a generation that counts from the start does not hide what the one before it sent last", () => {
-  const lines = new LineIndex([summary("a1", 1, 0), summary("a9", 9, 1), summary("a2", 2, 2)]);
-  lines.add(summary("b1", 1, 3, 2));
-  assert.equal(lines.head("car", "soh", 1)?.versionId, "a9");
-  assert.equal(lines.head("car", "soh", 2)?.versionId, "b1");
-  assert.equal(lines.find("car", "soh", 1)?.versionId, "b1");
+  const { add, lines } = fleet();
+  add("a1", 1);
+  add("a9", 9);
+  add("a2", 2);
+  add("b1", 1, 2);
+  assert.equal(lines.head("car", "soh", 1)?.versionId, idOf("a9"));
+  assert.equal(lines.head("car", "soh", 2)?.versionId, idOf("b1"));
+  assert.equal(lines.find("car", "soh", 1)?.versionId, idOf("b1"));
+  assert.equal(lines.find("car", "soh", 3), undefined);
   assert.equal(lines.head("car", "soh", 3), undefined);
   assert.equal(lines.head("car", "other", 1), undefined);
-  // Read in another order, with the same result.
-  lines.add(summary("old", 1, 0, 2));
-  assert.equal(lines.head("car", "soh", 2)?.versionId, "b1");
+});
+
+test("a claim counts until its number is a version's", () => {
+  const claim = (name: string, sequence: number, position: number): ClaimSummary =>
+    ({ versionId: idOf(name), position, generation: 1, record: recordOf(sequence) }) as ClaimSummary;
+  const { add, lines } = fleet([claim("c5", 5, -1)]);
+  add("a4", 4);
+  assert.equal(lines.head("car", "soh", 1)?.versionId, idOf("c5"));
+  lines.claimed(claim("c6", 6, -1));
+  assert.equal(lines.find("car", "soh", 6)?.versionId, idOf("c6"));
+  assert.equal(lines.find("car", "soh", 6)?.generation, 1);
+  add("a6", 6);
+  assert.equal(lines.head("car", "soh", 1)?.versionId, idOf("a6"));
+  assert.equal(lines.find("car", "soh", 5)?.versionId, idOf("c5"));
 });

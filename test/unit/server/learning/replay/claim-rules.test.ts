@@ -30,7 +30,7 @@ const repository = {
     { recipe: sha256("revoked"), revoked: { atMs: 1, because: "x" } },
     { recipe: sha256("of another") },
   ],
-  versions: () => [],
+  select: () => [],
   objects: { has: () => false },
   wasGivenRecipe: (_device: string, recipe: string) => recipe !== sha256("of another"),
 } as unknown as FleetRepository;

@@ -90,6 +90,10 @@ test("a walk gives each item once, as it is in that moment, whatever happens bet
     for (const [id, value] of expected) {
       assert.equal(items.get(id)?.value, value);
       assert.deepEqual(items.idsWith(id.slice(0, 12)), [id]);
+      const at = items.positionOf(id) as number;
+      assert.equal(items.at(at)?.value, value);
+      assert.equal(items.at(at)?.id, id);
+      assert.notEqual(items.at(at + 1)?.id, id);
     }
     const half = Math.floor(position / 2);
     const inHalf = ids().filter((id) => items.positionOf(id)! >= half);

@@ -1,0 +1,180 @@
+/**
+ * Whole homes of growing size: `stemma bench sizes [--versions 1000,10000] [--tensors 10] [--keep FOLDER] [-o json]`.
+ * For each: a server's start and memory of its own, answers of that server, commands without one, a save, the nearest
+ * ancestor, and the bytes of journal and index. A kept folder's homes are used again. Asserts nothing.
+ */
+import { spawnSync } from "node:child_process";
+import { access, mkdtemp, readFile, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { startServerProcess, type ServerProcess } from "../../server/cli/simulation/server-process.js";
+import { openHome } from "../../server/storage/repository/home.js";
+import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
+import { openRepository } from "../../server/storage/repository/open-repository.js";
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { renderTable } from "../../shared/cli/table.js";
+import { denseChain, grownFleet, growHome, modelOf } from "./grown-home.js";
+import { median, timed } from "./save-floors.js";
+
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    versions: { type: "string", default: "1000,10000" },
+    tensors: { type: "string", default: "10" },
+    keep: { type: "string" },
+    quick: { type: "boolean", default: false },
+  },
+});
+const sizes = options.quick ? [200, 2000] : options.versions.split(",").map(Number);
+const tensors = Number(options.tensors);
+const asked = options.quick ? 5 : 25;
+const binary = join(resolve(dirname(fileURLToPath(import.meta.url)), "../../.."), "stemma");
+
+/** What was measured, by its name; milliseconds unless the name ends with `Bytes`. */
+type Measured = Record<string, number>;
+
+const commands: readonly string[] = [
+  "model list --limit 20",
+  "model show line-0",
+  "model log line-0 --limit 20",
+  "device list",
+  "storage stats",
+  "storage gc --dry-run",
+];
+
+const reporting = `import { writeSync } from "node:fs";
+process.on("exit", () => {
+  const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
+  writeSync(3, JSON.stringify({ ms: (userCPUTime + systemCPUTime) / 1000, maxRSS: maxRSS * 1024 }));
+});`;
+
+/** Processor time and greatest memory of a command in a process of its own. */
+function run(args: readonly string[]): { readonly ms: number; readonly maxRSS: number } {
+  const { status, stderr, output } = spawnSync(
+    process.execPath,
+    [`--import=data:text/javascript,${encodeURIComponent(reporting)}`, ...args],
+    { stdio: ["ignore", "pipe", "pipe", "pipe"], maxBuffer: 2 ** 30 },
+  );
+  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
+  return JSON.parse(String(output[3])) as { ms: number; maxRSS: number };
+}
+
+async function bytesBelow(path: string): Promise<number> {
+  let bytes = 0;
+  for (const entry of await readdir(path, { withFileTypes: true, recursive: true }).catch(() => []))
+    if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
+  return bytes;
+}
+
+/** Memory that no file backs, of a process. */
+async function ownMemory(pid: number): Promise<number> {
+  return Number(/^RssAnon:\s+(\d+)/mu.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+}
+
+/** Middle of the times of one question. */
+async function medianOf(ask: (round: number) => Promise<unknown>): Promise<number> {
+  const times: number[] = [];
+  for (let round = 0; round < asked; round++) times.push(await timed(async () => void (await ask(round))));
+  return median(times);
+}
+
+async function askServer(server: ServerProcess, size: number): Promise<Measured> {
+  const { operations } = server;
+  const fleet = grownFleet;
+  const first = await timed(async () => void (await operations.listModels({ fleet, limit: 50 })));
+  const nearestFirst = await timed(async () => void (await operations.nearest({ fleet, model: "line-0" })));
+  return {
+    "first page": first,
+    "page of 50": await medianOf((round) =>
+      operations.listModels({ fleet, limit: 50, offset: (round * 997) % (size / 2) }),
+    ),
+    "page of devices": await medianOf(() => operations.devices({ fleet, limit: 50 })),
+    "first nearest": nearestFirst,
+    nearest: await medianOf(() => operations.nearest({ fleet, model: "line-0" })),
+  };
+}
+
+/** Middle of a save's time, of versions on top of a line. */
+async function saveMs(path: string): Promise<number> {
+  const home = await openHome(path, nodeHomePorts());
+  const repository = await openRepository(home, grownFleet);
+  const architecture = denseChain(tensors);
+  const at = Date.now() % 1_000_000;
+  const found = await medianOf((round) =>
+    repository.save(modelOf(architecture, tensors, 1_000_000 + round, at), { name: `extra-${at}` }),
+  );
+  await repository.close();
+  await home.close();
+  return found;
+}
+
+async function measure(path: string, size: number): Promise<Measured> {
+  const say = (text: string): void => void process.stderr.write(`${size} versions: ${text} …\n`);
+  const found: Measured = {};
+  if (
+    !(await access(path).then(
+      () => true,
+      () => false,
+    ))
+  ) {
+    say("saving");
+    found["saving, each"] = (await timed(() => growHome(path, size, tensors))) / size;
+  }
+  const fleetFolder = join(path, "fleets", grownFleet);
+  const held =
+    (await bytesBelow(join(fleetFolder, "journal"))) + (await bytesBelow(join(fleetFolder, "index")));
+  found["journal and index Bytes, a version"] = held / size;
+  say("a server");
+  const startedMs = performance.now();
+  const server = await startServerProcess(path, grownFleet);
+  found["server ready"] = performance.now() - startedMs;
+  found["server's memory Bytes"] = await ownMemory(server.pid);
+  try {
+    Object.assign(found, await askServer(server, size));
+    found["server's memory afterwards Bytes"] = await ownMemory(server.pid);
+  } finally {
+    await server.kill("SIGTERM");
+  }
+  for (const command of commands) {
+    say(command);
+    const { ms, maxRSS } = run([binary, ...command.split(" "), "--fleet", grownFleet, "--home", path]);
+    found[`${command}, processor`] = ms;
+    found[`${command}, memory Bytes`] = maxRSS;
+  }
+  say("saves");
+  found["a save"] = await saveMs(path);
+  return found;
+}
+
+const folder = options.keep ?? (await mkdtemp(join(tmpdir(), "stemma-bench-sizes-")));
+try {
+  const columns: Measured[] = [];
+  for (const size of sizes) columns.push(await measure(join(folder, `${size}x${tensors}`), size));
+  const bare = run(["-e", "0"]).ms;
+  if (options.output === "json")
+    process.stdout.write(`${JSON.stringify({ sizes, tensors, bareNodeMs: bare, columns })}\n`);
+  else {
+    const names = [...new Set(columns.flatMap((column) => Object.keys(column)))];
+    const text = (name: string, value: number | undefined): string =>
+      value === undefined
+        ? ""
+        : name.endsWith("Bytes") || name.includes("Bytes,")
+          ? formatBytes(value)
+          : formatDuration(value);
+    process.stdout.write(
+      renderTable(names, [
+        { title: "WHAT", value: (name) => name.replace(" Bytes", "") },
+        ...sizes.map((size, at) => ({
+          title: String(size),
+          value: (name: string) => text(name, columns[at]?.[name]),
+          align: "right" as const,
+        })),
+      ]),
+    );
+    process.stdout.write(`bare Node: ${formatDuration(bare)} of processor\n`);
+  }
+} finally {
+  if (options.keep === undefined) await rm(folder, { recursive: true, force: true });
+}
