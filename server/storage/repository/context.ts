@@ -7,6 +7,7 @@ import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
 import type { Environment } from "../../../shared/model/environment.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { LayeredValues } from "../index/layered-values.js";
+import type { CandidateTable } from "../lineage/candidate-table.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
 import type { DroppedTensors } from "./versions/dropped-tensors.js";
@@ -51,4 +52,5 @@ export interface RepositoryContext extends VersionIndexes {
   readonly checkpointQueue: SerialQueue;
   /** Highest sequence number used by each device and line; keys are from sequenceKey. */
   readonly lastSequences: Map<string, number>;
+  readonly candidates: CandidateTable;
 }

@@ -61,7 +61,7 @@ import type { Home, DiskReserve } from "./home.js";
 import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
-import { indexEveryFacts, IndexWriting, readHistory } from "./read-history.js";
+import { indexEveryFacts, IndexWriting, readHistory, type History } from "./read-history.js";
 import { versionsOnLine } from "./state/versions-in-use.js";
 import { linesOf, recordVersion } from "./versions/record-version.js";
 import { endClaim, findClaim, giveUpClaim, listClaims, proveClaim, recordClaim } from "./versions/claims.js";
@@ -213,7 +213,7 @@ async function openContext(
 
 /** The indexes in memory, which are made at the first question. */
 function keepersOf(
-  table: VersionTable,
+  table: VersionTable & Pick<History, "candidates">,
   { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
 ): Pick<RepositoryContext, "catalog" | "prefixes"> {
   return {
@@ -226,6 +226,7 @@ function keepersOf(
     }),
     prefixes: new PrefixKeeper({
       table,
+      candidates: table.candidates,
       objects,
       cache: new IdentityCache(files, folder),
       createIndex: () => new PostingIndex(),

@@ -1,29 +1,25 @@
 /**
- * Keeps the index of common prefixes (server/storage/lineage) up to date with the state. It is built at the first
- * query; before every later one it is updated with the versions that changed since. In memory: versions that are not
- * retired, have an architecture that can be read, and do not say themselves that nothing is to be inherited from them.
+ * Answers which model has the longest common prefix with an architecture. The index of architectures
+ * (server/storage/lineage) is in memory with the best model of each, which the table of candidates on the disk knows:
+ * a fleet has few architectures. It is built at the first query, and before every later one brought up to date.
  */
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
-import {
-  decodeMetadata,
-  inheritableKey,
-  qualityKey,
-  type ModelMetadata,
-} from "../../../shared/model/metadata.js";
 import { layerIdentities } from "../../../shared/model/layer-identity.js";
 import type { Architecture } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { PrefixIndex, PrefixMatch } from "../lineage/prefix-index.js";
+import type { CandidateTable } from "../lineage/candidate-table.js";
+import type { PrefixCandidate, PrefixIndex, PrefixMatch } from "../lineage/prefix-index.js";
 import type { IdentityCache } from "./identity-cache.js";
 import type { VersionTable } from "./state/version-table.js";
 
 export interface PrefixSource {
-  readonly table: VersionTable;
+  readonly table: Pick<VersionTable, "state" | "records">;
+  readonly candidates: CandidateTable;
   readonly objects: Pick<ObjectReader, "read">;
   readonly cache: IdentityCache;
   /** Makes an empty index. */
@@ -39,20 +35,33 @@ export interface NearestVersion {
   readonly layers: number;
 }
 
+/** The index, and the model that it has of each architecture. */
+interface BestModels {
+  readonly index: PrefixIndex;
+  readonly best: Map<Hash, Hash>;
+}
+
 export class PrefixKeeper {
   readonly #source: PrefixSource;
   readonly #updates = new SerialQueue();
-  #index: PrefixIndex | undefined;
+  #models: BestModels | undefined;
+  /** Architectures whose models changed since the index was brought up to date. */
   #changed = new Set<Hash>();
 
   constructor(source: PrefixSource) {
     this.#source = source;
   }
 
-  /** Notes that these versions changed, so that the next query updates them. */
+  /** Call when facts about these versions were applied. */
   changed(versionIds: Iterable<Hash>): void {
-    if (this.#index === undefined) return;
-    for (const versionId of versionIds) this.#changed.add(versionId);
+    const { table, candidates } = this.#source;
+    for (const versionId of versionIds) {
+      const version = table.state.versions.get(versionId);
+      if (version?.retired !== undefined) candidates.remove(version.position);
+      if (this.#models === undefined) continue;
+      const architecture = this.#architectureOf(versionId);
+      if (architecture !== undefined) this.#changed.add(architecture);
+    }
   }
 
   /**
@@ -66,13 +75,28 @@ export class PrefixKeeper {
     except?: Hash,
   ): Promise<{ readonly nearest: NearestVersion | undefined; readonly indexed: number }> {
     const asked = layerIdentities(architecture).filter((identity) => identity !== undefined);
-    const { match, indexed } = await this.#updates.run(async () => {
-      const index = await this.#upToDate();
-      if (except === undefined || !index.has(except))
-        return { match: index.longest(asked), indexed: index.size };
-      return { match: index.longestExcept(except, asked), indexed: index.size - 1 };
+    const { table, candidates } = this.#source;
+    const exceptAt = except === undefined ? undefined : table.state.versions.positionOf(except);
+    const isCandidate = exceptAt !== undefined && candidates.has(exceptAt);
+    const match = await this.#updates.run(async () => {
+      const models = await this.#upToDate();
+      return isCandidate ? this.#longestExcept(models, except as Hash, asked) : models.index.longest(asked);
     });
-    return { nearest: match === undefined ? undefined : await this.#found(match), indexed };
+    return {
+      nearest: match === undefined ? undefined : await this.#found(match),
+      indexed: candidates.size - (isCandidate ? 1 : 0),
+    };
+  }
+
+  /** Where the version is the best of its architecture, the second best one takes its place for the question. */
+  #longestExcept({ index, best }: BestModels, except: Hash, asked: readonly Hash[]): PrefixMatch | undefined {
+    const architecture = this.#architectureOf(except) as Hash;
+    const second =
+      best.get(architecture) === except ? this.#source.candidates.best(architecture, except) : undefined;
+    if (second !== undefined) index.add(second, architecture);
+    const match = index.longestExcept(except, asked);
+    if (second !== undefined) index.remove(second.id);
+    return match;
   }
 
   async #found({ model, layers }: PrefixMatch): Promise<NearestVersion> {
@@ -84,63 +108,51 @@ export class PrefixKeeper {
     };
   }
 
-  async #upToDate(): Promise<PrefixIndex> {
+  async #upToDate(): Promise<BestModels> {
+    const { candidates, cache, createIndex } = this.#source;
     const changed = this.#changed;
     this.#changed = new Set();
     try {
-      if (this.#index === undefined) {
-        const index = this.#source.createIndex();
-        // From here on, changes are noted for the next query.
-        this.#index = index;
-        await this.#source.cache.load();
-        for await (const versionId of inSteps(this.#source.table.state.versions.keys()))
-          await this.#put(index, versionId);
-      } else for await (const versionId of inSteps(changed)) await this.#put(this.#index, versionId);
-      await this.#source.cache.forget();
-      return this.#index;
+      let models = this.#models;
+      const isNew = models === undefined;
+      // From here on, changes are noted for the next query.
+      this.#models = models ??= { index: createIndex(), best: new Map() };
+      if (isNew) await cache.load();
+      for await (const architecture of inSteps(isNew ? candidates.architectures() : changed))
+        await this.#put(models, architecture);
+      await cache.forget();
+      return models;
     } catch (error) {
       // The index may contain an incomplete change, so the next query rebuilds it.
-      this.#index = undefined;
+      this.#models = undefined;
       throw error;
     }
   }
 
-  async #put(index: PrefixIndex, versionId: Hash): Promise<void> {
-    const { state, records } = this.#source.table;
-    const record = records.get(versionId);
-    const architecture = record?.objects.architecture;
-    if (architecture === undefined || state.versions.get(versionId)?.retired !== undefined) {
-      index.remove(versionId);
-      return;
-    }
-    // A fleet has few architectures, so their layers are read only when the first version of one comes.
-    const isKnown = index.knows(architecture);
-    const identities = isKnown ? undefined : await this.#identitiesOf(architecture);
-    const isReadable = isKnown || identities !== undefined;
-    const { [qualityKey]: quality, [inheritableKey]: isInheritable } = isReadable
-      ? await this.#metadataOf(record?.objects.metadata)
-      : {};
-    if (!isReadable || isInheritable === false) {
-      index.remove(versionId);
-      return;
-    }
-    const candidate = {
-      id: versionId,
-      quality: typeof quality === "number" ? quality : undefined,
-      savedAtMs: record?.savedAtMs ?? 0,
-    };
-    index.add(candidate, architecture, identities);
+  /** Puts the best model of an architecture into the index. */
+  async #put({ index, best }: BestModels, architecture: Hash): Promise<void> {
+    const before = best.get(architecture);
+    // An architecture's layers are read when its first model comes.
+    const identities = index.knows(architecture) ? undefined : await this.#identitiesOf(architecture);
+    const candidate =
+      identities === undefined && !index.knows(architecture) ? undefined : this.#bestOf(architecture);
+    if (candidate?.id === before) return;
+    if (candidate !== undefined) {
+      index.add(candidate, architecture, identities);
+      best.set(architecture, candidate.id);
+    } else best.delete(architecture);
+    if (before !== undefined) index.remove(before);
   }
 
-  /** Empty where a version has none, and where they cannot be read. */
-  async #metadataOf(metadata: Hash | undefined): Promise<ModelMetadata> {
-    if (metadata === undefined) return {};
-    try {
-      return decodeMetadata(await this.#source.objects.read("metadata", metadata));
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      this.#source.log?.warn("metadata-unreadable", { metadata, error });
-      return {};
+  /** A version that was retired in the moment before a process ended may still be in the table. */
+  #bestOf(architecture: Hash): PrefixCandidate | undefined {
+    const { table, candidates } = this.#source;
+    for (;;) {
+      const candidate = candidates.best(architecture);
+      if (candidate === undefined) return undefined;
+      const version = table.state.versions.get(candidate.id);
+      if (version?.retired === undefined) return candidate;
+      candidates.remove(version.position);
     }
   }
 

@@ -11,6 +11,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { Home } from "./home.js";
 import { OpeningMemory } from "./opening-memory.js";
+import { addCandidate, candidateOf } from "./prefix-candidate.js";
 import { applyFact } from "./state/apply-fact.js";
 import { loadRecords, RecordCache } from "./state/record-cache.js";
 import { recordMissing } from "./state/state-errors.js";
@@ -30,6 +31,7 @@ export type History = Pick<
   | "damaged"
   | "recordCache"
   | "lastSequences"
+  | "candidates"
   | "index"
 >;
 
@@ -63,13 +65,21 @@ export async function readHistory(
   const recordCache = new RecordCache(files, folder);
   const why = await whyUnusable(opened, { journal, objects, recordCache });
   const index = why === undefined ? opened : await opened.anew(why);
-  const reader = new HistoryReader({ index, objects, recordCache, room, everyFacts: indexEveryFacts(home) });
+  const reader = new HistoryReader({
+    index,
+    objects,
+    recordCache,
+    room,
+    everyFacts: indexEveryFacts(home),
+    log,
+  });
   const { state } = index.indexed;
   for await (const { position, fact, chain } of journal.entries(index.position)) {
     applyFact(state, position, fact);
     // The first fact that records a version does; others change nothing.
     if (fact.type === "recorded" && state.versions.get(fact.versionId)?.position === position)
       reader.recorded(fact.versionId);
+    if (fact.type === "retired") reader.retired(fact.versionId);
     await reader.applied(chain);
   }
   return await reader.end((versionId, error) => log?.error("record-damaged", { fleet, versionId, error }));
@@ -105,6 +115,7 @@ interface HistoryParts {
   readonly recordCache: RecordCache;
   readonly room: OpeningMemory;
   readonly everyFacts: number;
+  readonly log: Log | undefined;
 }
 
 class HistoryReader {
@@ -118,6 +129,12 @@ class HistoryReader {
 
   recorded(versionId: Hash): void {
     this.#recorded.push(versionId);
+  }
+
+  retired(versionId: Hash): void {
+    const { state, candidates } = this.parts.index.indexed;
+    const position = state.versions.positionOf(versionId);
+    if (position !== undefined) candidates.remove(position);
   }
 
   /** A fact was applied; the journal has this chain hash behind it. */
@@ -136,14 +153,17 @@ class HistoryReader {
     const recorded = this.#recorded;
     this.#recorded = [];
     if (recorded.length === 0) return;
-    const { index, recordCache: cache, objects, room } = this.parts;
+    const { index, recordCache: cache, objects, room, log } = this.parts;
     const { indexed } = index;
     const { records, damaged } = await loadRecords({ cache, objects, onRecord: () => room.item() }, recorded);
     for (const [versionId, error] of damaged) this.#damaged.set(versionId, error);
     for (const [versionId, { record, bytes }] of records) {
       index.addRecord(versionId, record, bytes);
       noteSequence(indexed.lastSequences, record);
-      indexVersion(indexed, indexed.state.versions.get(versionId) as VersionState, record);
+      const version = indexed.state.versions.get(versionId) as VersionState;
+      indexVersion(indexed, version, record);
+      if (version.retired === undefined)
+        addCandidate(indexed, version, await candidateOf({ objects, log }, versionId, record));
     }
   }
 

@@ -25,6 +25,7 @@ import { TableSet } from "../../../../shared/tables/table-set.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { orderOf, type LayeredPart, type SavedRows } from "../../index/layers.js";
 import { LayeredValues } from "../../index/layered-values.js";
+import { CandidateTable } from "../../lineage/candidate-table.js";
 import type { DeviceState } from "./device-state.js";
 import type { RolloutState } from "./rollout-state.js";
 import { indexDamaged } from "./state-errors.js";
@@ -62,6 +63,8 @@ export interface IndexedState extends VersionIndexes {
   readonly records: LayeredValues<SaveRecord>;
   /** See RepositoryContext.lastSequences. */
   readonly lastSequences: Map<string, number>;
+  /** The versions that the search for a nearest ancestor finds. */
+  readonly candidates: CandidateTable;
 }
 
 export interface StateIndexOptions {
@@ -188,7 +191,7 @@ export class StateIndex {
   async #save(chain: string, damaged: readonly Hash[]): Promise<boolean> {
     const { tables } = this;
     if (tables === undefined || !this.options.mayWrite || this.#isClosed) return false;
-    const { state, lastSequences, records, ...indexes } = this.indexed;
+    const { state, lastSequences, records, candidates, ...indexes } = this.indexed;
     const head: Head = {
       form: stateForm,
       serializer,
@@ -213,13 +216,14 @@ export class StateIndex {
     const rows: Row[] = [
       ...changedRows(stateTables.devices, devices, changed.devices),
       ...changedRows(stateTables.rollouts, rollouts, changed.rollouts),
-      { key: restKey, value: serialize({ rest, lastSequences, damaged }) },
+      { key: restKey, value: serialize({ rest, lastSequences, damaged, candidates: candidates.size }) },
     ];
     changed.devices.clear();
     changed.rollouts.clear();
     const parts: readonly LayeredPart[] = [
       ...layeredMembers.map((member) => state[member]),
       records,
+      ...candidates.parts,
       ...Object.values<LayeredPart>({ ...indexes }),
     ];
     const begun = parts.map((part) => part.beginCommit());
@@ -305,24 +309,30 @@ export class StateIndex {
       saved,
       (versionId) => state.versions.positionOf(versionId),
     );
-    return { state, records, ...indexes, lastSequences: new Map() };
+    const candidates = new CandidateTable(
+      { ranked: stateTables.candidates, keys: stateTables.candidateKeys },
+      saved,
+    );
+    return { state, records, ...indexes, lastSequences: new Map(), candidates };
   }
 
   /** Reads what is kept in memory. */
   async #read(): Promise<void> {
     const { rows } = this.#saved;
-    const { state, lastSequences } = this.indexed;
+    const { state, lastSequences, candidates } = this.indexed;
     const bytes = rows?.get(restKey);
     if (rows === undefined || bytes === undefined) throw new DamagedIndex("it lacks a row");
     const read = deserialize(bytes) as {
       readonly rest: Rest;
       readonly lastSequences: ReadonlyMap<string, number>;
       readonly damaged: readonly Hash[];
+      readonly candidates: number;
     };
     if (read.rest.length !== this.position) throw new DamagedIndex("its rows are of another position");
     Object.assign(state, read.rest);
     for (const [line, sequence] of read.lastSequences) lastSequences.set(line, sequence);
     this.#unread = read.damaged;
+    candidates.opened(read.candidates);
     for (const bytesOfDevice of valuesOf(rows, stateTables.devices)) {
       const look = this.options.onItem?.();
       if (look !== undefined) await look;

@@ -23,6 +23,8 @@ export const stateTables = {
   replayed: 14,
   bySequence: 15,
   lineHeads: 16,
+  candidates: 17,
+  candidateKeys: 18,
 } as const;
 
 /** Values as V8 writes them for structured clones: plain data, sets and maps. */

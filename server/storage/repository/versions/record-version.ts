@@ -27,6 +27,7 @@ import {
 import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
+import { addCandidate, candidateOf } from "../prefix-candidate.js";
 import type { VersionSummary } from "../answers/version-answers.js";
 import { checkName, ownLine } from "../state/naming.js";
 import type { VersionState } from "../state/version-state.js";
@@ -253,6 +254,7 @@ export async function appendRecorded(
 ): Promise<VersionSummary> {
   const { versionId, record, allLeaves: leaves, data } = checked;
   const version = { state: "kept", versionId, record, leaves, dataChunks: data.chunks } as const;
+  const candidate = await candidateOf(context, versionId, record);
   await context.queue.submit({
     requiredObjects: [...requiredReferencesOf(version, mayBeAbsent(context.state.redacted))],
     decide: (draft) => {
@@ -266,7 +268,9 @@ export async function appendRecorded(
       // As it is read later, with the same order of members.
       context.index.addRecord(versionId, decodeSaveRecord(recordBytes), recordBytes);
       context.claimRecords.delete(versionId);
-      indexVersion(context, context.state.versions.get(versionId) as VersionState, record);
+      const recorded = context.state.versions.get(versionId) as VersionState;
+      indexVersion(context, recorded, record);
+      addCandidate(context, recorded, candidate);
       context.recordCache.add(recordBytes);
       context.references.add(versionId, { record, leaves, data });
       noteSequence(context.lastSequences, record);
