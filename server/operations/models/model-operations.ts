@@ -56,7 +56,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       (await fleets.get(fleet)).list({
         ...query,
         includeRetired: all,
-        metadata: where.map(parseMetadataCondition),
+        ...(where.length === 0 ? {} : { metadata: where.map(parseMetadataCondition) }),
       }),
     model: async (reference) => {
       const { repository, summary } = await find(reference);

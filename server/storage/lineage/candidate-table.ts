@@ -20,15 +20,15 @@ const afterAll = "\xff".repeat(2 * hashLength + qualityBytes + orderBytes + 1);
 export class CandidateTable {
   /** Architecture, rank (the best one's is the lowest), id of the model. */
   readonly #ranked: LayeredKeys;
-  /** Position of a model's fact → the key in `#ranked`. */
-  readonly #keys: LayeredMap<string>;
+  /** Position of a model's fact → its rank. */
+  readonly #ranks: LayeredMap<string>;
   #size = 0;
 
   /** @param tables the first bytes of the keys of its rows */
-  constructor(tables: { readonly ranked: number; readonly keys: number }, saved: SavedRows) {
+  constructor(tables: { readonly ranked: number; readonly ranks: number }, saved: SavedRows) {
     this.#ranked = new LayeredKeys(tables.ranked, saved);
-    this.#keys = new LayeredMap<string>(
-      tables.keys,
+    this.#ranks = new LayeredMap<string>(
+      tables.ranks,
       { encode: (key) => Buffer.from(key, "latin1"), decode: (bytes) => bytes.toString("latin1") },
       saved,
     );
@@ -43,27 +43,27 @@ export class CandidateTable {
     this.#size = size;
   }
   get parts(): readonly LayeredPart[] {
-    return [this.#ranked, this.#keys];
+    return [this.#ranked, this.#ranks];
   }
 
   /** Adds a model that was recorded at this position of the journal. */
   add(position: number, architecture: Hash, candidate: PrefixCandidate): void {
-    const key = keyOf(architecture, candidate);
-    this.#ranked.add(key);
-    this.#keys.set(String(position), key);
+    const rank = rankOf(candidate);
+    this.#ranked.add(keyOf(architecture, rank, candidate.id));
+    this.#ranks.set(String(position), rank);
     this.#size++;
   }
 
   has(position: number): boolean {
-    return (this.#keys.get(String(position)) ?? "") !== "";
+    return (this.#ranks.get(String(position)) ?? "") !== "";
   }
 
-  /** Removes the model of a position, where it has one. */
-  remove(position: number): void {
-    const key = this.#keys.get(String(position)) ?? "";
-    if (key === "") return;
-    this.#ranked.delete(key);
-    this.#keys.set(String(position), "");
+  /** Removes a model, where it is there. */
+  remove(position: number, architecture: Hash, id: Hash): void {
+    const rank = this.#ranks.get(String(position)) ?? "";
+    if (rank === "") return;
+    this.#ranked.delete(keyOf(architecture, rank, id));
+    this.#ranks.set(String(position), "");
     this.#size--;
   }
 
@@ -101,8 +101,12 @@ function textOf(hash: Hash): string {
   return Buffer.from(hashBytes(hash)).toString("latin1");
 }
 
-function keyOf(architecture: Hash, { id, quality, savedAtMs }: PrefixCandidate): string {
-  return textOf(architecture) + rankOf(quality) + ageOf(savedAtMs) + textOf(id);
+function keyOf(architecture: Hash, rank: string, id: Hash): string {
+  return textOf(architecture) + rank + textOf(id);
+}
+
+function rankOf({ quality, savedAtMs }: PrefixCandidate): string {
+  return gradeOf(quality) + ageOf(savedAtMs);
 }
 
 function candidateOf(key: string): PrefixCandidate {
@@ -121,18 +125,18 @@ function ageOf(savedAtMs: number): string {
 }
 
 /** The eight bytes of a quality, whose order is that of qualities from the best to none. */
-function rankOf(quality: number | undefined): string {
+function gradeOf(quality: number | undefined): string {
   const bytes = Buffer.allocUnsafe(qualityBytes);
-  // Zero has one rank, whatever its sign.
+  // Zero has one grade, whatever its sign.
   bytes.writeDoubleBE(
     quality === undefined || Number.isNaN(quality) ? -Infinity : quality === 0 ? 0 : quality,
   );
   bytes.writeBigUInt64BE(turned(bytes.readBigUInt64BE()));
   return bytes.toString("latin1");
 }
-function qualityOf(rank: bigint): number {
+function qualityOf(grade: bigint): number {
   const bytes = Buffer.allocUnsafe(qualityBytes);
-  bytes.writeBigUInt64BE(turned(rank));
+  bytes.writeBigUInt64BE(turned(grade));
   return bytes.readDoubleBE();
 }
 

@@ -14,7 +14,7 @@ import type { CandidateTable } from "../lineage/candidate-table.js";
 import type { PrefixCandidate } from "../lineage/prefix-index.js";
 import type { VersionState } from "./state/version-state.js";
 
-interface ReadCandidate extends PrefixCandidate {
+export interface ReadCandidate extends PrefixCandidate {
   readonly architecture: Hash;
 }
 

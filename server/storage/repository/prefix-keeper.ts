@@ -57,10 +57,10 @@ export class PrefixKeeper {
     const { table, candidates } = this.#source;
     for (const versionId of versionIds) {
       const version = table.state.versions.get(versionId);
-      if (version?.retired !== undefined) candidates.remove(version.position);
-      if (this.#models === undefined) continue;
       const architecture = this.#architectureOf(versionId);
-      if (architecture !== undefined) this.#changed.add(architecture);
+      if (version === undefined || architecture === undefined) continue;
+      if (version.retired !== undefined) candidates.remove(version.position, architecture, versionId);
+      if (this.#models !== undefined) this.#changed.add(architecture);
     }
   }
 
@@ -152,7 +152,7 @@ export class PrefixKeeper {
       if (candidate === undefined) return undefined;
       const version = table.state.versions.get(candidate.id);
       if (version?.retired === undefined) return candidate;
-      candidates.remove(version.position);
+      candidates.remove(version.position, architecture, candidate.id);
     }
   }
 

@@ -11,7 +11,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { Home } from "./home.js";
 import { OpeningMemory } from "./opening-memory.js";
-import { addCandidate, candidateOf } from "./prefix-candidate.js";
+import { addCandidate, candidateOf, type ReadCandidate } from "./prefix-candidate.js";
 import { applyFact } from "./state/apply-fact.js";
 import { loadRecords, RecordCache } from "./state/record-cache.js";
 import { recordMissing } from "./state/state-errors.js";
@@ -132,9 +132,11 @@ class HistoryReader {
   }
 
   retired(versionId: Hash): void {
-    const { state, candidates } = this.parts.index.indexed;
+    const { state, records, candidates } = this.parts.index.indexed;
     const position = state.versions.positionOf(versionId);
-    if (position !== undefined) candidates.remove(position);
+    const architecture = records.get(versionId)?.objects.architecture;
+    if (position !== undefined && architecture !== undefined)
+      candidates.remove(position, architecture, versionId);
   }
 
   /** A fact was applied; the journal has this chain hash behind it. */
@@ -155,15 +157,26 @@ class HistoryReader {
     if (recorded.length === 0) return;
     const { index, recordCache: cache, objects, room, log } = this.parts;
     const { indexed } = index;
-    const { records, damaged } = await loadRecords({ cache, objects, onRecord: () => room.item() }, recorded);
+    const candidates = new Map<Hash, ReadCandidate | undefined>();
+    const { records, damaged } = await loadRecords(
+      {
+        cache,
+        objects,
+        onRecord: () => room.item(),
+        onLoaded: async (versionId, record) => {
+          if (indexed.state.versions.get(versionId)?.retired === undefined)
+            candidates.set(versionId, await candidateOf({ objects, log }, versionId, record));
+        },
+      },
+      recorded,
+    );
     for (const [versionId, error] of damaged) this.#damaged.set(versionId, error);
     for (const [versionId, { record, bytes }] of records) {
       index.addRecord(versionId, record, bytes);
       noteSequence(indexed.lastSequences, record);
       const version = indexed.state.versions.get(versionId) as VersionState;
       indexVersion(indexed, version, record);
-      if (version.retired === undefined)
-        addCandidate(indexed, version, await candidateOf({ objects, log }, versionId, record));
+      addCandidate(indexed, version, candidates.get(versionId));
     }
   }
 

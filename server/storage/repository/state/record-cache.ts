@@ -105,8 +105,13 @@ export class RecordCache {
   }
 }
 
+interface LoadedRecord {
+  readonly record: SaveRecord;
+  readonly bytes: Uint8Array;
+}
+
 export interface LoadedRecords {
-  readonly records: ReadonlyMap<Hash, { readonly record: SaveRecord; readonly bytes: Uint8Array }>;
+  readonly records: ReadonlyMap<Hash, LoadedRecord>;
   readonly damaged: ReadonlyMap<Hash, unknown>;
 }
 
@@ -115,6 +120,8 @@ export interface RecordSources {
   readonly objects: Pick<ObjectReader, "read" | "has">;
   /** Called before each record; what it returns is waited for, and what it throws ends the loading. */
   readonly onRecord?: (() => Promise<void> | undefined) | undefined;
+  /** Called with each record that was read, while its pack is open. */
+  readonly onLoaded?: ((versionId: Hash, record: SaveRecord) => Promise<void>) | undefined;
 }
 
 /**
@@ -122,23 +129,29 @@ export interface RecordSources {
  * does not prevent the others from being served.
  */
 export async function loadRecords(
-  { cache, objects, onRecord }: RecordSources,
+  { cache, objects, onRecord, onLoaded }: RecordSources,
   versionIds: Iterable<Hash>,
 ): Promise<LoadedRecords> {
   const cached = await cache.read();
   const damaged = new Map<Hash, unknown>();
-  const loaded = await mapConcurrent(versionIds, maxConcurrentReads, async (versionId) => {
-    await onRecord?.();
+  const read = async (versionId: Hash): Promise<LoadedRecord | undefined> => {
     try {
       // A record that is missing in the store counts as damaged, even where the cache has it.
       const known = objects.has(versionId) ? cached.get(versionId) : undefined;
       const bytes = known ?? (await objects.read("record", versionId));
       if (known === undefined) cache.add(bytes);
-      return [versionId, { record: decodeSaveRecord(bytes), bytes }] as const;
+      return { record: decodeSaveRecord(bytes), bytes };
     } catch (error) {
       damaged.set(versionId, error);
       return undefined;
     }
+  };
+  const loaded = await mapConcurrent(versionIds, maxConcurrentReads, async (versionId) => {
+    await onRecord?.();
+    const found = await read(versionId);
+    if (found === undefined) return undefined;
+    await onLoaded?.(versionId, found.record);
+    return [versionId, found] as const;
   });
   await cache.flush();
   return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged };

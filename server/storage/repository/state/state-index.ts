@@ -310,7 +310,7 @@ export class StateIndex {
       (versionId) => state.versions.positionOf(versionId),
     );
     const candidates = new CandidateTable(
-      { ranked: stateTables.candidates, keys: stateTables.candidateKeys },
+      { ranked: stateTables.candidates, ranks: stateTables.candidateRanks },
       saved,
     );
     return { state, records, ...indexes, lastSequences: new Map(), candidates };

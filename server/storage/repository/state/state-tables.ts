@@ -24,7 +24,7 @@ export const stateTables = {
   bySequence: 15,
   lineHeads: 16,
   candidates: 17,
-  candidateKeys: 18,
+  candidateRanks: 18,
 } as const;
 
 /** Values as V8 writes them for structured clones: plain data, sets and maps. */

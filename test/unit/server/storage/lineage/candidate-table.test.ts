@@ -42,7 +42,7 @@ test("the best of each architecture is found, over additions, removals and commi
   const below = (limit: number): number => Math.floor(random() * limit);
   const tables = TableSet.empty(memoryFiles(), "/index");
   const saved: SavedRows = { rows: tables, commits: 0 };
-  const table = new CandidateTable({ ranked: 1, keys: 2 }, saved);
+  const table = new CandidateTable({ ranked: 1, ranks: 2 }, saved);
   const models = new Map<number, PrefixCandidate & { readonly architecture: Hash }>();
   for (let position = 0; position < 900; position++) {
     // One architecture has most of the models.
@@ -56,7 +56,8 @@ test("the best of each architecture is found, over additions, removals and commi
     models.set(position, { ...model, architecture });
     if (random() < 0.3) {
       const gone = below(position + 1);
-      table.remove(gone);
+      const { architecture: of, id } = models.get(gone) ?? { architecture, id: model.id };
+      table.remove(gone, of, id);
       models.delete(gone);
       assert.ok(!table.has(gone));
     }

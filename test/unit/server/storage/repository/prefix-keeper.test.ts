@@ -22,7 +22,7 @@ const idOf = (i: number): Hash => sha256(`version ${i}`);
 test("a fleet of one architecture costs a read of it, and another version is the answer", async () => {
   const state = emptyState();
   const records = new Map<Hash, SaveRecord>();
-  const candidates = new CandidateTable({ ranked: 1, keys: 2 }, { rows: undefined, commits: 0 });
+  const candidates = new CandidateTable({ ranked: 1, ranks: 2 }, { rows: undefined, commits: 0 });
   const add = (i: number): void => {
     state.versions.add({ versionId: idOf(i), position: i } as never);
     records.set(idOf(i), { objects: { architecture: architectureId }, savedAtMs: i } as SaveRecord);
