@@ -15,7 +15,8 @@ import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { renderTable } from "../../shared/cli/table.js";
-import { denseChain, grownFleet, growHome, modelOf } from "./grown-home.js";
+import { denseChain, modelOf } from "../helpers/dense-chain.js";
+import { grownFleet, growHome } from "./grown-home.js";
 import { median, timed } from "./save-floors.js";
 
 const { values: options } = parseArgs({

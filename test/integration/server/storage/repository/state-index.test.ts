@@ -13,7 +13,12 @@ import { openHomeToRead } from "../../../../../server/storage/repository/read-ho
 import { nodeHomePorts } from "../../../../../server/storage/repository/node-home.js";
 import { readHistory } from "../../../../../server/storage/repository/read-history.js";
 import { factCodec } from "../../../../../server/storage/repository/state/fact-codec.js";
+import {
+  headOfLine,
+  versionNumbered,
+} from "../../../../../server/storage/repository/state/select-versions.js";
 import { crashStateCount, testSeed } from "../../../../helpers/crash-states.js";
+import { denseChain, modelOf } from "../../../../helpers/dense-chain.js";
 import { seededNumbers } from "../../../../helpers/manual-clock.js";
 import { plainState } from "../../../../helpers/plain-state.js";
 import { openRepository, temporaryFolder } from "./harness.js";
@@ -28,7 +33,7 @@ async function historyOf(ports: HomePorts, folder: string, every: number) {
   const objects = await openPackStore(files, join(folder, "packs"), { clock, random });
   const home = { ports: { ...ports, indexEveryFacts: every } };
   const history = await readHistory(home, { fleet: "f", folder }, journal, objects);
-  const { state, records, byDevice, byBase, bySuccessorOf, lastSequences, index } = history;
+  const { state, records, byDevice, byBase, bySuccessorOf, lastSequences, candidates, index } = history;
   const ids = [...state.versions.keys()];
   const found = {
     state: plainState(state),
@@ -38,6 +43,15 @@ async function historyOf(ports: HomePorts, folder: string, every: number) {
       ...byDevice.of(device),
     ]),
     lastSequences,
+    numbered: [...lastSequences.keys()].map((key) => {
+      const [device = "", line = ""] = key.split("\0");
+      return [1, 2, 3].map((number) => [
+        versionNumbered(history, { device, line }, number)?.versionId,
+        headOfLine(history, { device, line }, number)?.versionId,
+        headOfLine(history, { device, line }, undefined)?.versionId,
+      ]);
+    }),
+    candidates: [...candidates.architectures()].map((each) => [each, candidates.size, candidates.best(each)]),
     damaged: [...history.damaged.keys()],
     claims: history.claimRecords,
   };
@@ -265,3 +279,37 @@ test("a full disk leaves the index as it was, and no fact is lost", async () => 
   assert.deepEqual(written.found, after.found);
   assert.deepEqual(written.found, await folded(ports, folder));
 });
+
+for (const every of [1, 4, Infinity])
+  test(`a nearest ancestor is found after a start, with an index every ${every} facts`, async () => {
+    const { ports } = await closedHome();
+    const architecture = denseChain(2);
+    const open = async () => {
+      const home = await openHome("/home", { ...ports, indexEveryFacts: every });
+      const repository = await openRepository(home, "f");
+      const close = async (): Promise<void> => {
+        await repository.close();
+        await home.close();
+      };
+      return { repository, close };
+    };
+    const first = await open();
+    const ids: Hash[] = [];
+    for (const quality of [0.5, 0.9, 0.7]) {
+      const model = modelOf(architecture, 2, 0, ids.length);
+      const { summary } = await first.repository.save(model, { name: "m", metadata: { quality } });
+      ids.push(summary.versionId);
+    }
+    await first.repository.retire(ids[1]!, "old");
+    await first.close();
+    const second = await open();
+    const found = await second.repository.nearest(architecture);
+    assert.deepEqual([found.nearest?.versionId, found.indexed], [ids[2], 2]);
+    assert.equal((await second.repository.nearest(architecture, ids[2])).nearest?.versionId, ids[0]);
+    await second.repository.retire(ids[2]!, "old");
+    await second.repository.retire(ids[0]!, "old");
+    await second.close();
+    const third = await open();
+    assert.deepEqual(await third.repository.nearest(architecture), { nearest: undefined, indexed: 0 });
+    await third.close();
+  });
