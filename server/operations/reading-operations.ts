@@ -24,7 +24,7 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
   ...(["devices", "device", "addresses", "batches", "authorities"] as const),
   ...(["rollouts", "rollout", "rolloutReport", "releases", "releaseManifest"] as const),
   ...(["models", "listModels", "model", "log", "diff", "asOf", "modelJson", "attachment", "owners"] as const),
-  ...(["lineage", "descendants", "commonAncestor", "successors", "verify"] as const),
+  ...(["lineage", "descendants", "commonAncestor", "successors", "verify", "nearest"] as const),
   ...(["recover", "explainRecovery", "evaluations", "evaluation"] as const),
   ...(["datasets", "showDataset", "fetchDataset", "engines", "recipes"] as const),
   ...(["retention", "forecastRetention", "dropPolicies", "tiers", "tokens", "webhooks"] as const),

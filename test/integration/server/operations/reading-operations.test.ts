@@ -11,6 +11,7 @@ import type { ServerOperations } from "../../../../server/interface/api/server-o
 import type { Home } from "../../../../server/storage/repository/home.js";
 import { openNodeHome } from "../../../../server/storage/repository/node-home.js";
 import { openRepository } from "../../../../server/storage/repository/open-repository.js";
+import { denseChain, modelOf as denseModel } from "../../../helpers/dense-chain.js";
 import { fineTuned, modelOf, temporaryFolder, tensorsOf } from "../storage/repository/harness.js";
 
 const fleet = "cars";
@@ -88,6 +89,18 @@ describe("reading a home without its lock", () => {
     assert.deepEqual(await contentsOf(path), before);
     assert.equal(beside.length, 1);
     assert.match(beside[0]!, new RegExp(`^process ${process.pid} .* on this machine`));
+  });
+
+  it("looks for a nearest ancestor, and writes no cache for the next time", async (context) => {
+    const { path, repository } = await writtenHome(context);
+    for (const name of ["a", "b"])
+      await repository.save(denseModel(denseChain(2), 2, 0, name.charCodeAt(0)), { name });
+    const before = await contentsOf(path);
+    const { operations } = await reader(context, path);
+    const { nearest, indexed } = await operations.nearest({ fleet, model: "b" });
+    assert.deepEqual([nearest?.name, indexed], ["a", 1]);
+    await operations.close();
+    assert.deepEqual(await contentsOf(path), before);
   });
 
   it("asks for the lock only where something is written, or beside a server that knows more", async (context) => {
