@@ -6,7 +6,7 @@ import { openHome } from "../../server/storage/repository/home.js";
 import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { nodeHomePorts } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
-import type { Architecture } from "../../shared/model/model.js";
+import type { ModelSource } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { denseChain, modelOf } from "../helpers/dense-chain.js";
 
@@ -27,12 +27,9 @@ export async function growHome(path: string, count: number, tensors: number): Pr
   const work = async (): Promise<void> => {
     while (next < lines) {
       const line = next++;
-      await growLine(
-        repository,
-        architecture,
-        tensors,
-        line,
-        Math.min(versionsPerLine, count - line * versionsPerLine),
+      const most = Math.min(versionsPerLine, count - line * versionsPerLine);
+      await growLine(repository, `line-${line}`, most, (version) =>
+        modelOf(architecture, tensors, line, version),
       );
     }
   };
@@ -41,20 +38,22 @@ export async function growHome(path: string, count: number, tensors: number): Pr
   await home.close();
 }
 
+/** Each version is read back and released, as a server does it. */
 async function growLine(
   repository: FleetRepository,
-  architecture: Architecture,
-  tensors: number,
-  line: number,
+  name: string,
   count: number,
+  model: (version: number) => ModelSource,
 ): Promise<void> {
   let base: Hash | undefined;
   for (let version = 0; version < count; version++) {
-    const { summary } = await repository.save(modelOf(architecture, tensors, line, version), {
-      name: `line-${line}`,
+    const { summary } = await repository.save(model(version), {
+      name,
       metadata: { loss: 1 / (version + 1) },
       ...(base === undefined ? {} : { bases: [base] }),
     });
     base = summary.versionId;
+    await repository.confirmStored(base);
+    await repository.release(base, "the server read it back");
   }
 }

@@ -28,7 +28,7 @@ export class LayeredKeys implements LayeredPart {
     this.#set(key, false);
   }
 
-  /** The keys from `from` on, before `until`. The set may change meanwhile, which is seen a page later at the latest. */
+  /** The keys from `from` on, before `until`. The set may change meanwhile: a page later that is seen. */
   *values(from: string, until: string): Iterable<string> {
     for (let [next, limit] = [from, firstPageKeys]; next < until; limit = pageKeys) {
       const page = this.#page({ from: next, until, reverse: false, limit });
@@ -38,7 +38,7 @@ export class LayeredKeys implements LayeredPart {
     }
   }
 
-  /** As `values`, the last key first. */
+  /** The keys that `values` gives, the last one first. */
   *reversed(from: string, until: string): Iterable<string> {
     for (let [before, limit] = [until, firstPageKeys]; before > from; limit = pageKeys) {
       const page = this.#page({ from, until: before, reverse: true, limit });

@@ -18,11 +18,11 @@ export class LayeredSet implements LayeredPart {
     this.#keys.delete(keyOf(number));
   }
 
-  /** The numbers from `from` on, before `until`. The set may change meanwhile, which is seen a page later at the latest. */
+  /** The numbers from `from` on, before `until`. The set may change meanwhile: a page later that is seen. */
   *values(from = 0, until = Infinity): Iterable<number> {
     for (const key of this.#keys.values(keyOf(from), keyOf(until))) yield numberOf(key);
   }
-  /** As `values`, the highest number first. */
+  /** The numbers that `values` gives, the highest one first. */
   *reversed(from = 0, until = Infinity): Iterable<number> {
     for (const key of this.#keys.reversed(keyOf(from), keyOf(until))) yield numberOf(key);
   }

@@ -14,7 +14,7 @@ const qualityBytes = 8;
 const signBit = 2n ** 63n;
 /** The last time that six bytes can state. */
 const latestMs = 2 ** 48 - 1;
-/** After every key: hashes and ranks are shorter. */
+/** A text that comes after every key: hashes and ranks are shorter. */
 const afterAll = "\xff".repeat(2 * hashLength + qualityBytes + orderBytes + 1);
 
 export class CandidateTable {
@@ -140,7 +140,7 @@ function qualityOf(grade: bigint): number {
   return bytes.readDoubleBE();
 }
 
-/** The bits of a double fall as it rises where it is negative; those of the others are turned around. Its own inverse. */
+/** Turns the bits of doubles that are not negative around: they fall as these rise, as the others do. */
 function turned(bits: bigint): bigint {
   return bits < signBit ? signBit - 1n - bits : bits;
 }

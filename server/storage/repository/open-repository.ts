@@ -412,6 +412,7 @@ type Lookups = Pick<
   | "datasets"
 >;
 
+// eslint-disable-next-line max-lines-per-function -- a table: one line for most methods
 function lookups(context: RepositoryContext): Lookups {
   const { state, clock } = context;
   return {

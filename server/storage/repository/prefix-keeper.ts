@@ -88,7 +88,7 @@ export class PrefixKeeper {
     };
   }
 
-  /** Where the version is the best of its architecture, the second best one takes its place for the question. */
+  /** The second best model of an architecture takes the place of the best one for the question, where this is left out. */
   #longestExcept({ index, best }: BestModels, except: Hash, asked: readonly Hash[]): PrefixMatch | undefined {
     const architecture = this.#architectureOf(except) as Hash;
     const second =

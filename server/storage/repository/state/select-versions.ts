@@ -13,13 +13,13 @@ import type { VersionState } from "./version-state.js";
 export type Selection = "unsettled" | "evaluated" | "replayed" | "dropped" | { readonly device: string };
 
 export interface SelectionRange {
-  /** Only versions that were recorded before this position of the journal. */
+  /** The position of the journal before which versions were recorded; absent: all. */
   readonly until?: number;
   /** True: the newest first. Default false. */
   readonly reverse?: boolean;
 }
 
-/** Versions of a selection, in journal order; the dropped ones in the order in which they were. Read while one goes through them. */
+/** Versions of a selection, in journal order; the dropped ones in the order in which they were. Read one by one. */
 export function* selectVersions(
   table: VersionTable,
   selection: Selection,

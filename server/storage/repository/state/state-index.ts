@@ -52,10 +52,12 @@ const headSchema = z.strictObject({
 });
 type Head = z.infer<typeof headSchema>;
 
-/** The members of a state that one row holds. */
-type Rest = Omit<FleetState, LayeredMember | "devices" | "rollouts" | "changed">;
 const layeredMembers = ["versions", "names", "activations", "unsettled", "evaluated", "replayed"] as const;
-type LayeredMember = (typeof layeredMembers)[number];
+const otherMembersWithRows = ["devices", "rollouts", "changed"] as const;
+type MemberWithRows = (typeof layeredMembers | typeof otherMembersWithRows)[number];
+const membersWithRows = new Set<string>([...layeredMembers, ...otherMembersWithRows]);
+/** The members of a state that one row holds. */
+type Rest = Omit<FleetState, MemberWithRows>;
 
 /** The state to which facts and records lead, on the disk and in memory. */
 export interface IndexedState extends VersionIndexes {
@@ -199,18 +201,8 @@ export class StateIndex {
       chain,
       versions: state.versions.size,
     };
-    const {
-      versions,
-      names,
-      activations,
-      unsettled,
-      evaluated,
-      replayed,
-      devices,
-      rollouts,
-      changed,
-      ...rest
-    } = state;
+    const { devices, rollouts, changed } = state;
+    const rest = Object.fromEntries(Object.entries(state).filter(([member]) => !membersWithRows.has(member)));
     const changedBefore = { devices: [...changed.devices], rollouts: [...changed.rollouts] };
     // Facts change devices and rollouts in place, so they are copied in this moment; layers are not changed any more.
     const rows: Row[] = [

@@ -37,11 +37,11 @@ export interface EngineState {
   readonly by?: string;
 }
 
-/** Of versions that are not retired. */
+/** Totals of the versions that are not retired. */
 export interface LiveTotals {
   /** Bytes of all their tensors. */
   tensorBytes: number;
-  /** Those without tensors, and the bytes that these would take. */
+  /** The number of versions without tensors, and the bytes that these would take. */
   dropped: { versions: number; tensorBytes: number };
 }
 
@@ -53,7 +53,6 @@ export interface FleetState {
   readonly names: VersionLists;
   /** The number of versions that are retired. */
   retiredCount: number;
-  /** What the versions that are not retired have together. */
   readonly live: LiveTotals;
   /** Positions of versions that are neither released nor retired. */
   readonly unsettled: LayeredSet;

@@ -8,7 +8,7 @@ import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js"
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { planWithTiers } from "../collection.js";
 import type { RepositoryContext } from "../context.js";
-import { versionsAtRest } from "../retention/retention.js";
+import { versionsAtRest } from "../retention/plan-versions.js";
 import type { HomeTiers } from "./home-tiers.js";
 import type { FleetTiers, MovableVersion, TierChoice } from "./tier-port.js";
 

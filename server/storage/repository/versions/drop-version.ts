@@ -10,7 +10,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import type { Dropped, VersionSummary } from "../answers/version-answers.js";
 import { planDrops, type DroppableVersion } from "../retention/drop-plan.js";
-import { keptForAnyRule } from "../retention/retention.js";
+import { keptForAnyRule } from "../retention/plan-versions.js";
 import { neededByReplay, type ReadVersion } from "../state/references.js";
 import type { VersionState } from "../state/version-state.js";
 import { requireVersion } from "../state/version-table.js";
