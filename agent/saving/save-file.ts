@@ -8,6 +8,7 @@ import { basename, isAbsolute, join, sep } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
+import { openModelFile } from "../../shared/forms/model-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
@@ -95,7 +96,7 @@ export class FileSaver {
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
-    const { file, requireUnchanged, size } = await openRegularFile(request.file, { followLinks: true });
+    const { file, requireUnchanged, size, close } = await openModelFile(request.file);
     try {
       const model = await modelOfLine(this.options.outbox, {
         file,
@@ -130,7 +131,7 @@ export class FileSaver {
       await requireUnchanged();
       throw error;
     } finally {
-      await file.close();
+      await close();
     }
   }
 

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
-import { openRegularFile } from "../../../shared/files/regular-file.js";
+import { openModelFile } from "../../../shared/forms/model-file.js";
 import { openSafetensors } from "../../../shared/save/open-safetensors.js";
 import { hyperParametersIn } from "./hyper-parameters.js";
 import { iterationInName, sniffKind, stagedKinds, type StagedKind } from "./sniff-kind.js";
@@ -88,12 +88,12 @@ async function check(path: string, kind: StagedKind, byteLength: number): Promis
 }
 
 async function checkTensors(path: string): Promise<string> {
-  const { file } = await openRegularFile(path, { followLinks: true });
+  const { file, notes, close } = await openModelFile(path);
   try {
     const { tensors } = await openSafetensors(file, path);
-    return `${tensors.length} tensors`;
+    return [`${tensors.length} tensors`, ...notes].join("; ");
   } finally {
-    await file.close();
+    await close();
   }
 }
 

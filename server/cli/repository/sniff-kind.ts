@@ -50,7 +50,7 @@ export function iterationInName(name: string): number | undefined {
  * @returns undefined where neither says what it is
  */
 export function sniffKind(name: string, first: Buffer): StagedKind | undefined {
-  if (isSafetensors(first) || /\.safetensors$/i.test(name)) {
+  if (isSafetensors(first) || /\.safetensors(\.index\.json)?$/i.test(name)) {
     if (/optimi[sz]er/i.test(name)) return "optimizer";
     return iterationInName(name) === undefined ? "model" : "checkpoint";
   }
