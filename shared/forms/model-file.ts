@@ -22,15 +22,18 @@ import {
 import { refuseLoneShard } from "./shard-names.js";
 import { shardedSafetensors } from "./sharded-safetensors.js";
 import { tfjsModel } from "./tfjs-model.js";
+import { torchFile } from "./torch/torch-file.js";
 
 /** Every form besides safetensors itself. Another one is a line here. */
-const forms: readonly Form[] = [shardedSafetensors, tfjsModel];
+const forms: readonly Form[] = [shardedSafetensors, tfjsModel, torchFile];
 
 export interface ModelFile extends OpenedPart {
   /** True where `file` is the named file itself, and not assembled from it. */
   readonly isPlain: boolean;
   /** Text of a model.json, where the form describes the layers. */
   readonly architecture: string | undefined;
+  /** Names of the files of its folder that it consists of too. */
+  readonly beside: readonly string[];
   /** Sentences about what of the file is not read, or read as something else. */
   readonly notes: readonly string[];
   /** @throws FILE_CHANGED where any of the files was written to since it was opened */
@@ -50,6 +53,7 @@ const maxFiles = 2_000;
  */
 export async function openModelFile(path: string): Promise<ModelFile> {
   const opened = [await openRegularFile(path, { followLinks: true })];
+  const beside: string[] = [];
   const close = async (): Promise<void> => {
     for (const { file } of opened) await file.close();
   };
@@ -57,17 +61,17 @@ export async function openModelFile(path: string): Promise<ModelFile> {
     for (const part of opened) await part.requireUnchanged();
   };
   try {
-    const content = await contentOf(path, opened);
+    const content = await contentOf(path, opened, beside);
     const model =
       content === undefined ? plainFile(path, opened[0] as RegularFile) : assembled(path, content);
-    return { ...model, requireUnchanged, close };
+    return { ...model, beside, requireUnchanged, close };
   } catch (error) {
     await requireUnchanged().finally(close);
     throw error;
   }
 }
 
-type Model = Omit<ModelFile, "requireUnchanged" | "close">;
+type Model = Omit<ModelFile, "beside" | "requireUnchanged" | "close">;
 
 /** @throws MODEL_FILE_MALFORMED for one shard of several */
 function plainFile(path: string, { file, size }: RegularFile): Model {
@@ -88,11 +92,15 @@ function assembled(path: string, content: FormContent): Model {
   return { ...assembledFile(content), isPlain: false, architecture, notes };
 }
 
-async function contentOf(path: string, opened: RegularFile[]): Promise<FormContent | undefined> {
+async function contentOf(
+  path: string,
+  opened: RegularFile[],
+  beside: string[],
+): Promise<FormContent | undefined> {
   const { file, size } = opened[0] as RegularFile;
   const first = Buffer.alloc(Math.min(size, firstBytes));
   await readFully(file, first, 0, path);
-  const input = inputOf(path, { file, size }, opened);
+  const input = inputOf(path, { opened, beside });
   for (const form of forms) {
     const content = form.matches(first) ? await form.open(input) : undefined;
     if (content !== undefined) return content;
@@ -100,7 +108,12 @@ async function contentOf(path: string, opened: RegularFile[]): Promise<FormConte
   return undefined;
 }
 
-function inputOf(path: string, part: OpenedPart, opened: RegularFile[]): FormInput {
+function inputOf(
+  path: string,
+  { opened, beside }: { readonly opened: RegularFile[]; readonly beside: string[] },
+): FormInput {
+  const { file, size } = opened[0] as RegularFile;
+  const part = { file, size };
   let json: Promise<JsonObject | undefined> | undefined;
   const folder = dirname(path);
   return {
@@ -116,13 +129,14 @@ function inputOf(path: string, part: OpenedPart, opened: RegularFile[]): FormInp
       requirePlainName(path, name);
       if (opened.length >= maxFiles)
         throw formMalformed(path, "a model", `it names more than ${maxFiles} files. Write it in fewer.`);
-      const beside = await openRegularFile(join(folder, name), { followLinks: false }).catch(
+      const one = await openRegularFile(join(folder, name), { followLinks: false }).catch(
         (error: unknown) => {
           throw explainedLink(error, name);
         },
       );
-      opened.push(beside);
-      return beside;
+      opened.push(one);
+      beside.push(name);
+      return one;
     },
   };
 }
