@@ -19,12 +19,12 @@ export function requireEndingOfForm(path: string, form: RecoveryForm): void {
   const ending = /\.([^.]+)$/.exec(basename(path))?.[1]?.toLowerCase() ?? "";
   const stated = Object.hasOwn(formOfEnding, ending) ? formOfEnding[ending] : form;
   if (stated === form) return;
+  const way =
+    stated === null || stated === undefined ? "That form is not written; n" : `Say --form ${stated}, or n`;
   throw new StemmaError(
     "USAGE",
     `${path} would not be what its ending .${ending} claims: the form ${form} is written. ` +
-      (stated === null || stated === undefined
-        ? `That form is not written; name a file that ends in .${form === "tfjs" ? "json" : "safetensors"}.`
-        : `Say --form ${stated}, or name a file that ends in .${form === "tfjs" ? "json" : "safetensors"}.`),
+      `${way}ame a file that ends in .${form === "tfjs" ? "json" : "safetensors"}.`,
     { path },
   );
 }

@@ -24,15 +24,18 @@ export interface OpenedImport {
   readonly architecture: string | undefined;
   /** Sentences about what of the model's file is not read. */
   readonly notes: readonly string[];
-  close(): Promise<void>;
 }
 
-/** @throws NOT_FOUND, USAGE where it is not a file, and what openModelFile throws */
-export async function openImport(file: string, named: readonly NamedPart[]): Promise<OpenedImport> {
+/**
+ * Opens the files of an import, saves them as one stream, and closes them.
+ * @throws NOT_FOUND, USAGE where one is not a file, what openModelFile and `save` throw
+ */
+export async function withImport<Result>(
+  file: string,
+  named: readonly NamedPart[],
+  save: (opened: OpenedImport) => Promise<Result>,
+): Promise<Result> {
   const opened: ModelFile[] = [];
-  const close = async (): Promise<void> => {
-    for (const each of opened) await each.close();
-  };
   const open = async (path: string): Promise<ModelFile> => {
     const each = await openModelFile(path);
     opened.push(each);
@@ -52,27 +55,9 @@ export async function openImport(file: string, named: readonly NamedPart[]): Pro
       // With further files, or ones that are assembled here, the server receives all of them.
       ...(isPlain && parts.length === 0 ? { localFile } : {}),
     };
-    return { stream, parts, architecture, notes, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
-}
-
-/**
- * Imports a model by a stream of its files, and closes them.
- * @throws what openImport and `save` throw
- */
-export async function withImport<Result>(
-  file: string,
-  parts: readonly NamedPart[],
-  save: (opened: OpenedImport) => Promise<Result>,
-): Promise<Result> {
-  const opened = await openImport(file, parts);
-  try {
-    return await save(opened);
+    return await save({ stream, parts, architecture, notes });
   } finally {
-    await opened.close();
+    for (const each of opened) await each.close();
   }
 }
 

@@ -3,6 +3,7 @@
  * is a program, and unpickling runs what it names; this reader runs nothing: it knows the functions that make a tensor
  * by their names and builds a description instead, and refuses every other name.
  */
+import { quoted } from "../form.js";
 import { Dict, Global, type PickleValue } from "./pickle-values.js";
 import { callKnown, isKnownGlobal, storageOf } from "./known-globals.js";
 
@@ -84,20 +85,21 @@ class Machine {
   put(index: number): void {
     this.#memo.set(index, this.top());
   }
-  memoize(): void {
-    this.put(this.#memo.size);
-  }
   get(index: number): void {
     if (!this.#memo.has(index)) this.fail("its description is damaged: it uses a value that is not there");
     this.push(this.#memo.get(index) as PickleValue);
   }
 }
 
-function pushGlobal(machine: Machine, module: PickleValue, name: PickleValue): void {
-  const path = `${String(module)}.${String(name)}`;
+/** PyTorch writes protocol 2, and reads no newer one in safety itself. */
+function requireProtocol(protocol: number, { fail }: Machine): void {
+  if (protocol > 2) fail(`its description is of pickle protocol ${protocol}, and only 2 is read`);
+}
+
+function pushGlobal(machine: Machine, path: string): void {
   if (!isKnownGlobal(path))
     machine.fail(
-      `it names ${path.slice(0, 120)}, which is not part of a plain state dict, and nothing of a file is executed`,
+      `it names ${quoted(path)}, which is not part of a plain state dict, and nothing of a file is executed`,
     );
   machine.push(new Global(path));
 }
@@ -153,16 +155,12 @@ const tuple =
     machine.push(values);
   };
 
-const text =
-  (lengthBytes: 1 | 4): Step =>
-  (machine) => {
-    const length = machine.take(lengthBytes).readUIntLE(0, lengthBytes);
-    machine.push(machine.take(length).toString("utf8"));
-  };
+function text(machine: Machine): string {
+  return machine.take(machine.take(4).readUInt32LE(0)).toString("utf8");
+}
 
 const steps: ReadonlyMap<number, Step> = new Map<number, Step>([
-  [0x80, (m) => (m.byte() > 5 ? m.fail("its description is of a newer pickle protocol") : undefined)], // PROTO
-  [0x95, (m) => void m.take(8)], // FRAME
+  [0x80, (m) => requireProtocol(m.byte(), m)], // PROTO
   [0x28, (m) => m.mark()], // MARK
   [0x30, (m) => void m.pop()], // POP
   [0x7d, (m) => m.push(new Dict())], // EMPTY_DICT
@@ -180,22 +178,12 @@ const steps: ReadonlyMap<number, Step> = new Map<number, Step>([
   [0x4a, (m) => m.push(m.take(4).readInt32LE(0))], // BININT
   [0x8a, (m) => m.push(long(m))], // LONG1
   [0x47, (m) => m.push(m.take(8).readDoubleBE(0))], // BINFLOAT
-  [0x58, text(4)], // BINUNICODE
-  [0x8c, text(1)], // SHORT_BINUNICODE
+  [0x58, (m) => m.push(text(m))], // BINUNICODE
   [0x71, (m) => m.put(m.byte())], // BINPUT
   [0x72, (m) => m.put(m.take(4).readUInt32LE(0))], // LONG_BINPUT
-  [0x94, (m) => m.memoize()], // MEMOIZE
   [0x68, (m) => m.get(m.byte())], // BINGET
   [0x6a, (m) => m.get(m.take(4).readUInt32LE(0))], // LONG_BINGET
-  [0x63, (m) => pushGlobal(m, m.line(), m.line())], // GLOBAL
-  // STACK_GLOBAL
-  [
-    0x93,
-    (m) => {
-      const name = m.pop();
-      pushGlobal(m, m.pop(), name);
-    },
-  ],
+  [0x63, (m) => pushGlobal(m, `${m.line()}.${m.line()}`)], // GLOBAL
   [0x51, (m) => m.push(storageOf(m.pop(), m.fail))], // BINPERSID
   [0x52, reduce],
   [0x62, build],

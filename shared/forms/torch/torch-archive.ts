@@ -34,7 +34,9 @@ export class TorchArchive {
 
   /** Opens the archive; one of another tool is refused by that tool's name. */
   static async open(part: OpenedPart, refuse: Refuse): Promise<TorchArchive> {
-    const directory = await readZipDirectory(part, refuse);
+    const directory = await readZipDirectory(part, (reason) =>
+      refuse(reason, "Copy it again from a complete one"),
+    );
     const prefix = prefixOf([...directory.entries.keys()], refuse);
     const archive = new TorchArchive(part, directory, prefix, refuse);
     // Files of PyTorch before 2.1 do not state it.

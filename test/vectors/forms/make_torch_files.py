@@ -24,7 +24,6 @@ state.epoch_is_ignored = 3
 
 save_file({k: v.detach().clone().contiguous() for k, v in state.items()}, "state.safetensors")
 torch.save(state, "state.pt")
-torch.save(state, "state-protocol-4.pt", pickle_protocol=4)
 torch.save({"a": torch.randn(3, dtype=torch.complex64).conj()}, "conjugated.pt")
 torch.save({"a": torch.zeros(1).expand(1000, 1000)}, "expanded.pt")
 torch.save({"a": torch.zeros(9).as_strided((3, 9), (0, 1))}, "overlapping.pt")

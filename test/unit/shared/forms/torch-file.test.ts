@@ -68,7 +68,6 @@ describe("a PyTorch state dict", () => {
     assert.deepEqual(tensors, expected.tensors);
     assert.equal(Object.keys(tensors)[1], "conv.channels_last");
     assert.deepEqual(notes, []);
-    assert.deepEqual((await readModel(pathOf("state-protocol-4.pt"))).tensors, expected.tensors);
   });
 
   test("is read from an archive with ZIP64 fields, as one of more than 4 GiB has", async () => {
@@ -83,7 +82,7 @@ describe("a PyTorch state dict", () => {
   });
 
   for (const [file, pattern] of [
-    ["module.pt", /it names torch\.nn\.modules\.linear\.Linear/],
+    ["module.pt", /it names "torch\.nn\.modules\.linear\.Linear/],
     ["checkpoint.pt", /no tensors, only "state_dict"/],
     ["conjugated.pt", /conjugated/],
     ["expanded.pt", /the tensor "a" has more elements than its storage/],
@@ -93,9 +92,9 @@ describe("a PyTorch state dict", () => {
 
   test("runs nothing: a name of another module is refused before it is called", async () => {
     const attack = Buffer.from("\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R.", "latin1");
-    await assert.rejects(readWith({ "state/data.pkl": attack }), refused(/it names posix\.system/));
-    const stacked = Buffer.from("\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "latin1");
-    await assert.rejects(readWith({ "state/data.pkl": stacked }), refused(/it names builtins\.eval/));
+    await assert.rejects(readWith({ "state/data.pkl": attack }), refused(/it names "posix\.system/));
+    const newer = Buffer.from("\x80\x04\x95.", "latin1");
+    await assert.rejects(readWith({ "state/data.pkl": newer }), refused(/pickle protocol 4/));
     for (const operation of ["i", "o", "\x81", "\x92", "\x82", "\x98", "P"])
       await assert.rejects(
         readWith({ "state/data.pkl": Buffer.from(`\x80\x02${operation}.`, "latin1") }),
