@@ -27,7 +27,7 @@ export interface OpenedPart {
   readonly size: number;
 }
 
-/** What a form's reader gets. */
+/** The input of a form's reader: the named file, and the folder that it is in. */
 export interface FormInput extends OpenedPart {
   /** The file's path, for messages. */
   readonly path: string;
@@ -43,8 +43,6 @@ export interface FormInput extends OpenedPart {
 }
 
 export interface Form {
-  /** The name that people use, such as "a PyTorch file". */
-  readonly title: string;
   /** True where the first bytes may be of this form. */
   matches(first: Buffer): boolean;
   /** Returns undefined for a file that is of another form after all. @throws MODEL_FILE_MALFORMED */
@@ -72,7 +70,7 @@ export function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 80));
 }
 
-/** At most three names, and how many more there are. */
+/** The first three names, and the number of others. */
 export function listed(names: readonly string[]): string {
   const more = names.length - 3;
   return names.slice(0, 3).map(quoted).join(", ") + (more > 0 ? ` and ${more} more` : "");

@@ -37,8 +37,8 @@ export interface ModelFile extends OpenedPart {
   /** Sentences about what of the file is not read, or read as something else. */
   readonly notes: readonly string[];
   /** @throws FILE_CHANGED where any of the files was written to since it was opened */
-  requireUnchanged(): Promise<void>;
-  close(): Promise<void>;
+  readonly requireUnchanged: () => Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Bytes by which a form is recognised. */
@@ -143,7 +143,6 @@ function inputOf(
 
 /** A name from inside a file must not lead out of its folder. */
 function requirePlainName(path: string, name: string): void {
-  // eslint-disable-next-line no-control-regex
   if (
     name !== "." &&
     name !== ".." &&

@@ -30,7 +30,6 @@ interface Shard extends OpenedPart {
 }
 
 export const shardedSafetensors: Form = {
-  title,
   matches: beginsJsonObject,
   async open(input) {
     const json = await input.json();
@@ -60,9 +59,9 @@ async function openShards(input: FormInput, json: JsonObject, map: Json): Promis
     shards.push({ ...part, name, opened: await openSafetensors(part.file, join(dirname(input.path), name)) });
   }
   compareTensors(wanted, shards, fail);
-  const tensors = shards.flatMap(tensorsOf);
   compareSize(json, shards, fail);
-  return { tensors, ...metadataOf(shards), notes: [...notesOn(json), ...metadataOf(shards).notes] };
+  const { metadata, notes } = metadataOf(shards);
+  return { tensors: shards.flatMap(tensorsOf), metadata, notes: [...notesOn(json), ...notes] };
 }
 
 /** Tensor → shard. */

@@ -41,7 +41,6 @@ interface Weight {
 }
 
 export const tfjsModel: Form = {
-  title,
   matches: beginsJsonObject,
   async open(input) {
     const json = await input.json();

@@ -35,7 +35,7 @@ export function addSave(program: Command): void {
     .argument("<line>")
     .argument(
       "<file>",
-      "a file with the tensors of the line's model, in a form that is read (docs/own-models.md); it is read in place",
+      "a file with the tensors of the line's model (safetensors, TensorFlow.js or PyTorch); it is read in place",
     )
     .description(
       "save a model that another program trained as the next version of a line, whether or not the agent runs",

@@ -35,7 +35,7 @@ export function isKnownGlobal(path: string): boolean {
   return calls.has(path) || storageTypes.has(path);
 }
 
-/** What a call describes. */
+/** The value that a call describes. */
 export function callKnown(path: string, parameters: readonly PickleValue[], fail: Fail): PickleValue {
   const call = calls.get(path);
   return call === undefined ? fail(`it calls ${path}`) : call(parameters, fail);

@@ -16,7 +16,6 @@ const saveAlone =
 const maxSharing = 16;
 
 export const torchFile: Form = {
-  title,
   matches: (first) => first.length >= 4 && first.readUInt32LE(0) === 0x04034b50,
   async open(input) {
     const refuse: Refuse = (reason, advice = saveAlone) => {

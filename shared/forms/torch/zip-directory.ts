@@ -19,7 +19,7 @@ export interface ZipEntry {
 
 export interface ZipDirectory {
   readonly entries: ReadonlyMap<string, ZipEntry>;
-  /** Where the directory begins: all entries' bytes come before it. */
+  /** The directory's first byte: all entries' bytes come before it. */
   readonly start: number;
 }
 

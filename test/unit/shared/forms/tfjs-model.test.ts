@@ -9,7 +9,7 @@ import { treeRoot } from "../../../../shared/model/tree.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { modelSourceOfSafetensors } from "../../../../shared/save/model-source.js";
 import type { Json } from "../../../../shared/tensor/strict-json.js";
-import { tensorOfSource, type TensorSource } from "../../../../shared/tensor/tensor.js";
+import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { tinySource } from "../../../helpers/agent-fixtures.js";
 import { floats, ModelFolder, tfjsModelFiles } from "../../../helpers/foreign-models.js";
 import { join } from "node:path";
@@ -41,8 +41,7 @@ describe("a TensorFlow.js model", () => {
     const source = tinySource();
     assert.ok(source.architecture);
     const weights = [];
-    for (const each of source.sources as readonly TensorSource[])
-      weights.push((await tensorOfSource(each)).bytes);
+    for (const each of source.sources) weights.push((await tensorOfSource(each)).bytes);
     const json = writeModelJson(source.architecture, defaultNames(source.architecture));
     folder.write({
       main: "model.json",
@@ -138,7 +137,7 @@ test("quantised weights have the bits that tfjs decodes", async () => {
     const quantization = { dtype, ...members };
     const elements = dtype === "uint8" ? bytes.length : stored.length;
     const decoded = io.decodeWeights(stored.buffer, [
-      { name: "w", shape: [elements], dtype: type, quantization } as io.WeightsManifestEntry,
+      { name: "w", shape: [elements], dtype: type, quantization },
     ])["w"];
     const wanted = (await decoded?.data()) as Float32Array | Int32Array;
     const form = type === "int32" ? "I32" : "F32";
