@@ -89,13 +89,6 @@ describe("a sharded model", () => {
       /names the file "\.\.\/x/,
     ],
     ["an absolute path", { index: { weight_map: { a: "/etc/passwd" } } }, /names the file "\/etc/],
-    ["no tensors", { index: { weight_map: {} } }, /weight_map is empty/],
-    ["a map of numbers", { index: { weight_map: { a: 1 } } }, /shard of the tensor "a"/],
-    [
-      "text that is not JSON",
-      { files: { "m.safetensors.index.json": Buffer.from('{"weight_map":') } },
-      /as JSON/,
-    ],
   ];
   for (const [title, change, pattern] of wrong)
     test(`with ${title} is refused`, () =>
@@ -104,10 +97,7 @@ describe("a sharded model", () => {
   test("whose shard is missing, or a link, is refused with its name", async () => {
     folder.write(shardedModel());
     rmSync(join(folder.path, two));
-    await assert.rejects(
-      readModel(join(folder.path, "m.safetensors.index.json")),
-      refused(/there? is no "m-00002|is no "m-00002/),
-    );
+    await assert.rejects(readModel(join(folder.path, "m.safetensors.index.json")), refused(/is no "m-00002/));
     symlinkSync(one, join(folder.path, two));
     await assert.rejects(
       readModel(join(folder.path, "m.safetensors.index.json")),
