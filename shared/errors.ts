@@ -35,6 +35,7 @@ const modelCodes = {
   ARCHITECTURE_INVALID: failed,
   ARCHITECTURE_MISMATCH: failed,
   LAYER_NOT_ALLOWED: failed,
+  MODEL_FILE_MALFORMED: failed,
   MODEL_JSON_MALFORMED: failed,
   TREE_MALFORMED: verification,
   RECORD_INVALID: failed,

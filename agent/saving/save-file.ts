@@ -8,6 +8,7 @@ import { basename, isAbsolute, join, sep } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
+import { openModelFile } from "../../shared/forms/model-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
@@ -23,7 +24,7 @@ import { noMetrics, parseMetrics } from "./metrics.js";
 import { storeModel, type Attachment, type StoredModel, type StoreModelOptions } from "./store-model.js";
 
 export interface SaveFileRequest {
-  /** Absolute path of a safetensors file. */
+  /** Absolute path of a model file of any form that is read (shared/forms). */
   readonly file: string;
   /** The version that it was trained from, on this device; the one that the line runs when absent. */
   readonly base?: string | undefined;
@@ -40,6 +41,8 @@ export interface SavedFile extends StoredModel {
   /** False: the line had this model already, and nothing was saved. */
   readonly isNew: boolean;
   readonly base: Hash | null;
+  /** Sentences about what of the file is not kept, or is read as something else. */
+  readonly notes?: readonly string[];
 }
 
 export interface FileSaverOptions extends StoreModelOptions {
@@ -95,7 +98,7 @@ export class FileSaver {
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
-    const { file, requireUnchanged, size } = await openRegularFile(request.file, { followLinks: true });
+    const { file, notes, requireUnchanged, size, close } = await openModelFile(request.file);
     try {
       const model = await modelOfLine(this.options.outbox, {
         file,
@@ -123,14 +126,14 @@ export class FileSaver {
         base,
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
       });
-      return { line, ...stored, isNew: true, base: base ?? null };
+      return { line, ...stored, isNew: true, base: base ?? null, ...(notes.length === 0 ? {} : { notes }) };
     } catch (error) {
       // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
       // and compared with the ids of their tensors.
       await requireUnchanged();
       throw error;
     } finally {
-      await file.close();
+      await close();
     }
   }
 

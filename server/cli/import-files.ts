@@ -1,35 +1,76 @@
 /** Files of this machine as an import sends them: the model's, and before it checkpoints and the optimizer's state. */
-import { createReadStream } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
-import { maxChunkBytes } from "../../shared/tensor/tensor.js";
+import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
+import { uninitializedBytes } from "../../shared/tensor/uninitialized-bytes.js";
 import type { ImportStream, LocalFile } from "../interface/api/server-operations.js";
 
+/** Bytes of one read. */
+const chunkBytes = 4 * 1024 * 1024;
+
 /** A checkpoint, or without iteration the optimizer's state. */
-export interface ImportFilePart {
+export interface NamedPart {
   readonly iteration?: number;
-  readonly byteLength: number;
   readonly fileName: string;
 }
 
-/** @throws NOT_FOUND, USAGE where it is not a file */
-export async function streamOfFiles(file: string, parts: readonly ImportFilePart[]): Promise<ImportStream> {
-  const localFile = await describeFile(file);
-  const partBytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  return {
-    byteLength: partBytes + localFile.size,
-    chunks: readAll([...parts.map(({ fileName }) => fileName), file]),
-    // With further files, the server receives all of them.
-    ...(parts.length === 0 ? { localFile } : {}),
-  };
+/** Files of any form, opened for an import. */
+export interface OpenedImport {
+  readonly stream: ImportStream;
+  /** The parts with the bytes that they take in the stream. */
+  readonly parts: readonly (NamedPart & { readonly byteLength: number })[];
+  /** Text of a model.json, where the model's file describes its layers itself. */
+  readonly architecture: string | undefined;
+  /** Sentences about what of the model's file is not read. */
+  readonly notes: readonly string[];
 }
 
-export async function describeFile(path: string): Promise<LocalFile> {
+/**
+ * Opens the files of an import, saves them as one stream, and closes them.
+ * @throws NOT_FOUND, USAGE where one is not a file, what openModelFile and `save` throw
+ */
+export async function withImport<Result>(
+  file: string,
+  named: readonly NamedPart[],
+  save: (opened: OpenedImport) => Promise<Result>,
+): Promise<Result> {
+  const opened: ModelFile[] = [];
+  const open = async (path: string): Promise<ModelFile> => {
+    const each = await openModelFile(path);
+    opened.push(each);
+    return each;
+  };
+  try {
+    const localFile = await describeFile(file);
+    const parts: (NamedPart & { readonly byteLength: number })[] = [];
+    for (const part of named) {
+      await describeFile(part.fileName);
+      parts.push({ ...part, byteLength: (await open(part.fileName)).size });
+    }
+    const { architecture, notes, isPlain } = await open(file);
+    const stream = {
+      byteLength: opened.reduce((sum, { size }) => sum + size, 0),
+      chunks: readAll(opened),
+      // With further files, or ones that are assembled here, the server receives all of them.
+      ...(isPlain && parts.length === 0 ? { localFile } : {}),
+    };
+    return await save({ stream, parts, architecture, notes });
+  } finally {
+    for (const each of opened) await each.close();
+  }
+}
+
+/** @throws NOT_FOUND, USAGE */
+async function describeFile(path: string): Promise<LocalFile> {
   const found = await stat(path).catch((cause: unknown) => {
     throw missing(path, cause);
   });
-  if (!found.isFile()) throw new StemmaError("USAGE", `${path} is not a file. Name one .safetensors file.`);
+  if (!found.isFile())
+    throw new StemmaError(
+      "USAGE",
+      `${path} is not a file. Name one: model.safetensors, model.safetensors.index.json or model.json.`,
+    );
   return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
 }
 export async function readText(path: string): Promise<string> {
@@ -48,13 +89,16 @@ function missing(path: string, cause: unknown): StemmaError {
   });
 }
 
-async function* readAll(paths: readonly string[]): AsyncIterable<Uint8Array> {
-  for (const path of paths) yield* readChunks(path);
-}
-
-async function* readChunks(path: string): AsyncIterable<Uint8Array> {
-  for await (const chunk of createReadStream(path, {
-    highWaterMark: Math.min(maxChunkBytes, 4 * 1024 * 1024),
-  }))
-    yield chunk as Uint8Array;
+async function* readAll(files: readonly ModelFile[]): AsyncIterable<Uint8Array> {
+  for (const { file, size, requireUnchanged } of files) {
+    for (let at = 0; at < size;) {
+      const chunk = uninitializedBytes(Math.min(chunkBytes, size - at));
+      const count = await file.read(chunk, at);
+      // What is cut short meanwhile is refused for its length.
+      if (count === 0) break;
+      yield chunk.subarray(0, count);
+      at += count;
+    }
+    await requireUnchanged();
+  }
 }

@@ -10,6 +10,7 @@ import {
   type ByteFile,
   type SafetensorsFile,
 } from "../tensor/safetensors-reader.js";
+import { refuseSavedModel } from "../tensor/saved-model.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import { movable, WorkerCalls } from "../threads/worker-calls.js";
 import { arrangeHeader, type ArrangedHeader } from "./arrange-header.js";
@@ -33,6 +34,7 @@ export async function openSafetensors(file: ByteFile, where: string): Promise<Op
   const size = await file.size();
   const bytes = await longHeader(file, { size, where });
   if (bytes === undefined) {
+    await refuseSavedModel(file, where);
     const opened = await readSafetensors(file, where);
     return { ...opened, ...arrangeHeader(opened) };
   }

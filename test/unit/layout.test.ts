@@ -45,6 +45,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "shared/data",
     "shared/recover",
     "shared/save",
+    "shared/forms",
     "shared/wire",
     "shared/trust",
     "shared/simulation",

@@ -33,7 +33,10 @@ interface SaveChoices {
 export function addSave(program: Command): void {
   addTakeOver(program.command("save"))
     .argument("<line>")
-    .argument("<file>", "a .safetensors file with the tensors of the line's model; it is read in place")
+    .argument(
+      "<file>",
+      "a file with the tensors of the line's model (safetensors, TensorFlow.js or PyTorch); it is read in place",
+    )
     .description(
       "save a model that another program trained as the next version of a line, whether or not the agent runs",
     )
@@ -66,12 +69,18 @@ async function requestOf(
   { base, metrics, attach, again }: SaveChoices,
 ): Promise<SaveFileRequest> {
   return {
-    file: await absolute(file),
+    file: await named(file),
     base,
     ...(metrics.length === 0 ? {} : { metrics: await readMetrics(metrics) }),
     attachments: await Promise.all(attach.map(absolute)),
     again,
   };
+}
+
+/** The name stays where it is a link: a shard says by its name that it is one. */
+async function named(path: string): Promise<string> {
+  await absolute(path);
+  return resolve(path);
 }
 
 async function absolute(path: string): Promise<string> {
@@ -167,6 +176,6 @@ function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): st
       : `${saved.changed} of ${saved.tensors} tensors changed`;
   return (
     `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} ` +
-    `of ${formatBytes(saved.tensorBytes)} stored`
+    `of ${formatBytes(saved.tensorBytes)} stored${(saved.notes ?? []).map((note) => `\nnote: ${note}`).join("")}`
   );
 }

@@ -32,7 +32,7 @@ export const define = verb(
     takes: { files: "[files...]" },
     options,
     help: `
-A commit takes one model (.safetensors), checkpoints (checkpoint-200.safetensors),
+A commit takes one model (.safetensors, .pt), checkpoints (checkpoint-200.safetensors),
 the optimizer's state, the network (tfjs model.json), scripts, configurations, notes,
 training logs (JSON lines, CSV, TensorBoard), and data by their hash.
 Network, scripts, configurations and notes stay in later versions until they are

@@ -4,7 +4,7 @@ import { defined } from "../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { ImportReport } from "../../interface/api/models/import-schemas.js";
 import type { ImportStream } from "../../interface/api/server-operations.js";
-import { streamOfFiles, type ImportFilePart } from "../import-files.js";
+import { withImport, type NamedPart, type OpenedImport } from "../import-files.js";
 import type { PlainContext } from "../plain-command.js";
 import { commitMembers, type Described } from "./current-version.js";
 import type { FilesOfCommit } from "./files-of-commit.js";
@@ -34,10 +34,21 @@ export async function importOfCommit(
   commit: CommitToImport,
   context: PlainContext,
 ): Promise<ImportReport> {
+  const model = modelOf(commit);
+  const parts = partsOf(repository, commit);
+  if (model !== undefined)
+    return await withImport(pathOfEntry(repository, model), parts, (opened) => send(opened, commit, context));
+  const stream = await tensorsBefore(commit, parts, context);
+  return await send({ stream, parts: [], architecture: undefined }, commit, context);
+}
+
+async function send(
+  { stream, parts, architecture }: Pick<OpenedImport, "stream" | "parts" | "architecture">,
+  commit: CommitToImport,
+  context: PlainContext,
+): Promise<ImportReport> {
   const { operations, fleet, signal } = context;
   const [base, ...further] = commit.parents;
-  const parts = partsOf(repository, commit);
-  const stream = await streamOf(repository, { commit, parts, base }, context);
   signal.throwIfAborted();
   return await (
     await operations()
@@ -45,7 +56,7 @@ export async function importOfCommit(
     .import(stream, {
       fleet,
       name: commit.name,
-      architecture: await networkOf(commit, base, context),
+      architecture: commit.network ?? architecture ?? (await networkBefore(base, context)),
       metadata: {
         ...commit.metadata,
         [commitMembers.message]: commit.message,
@@ -73,31 +84,22 @@ function modelOf({ entries }: FilesOfCommit): FilesOfCommit["entries"][number] |
 }
 
 /** Checkpoints in their order, then the optimizer's state. */
-function partsOf(repository: Repository, { entries }: FilesOfCommit): readonly ImportFilePart[] {
+function partsOf(repository: Repository, { entries }: FilesOfCommit): readonly NamedPart[] {
   return entries
     .filter(({ kind }) => kind === "checkpoint" || kind === "optimizer")
     .sort((one, other) => (one.iteration ?? Infinity) - (other.iteration ?? Infinity))
     .map((entry) => ({
       ...defined({ iteration: entry.iteration }),
-      byteLength: entry.byteLength,
       fileName: pathOfEntry(repository, entry),
     }));
 }
 
-interface StreamQuestion {
-  readonly commit: CommitToImport;
-  readonly parts: readonly ImportFilePart[];
-  readonly base: Described | undefined;
-}
-
-/** The staged model, or the tensors of the version before it. */
-async function streamOf(
-  repository: Repository,
-  { commit, parts, base }: StreamQuestion,
+/** The tensors of the version before it, where no model is staged. */
+async function tensorsBefore(
+  { parents: [base] }: CommitToImport,
+  parts: readonly NamedPart[],
   { operations, fleet, signal }: PlainContext,
 ): Promise<ImportStream> {
-  const model = modelOf(commit);
-  if (model !== undefined) return await streamOfFiles(pathOfEntry(repository, model), parts);
   if (parts.length > 0 || base === undefined)
     throw new StemmaError(
       "USAGE",
@@ -108,13 +110,12 @@ async function streamOf(
   return await (await operations()).recover({ fleet, model: base.versionId, story: "omit" }, { signal });
 }
 
-/** The staged network or the one before it; of a version without such a file, the model.json of its architecture. */
-async function networkOf(
-  { network, parents }: CommitToImport,
+/** The model.json of the architecture of the version before it. */
+async function networkBefore(
   base: Described | undefined,
   { call }: PlainContext,
 ): Promise<string | undefined> {
-  if (network !== undefined || base?.record.kind !== "architecture" || parents.length === 0) return network;
+  if (base?.record.kind !== "architecture") return undefined;
   return JSON.stringify(await call("modelJson", { model: base.versionId }));
 }
 

@@ -1,14 +1,15 @@
 /** Looks at a file that is staged: its kind, and that it is well-formed, so that no commit is refused for it. */
 import { readFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
-import { openRegularFile } from "../../../shared/files/regular-file.js";
+import { openModelFile } from "../../../shared/forms/model-file.js";
 import { openSafetensors } from "../../../shared/save/open-safetensors.js";
 import { hyperParametersIn } from "./hyper-parameters.js";
 import { iterationInName, sniffKind, stagedKinds, type StagedKind } from "./sniff-kind.js";
 import { courseOfLogs, firstBytes } from "./training-logs/measurements-of-logs.js";
 import { isInHome, shownPath, type Repository } from "./find-repository.js";
-import { seeFile, type StagedEntry } from "./staging-list.js";
+import { seeFile, seeFiles, type StagedEntry } from "./staging-list.js";
 
 /** Bytes of all files that one version keeps: base64 in a request of at most 64 MiB. */
 export const maxAttachedBytes = 40 * 1024 * 1024;
@@ -54,21 +55,31 @@ export async function lookAtFile(
   const steps = kind === "checkpoint" ? (iteration ?? iterationInName(name)) : undefined;
   if (kind === "checkpoint" && steps === undefined)
     throw new StemmaError("USAGE", `Name the training steps before the checkpoint ${path}: --iteration N.`);
+  const { about, beside } = await check(path, kind, seen.byteLength);
   const entry = {
-    ...seen,
+    ...(beside === undefined
+      ? seen
+      : await seeFiles([path, ...beside.map((one) => join(dirname(path), one))])),
     kind,
     path: shownPath(repository, path),
-    ...(steps === undefined ? {} : { iteration: steps }),
+    ...defined({ iteration: steps, beside: beside && [...beside] }),
   };
-  return { entry, about: await check(path, kind, seen.byteLength) };
+  return { entry, about };
 }
 
-async function check(path: string, kind: StagedKind, byteLength: number): Promise<string> {
+interface Checked extends Pick<Look, "about"> {
+  /** Names of the files next to it that it consists of too. */
+  readonly beside?: readonly string[];
+}
+
+async function check(path: string, kind: StagedKind, byteLength: number): Promise<Checked> {
+  return ["model", "checkpoint", "optimizer"].includes(kind)
+    ? await checkTensors(path)
+    : { about: await checkOther(path, kind, byteLength) };
+}
+
+async function checkOther(path: string, kind: StagedKind, byteLength: number): Promise<string> {
   switch (kind) {
-    case "model":
-    case "checkpoint":
-    case "optimizer":
-      return await checkTensors(path);
     case "log":
       return (await checkLog(path)) + (byteLength > maxLogBytes ? "; the file itself is not kept" : "");
     case "network":
@@ -87,13 +98,14 @@ async function check(path: string, kind: StagedKind, byteLength: number): Promis
   }
 }
 
-async function checkTensors(path: string): Promise<string> {
-  const { file } = await openRegularFile(path, { followLinks: true });
+async function checkTensors(path: string): Promise<Checked> {
+  const { file, notes, beside, close } = await openModelFile(path);
   try {
     const { tensors } = await openSafetensors(file, path);
-    return `${tensors.length} tensors`;
+    const about = [`${tensors.length} tensors`, ...notes].join("; ");
+    return { about, ...(beside.length === 0 ? {} : { beside }) };
   } finally {
-    await file.close();
+    await close();
   }
 }
 

@@ -50,7 +50,7 @@ export function iterationInName(name: string): number | undefined {
  * @returns undefined where neither says what it is
  */
 export function sniffKind(name: string, first: Buffer): StagedKind | undefined {
-  if (isSafetensors(first) || /\.safetensors$/i.test(name)) {
+  if (isSafetensors(first) || isTorch(first) || /\.safetensors(\.index\.json)?$/i.test(name)) {
     if (/optimi[sz]er/i.test(name)) return "optimizer";
     return iterationInName(name) === undefined ? "model" : "checkpoint";
   }
@@ -67,6 +67,12 @@ function isSafetensors(first: Buffer): boolean {
   if (first.length < 9 || first[8] !== 0x7b) return false;
   const length = first.readBigUInt64LE(0);
   return length > 1n && length <= 100_000_000n;
+}
+
+/** An archive whose first entry is a state dict's description. */
+function isTorch(first: Buffer): boolean {
+  if (first.length < 30 || first.readUInt32LE(0) !== 0x04034b50) return false;
+  return first.toString("latin1", 30, 30 + first.readUInt16LE(26)).endsWith("/data.pkl");
 }
 
 /** A line that names columns of a training's course, as Keras's CSVLogger and Lightning's write it. */

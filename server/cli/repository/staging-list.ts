@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, type Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import * as z from "zod";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -38,6 +38,8 @@ const stagedEntry = seenFile.extend({
   path: z.string().min(1).max(4096),
   /** The training steps before a checkpoint. */
   iteration: z.number().int().nonnegative().optional(),
+  /** Files of the same folder that it consists of too; length, hash and times are those of all. */
+  beside: z.array(z.string().min(1).max(1024)).max(2000).optional(),
 });
 export type StagedEntry = z.infer<typeof stagedEntry>;
 
@@ -155,6 +157,31 @@ export async function seeFile(path: string): Promise<SeenFile> {
   return { byteLength: bytes, sha256: hash.digest("hex"), modifiedMs, changedMs };
 }
 
+/** Reads the files of a model, as seeFile one: the hash is that of their hashes. */
+export async function seeFiles(paths: readonly string[]): Promise<SeenFile> {
+  const seen: SeenFile[] = [];
+  for (const path of paths) seen.push(await seeFile(path));
+  const [only, ...others] = seen;
+  if (only !== undefined && others.length === 0) return only;
+  return {
+    ...together(seen.map(({ byteLength, modifiedMs, changedMs }) => [byteLength, modifiedMs, changedMs])),
+    sha256: createHash("sha256")
+      .update(seen.map(({ sha256 }) => sha256).join("\n"))
+      .digest("hex"),
+  };
+}
+
+/** The bytes of all, and the newest times. */
+function together(
+  files: readonly (readonly [byteLength: number, modifiedMs: number, changedMs: number])[],
+): Omit<SeenFile, "sha256"> {
+  return {
+    byteLength: files.reduce((sum, [byteLength]) => sum + byteLength, 0),
+    modifiedMs: Math.max(...files.map(([, modifiedMs]) => modifiedMs)),
+    changedMs: Math.max(...files.map(([, , changedMs]) => changedMs)),
+  };
+}
+
 /** The status of a file; undefined where nothing has this name. */
 async function statOf(path: string): Promise<Stats | undefined> {
   return await stat(path).catch((error: unknown) => {
@@ -168,9 +195,13 @@ export type EntryState = "staged" | "changed" | "missing";
 /** Compares a staged file with what it is now; its bytes are read only where its times differ. */
 export async function stateOfEntry(repository: Repository, entry: StagedEntry): Promise<EntryState> {
   const path = pathOfEntry(repository, entry);
-  const found = await statOf(path);
-  if (found?.isFile() !== true) return "missing";
-  if (found.size !== entry.byteLength) return "changed";
-  if (found.mtimeMs === entry.modifiedMs && found.ctimeMs === entry.changedMs) return "staged";
-  return (await seeFile(path)).sha256 === entry.sha256 ? "staged" : "changed";
+  const paths = [path, ...(entry.beside ?? []).map((name) => join(dirname(path), name))];
+  const found = (await Promise.all(paths.map(statOf))).filter(
+    (each): each is Stats => each?.isFile() === true,
+  );
+  if (found.length < paths.length) return "missing";
+  const now = together(found.map(({ size, mtimeMs, ctimeMs }) => [size, mtimeMs, ctimeMs]));
+  if (now.byteLength !== entry.byteLength) return "changed";
+  if (now.modifiedMs === entry.modifiedMs && now.changedMs === entry.changedMs) return "staged";
+  return (await seeFiles(paths)).sha256 === entry.sha256 ? "staged" : "changed";
 }

@@ -4,7 +4,7 @@ import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
 import { forceText } from "../../force-option.js";
-import { describeFile, readBytes, readText, streamOfFiles, type ImportFilePart } from "../../import-files.js";
+import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
 import { describeImport } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
@@ -33,12 +33,16 @@ const options = {
 const importing = plain(null, {
   name: "import",
   about: "save a model file of your own; its tensors come back byte for byte",
-  takes: { file: "a .safetensors file" },
+  takes: {
+    file: "a .safetensors file, an index of several (model.safetensors.index.json), a TensorFlow.js model.json, or a PyTorch state dict",
+  },
   options,
   run: ({ file, ...choices }, context) => importFile(file, choices, context),
-  print: (report) => {
+  print: ({ report, notes }) => {
     const { summary } = report;
     return {
+      data: report,
+      notes: notes.map((note) => `stemma: note: ${note}`),
       names: summary === undefined ? [] : [nameOf(summary)],
       text:
         summary === undefined
@@ -66,32 +70,45 @@ async function importFile(
     dryRun,
   }: Choices<unknown, unknown, typeof options>,
   { operations, fleet }: PlainContext,
-): Promise<ImportReport> {
-  const parts = await describeParts(checkpoint, optimizer);
-  const stream = await streamOfFiles(file, parts);
-  const operationsNow = await operations();
-  return await operationsNow
-    .import(stream, {
-      fleet,
-      fileName: file,
-      name,
-      base,
-      onto,
-      lease,
-      line,
-      metadata: parseAssignments(meta),
-      force,
-      dryRun,
-      ...(story ? {} : { story: "ignore" as const }),
-      ...(parts.length === 0 ? {} : { parts: [...parts] }),
-      architecture: arch === undefined ? undefined : await readText(arch),
-      attachments: await Promise.all(
-        attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-      ),
-    })
-    .catch((error: unknown) => {
-      throw arch === undefined ? error : withArchitectureFile(error, arch);
-    });
+): Promise<Imported> {
+  const further = await Promise.all(
+    attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
+  );
+  return await withImport(file, partsOf(checkpoint, optimizer), async (opened) => {
+    if (arch !== undefined && opened.architecture !== undefined)
+      throw new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
+    const described = arch ?? (opened.architecture === undefined ? undefined : file);
+    const { parts } = opened;
+    const report = await (
+      await operations()
+    )
+      .import(opened.stream, {
+        fleet,
+        fileName: file,
+        name,
+        base,
+        onto,
+        lease,
+        line,
+        metadata: parseAssignments(meta),
+        force,
+        dryRun,
+        ...(story ? {} : { story: "ignore" as const }),
+        ...(parts.length === 0 ? {} : { parts: [...parts] }),
+        architecture: arch === undefined ? opened.architecture : await readText(arch),
+        attachments: further,
+      })
+      .catch((error: unknown) => {
+        throw described === undefined ? error : withArchitectureFile(error, described);
+      });
+    return { report, notes: opened.notes };
+  });
+}
+
+/** A report, and sentences about what of the file was not read. */
+interface Imported {
+  readonly report: ImportReport;
+  readonly notes: readonly string[];
 }
 
 /** An error about a model.json, with the name of its file. */
@@ -102,25 +119,18 @@ function withArchitectureFile(error: unknown, file: string): unknown {
 }
 
 /** The files of --checkpoint and --optimizer. @throws USAGE */
-async function describeParts(
-  checkpoints: readonly string[],
-  optimizer: string | undefined,
-): Promise<readonly ImportFilePart[]> {
-  const parts = await Promise.all(
-    checkpoints.map(async (text) => {
-      const [, iteration, fileName] = /^(\d{1,15})=(.+)$/s.exec(text) ?? [];
-      if (iteration === undefined || fileName === undefined)
-        throw new StemmaError(
-          "USAGE",
-          `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such ` +
-            "as 200=after-200.safetensors.",
-        );
-      return { iteration: Number(iteration), byteLength: (await describeFile(fileName)).size, fileName };
-    }),
-  );
-  return optimizer === undefined
-    ? parts
-    : [...parts, { byteLength: (await describeFile(optimizer)).size, fileName: optimizer }];
+function partsOf(checkpoints: readonly string[], optimizer: string | undefined): readonly NamedPart[] {
+  const parts = checkpoints.map((text) => {
+    const [, iteration, fileName] = /^(\d{1,15})=(.+)$/s.exec(text) ?? [];
+    if (iteration === undefined || fileName === undefined)
+      throw new StemmaError(
+        "USAGE",
+        `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such ` +
+          "as 200=after-200.safetensors.",
+      );
+    return { iteration: Number(iteration), fileName };
+  });
+  return optimizer === undefined ? parts : [...parts, { fileName: optimizer }];
 }
 
 export const commands = [importing];

@@ -11,6 +11,7 @@ import { modelOperations } from "../../../interface/api/models/model-definitions
 import type { OperationInput, RecoveryStream } from "../../../interface/api/server-operations.js";
 import type { RecoveryForm, RecoveryReport } from "../../../interface/api/models/version-schemas.js";
 import { withContext, type CommandContext } from "../../context.js";
+import { requireEndingOfForm } from "../../file-ending.js";
 import { inputOption } from "../../input-option.js";
 import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../stream-file.js";
 import { nameOf } from "../../version-text.js";
@@ -108,6 +109,7 @@ async function recoverCommand(
   context: CommandContext,
 ): Promise<void> {
   refuseMixed(reference, choices);
+  if (choices.file !== undefined && choices.file !== "-") requireEndingOfForm(choices.file, choices.form);
   if (choices.explain) return explainCommand(reference, context);
   if (reference === undefined) {
     if (choices.at === undefined || choices.form === "tfjs")

@@ -146,11 +146,20 @@ describe("models on the command line", () => {
         await good("model", "recover", "tiny:2", "--form", "tfjs", "--file", join(web, "soh.json"));
         assert.deepEqual(await readFile(join(web, "soh.weights.bin")), weights);
         // The written files describe the same model: imported again with it as base, nothing is new.
-        const again = await good(
-          ...["model", "import", join(folder, "2.safetensors"), "--name", "tiny", "--base", "tiny:2"],
-          ...["--arch", join(web, "model.json"), "--dry-run", "-o", "json"],
+        for (const files of [
+          [join(folder, "2.safetensors"), "--arch", join(web, "model.json")],
+          [join(web, "soh.json")],
+        ]) {
+          const again = await good(
+            ...["model", "import", ...files, "--name", "tiny", "--base", "tiny:2", "--dry-run", "-o", "json"],
+          );
+          assert.equal((JSON.parse(again.stdout) as { unchanged: boolean }).unchanged, true);
+        }
+        const twice = ["--arch", join(web, "model.json"), "--name", "x"];
+        assert.match(
+          (await run("model", "import", join(web, "model.json"), ...twice)).stderr,
+          /Leave out --arch/,
         );
-        assert.equal((JSON.parse(again.stdout) as { unchanged: boolean }).unchanged, true);
         const refused = await run("model", "recover", "opaque", "--form", "tfjs", "--folder", web, "--force");
         assert.match(refused.stderr, /MODEL_OPAQUE/);
         assert.equal((await run("model", "recover", "tiny", "--form", "tfjs")).status, 2);

@@ -19,6 +19,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { tinyImport } from "../../../helpers/agent-fixtures.js";
+import { tfjsModelFiles } from "../../../helpers/foreign-models.js";
 import { runStemmaWith, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { spawnStemma } from "../../../helpers/run-stemma.js";
 import { startTestServer } from "../../../helpers/test-server.js";
@@ -133,6 +134,22 @@ describe("a modeller's day", () => {
     assert.deepEqual(await readFile(at("20.out")), await readFile(at("2.safetensors")));
     // Nothing of it went to the fleet that the environment names.
     await refused("NOT_FOUND", "model", "list");
+  });
+
+  it("stages a model of several files with all of them", async () => {
+    const { main, files } = tfjsModelFiles();
+    for (const [name, bytes] of Object.entries(files)) await writeFile(at(name), bytes);
+    assert.match(
+      await good("add", "--as", "model", main),
+      /3 tensors; .*opaque; 1 of 3 weights are quantised/,
+    );
+    await writeFile(at("g2.bin"), Buffer.from([8, 0, 0, 0]));
+    assert.match(await good("status"), /changed since staged/);
+    await refused("FILE_CHANGED", "commit", "-m", "one", "--name", "web");
+    await good("add", "--as", "model", main);
+    await good("commit", "-m", "one", "--name", "web");
+    await rm(at("g2.bin"));
+    await refused("FILE_MISSING", "add", "--as", "model", main);
   });
 
   it("keeps the history of a file, and takes files over that are not added again", async () => {
@@ -338,7 +355,7 @@ describe("a repository", () => {
 describe("hostile files", () => {
   it("are refused when they are added, and what steers a terminal is shown as text", async () => {
     await writeFile(at("torch.safetensors"), Buffer.from([0x50, 0x4b, 3, 4, 0, 0, 0, 0, 0, 0]));
-    assert.match(await refused("SAFETENSORS_MALFORMED", "add", "torch.safetensors"), /torch\.load/);
+    assert.match(await refused("MODEL_FILE_MALFORMED", "add", "torch.safetensors"), /cut short/);
     await writeFile(at("a\u001b[2Jb.py"), "x");
     const { stderr, status } = await stemma("add", "a\u001b[2Jb.py");
     assert.notEqual(status, 0);

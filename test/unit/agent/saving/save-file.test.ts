@@ -27,6 +27,7 @@ import {
   tinyModel,
   tinySource,
 } from "../../../helpers/agent-fixtures.js";
+import { ModelFolder, shardedModel, shardNames, torchModel } from "../../../helpers/foreign-models.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
@@ -145,6 +146,21 @@ describe("a file of another program", () => {
     const second = await saver.save(line, { file: next, base: first.versionId.slice(0, 8) });
     assert.deepEqual([second.base, second.changed, second.newTensorBytes], [first.versionId, 1, 8]);
     assert.equal(outbox.newest(line)?.versionId, second.versionId);
+  });
+
+  it("may be of any form that is read: shards with their index, and not one of them, or a state dict", async (t) => {
+    const { folder, saver } = await openSaver(t);
+    using shards = new ModelFolder();
+    const { main, files } = shardedModel();
+    shards.write({ main, files });
+    const saved = await saver.save(line, { file: join(shards.path, main) });
+    assert.deepEqual([saved.tensors, saved.tensorBytes], [3, 16]);
+    assert.match(saved.notes?.[0] ?? "", /differ between the shards/);
+    const one = saver.save(line, { file: join(shards.path, shardNames[0]) });
+    await assert.rejects(one, hasCode("MODEL_FILE_MALFORMED"));
+    const file = join(folder, "state.pt");
+    await writeFile(file, torchModel().files["state.pt"] as Uint8Array);
+    assert.equal((await saver.save("other", { file })).tensors, 19);
   });
 
   it("makes no second version of the same model, unless that is asked for", async (t) => {
@@ -281,7 +297,7 @@ describe("a file of another program", () => {
       [{ file: "m.safetensors" }, "USAGE"],
       [{ file: path("absent") }, "FILE_MISSING"],
       [{ file: path("torn") }, "SAFETENSORS_TRUNCATED"],
-      [{ file: path("zip") }, "SAFETENSORS_MALFORMED"],
+      [{ file: path("zip") }, "MODEL_FILE_MALFORMED"],
       [{ file: path("pipe") }, "FILE_NOT_REGULAR"],
       [{ file: folder }, "FILE_NOT_REGULAR"],
       [{ file: "/dev/zero" }, "FILE_NOT_REGULAR"],

@@ -1,6 +1,8 @@
 /** Files of other formats are recognised by their first bytes, and safetensors never are. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { isStemmaError } from "../../../../shared/errors.js";
+import { openSafetensors } from "../../../../shared/save/open-safetensors.js";
 import { recognizeForeignFile } from "../../../../shared/tensor/foreign-file.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 
@@ -29,6 +31,21 @@ describe("a file of another format", () => {
           error.message.includes(name),
       );
     });
+
+  it("that begins like ONNX is told from a SavedModel by its fields", async () => {
+    const graph = Buffer.from([0x12, 2, 0x0a, 0]);
+    const refusal = async (...parts: readonly Buffer[]): Promise<string> => {
+      const error: unknown = await openSafetensors(fileOfBytes(Buffer.concat(parts)), "x").catch(
+        (e: unknown) => e,
+      );
+      assert.ok(isStemmaError(error, "SAFETENSORS_MALFORMED"));
+      return error.message;
+    };
+    const version = Buffer.from([8, 1]);
+    assert.match(await refusal(version, graph, graph), /SavedModel/);
+    assert.match(await refusal(version, Buffer.from([0x12, 9, 0x0a])), /SavedModel/);
+    assert.match(await refusal(version, graph, Buffer.from([0x3a, 0])), /ONNX/);
+  });
 
   it("that no magic bytes tell stays a malformed file", () => {
     assert.equal(recognizeForeignFile(Buffer.from("this is not a safetensors file")), undefined);
