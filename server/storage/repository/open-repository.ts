@@ -24,6 +24,7 @@ import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
+import { RowKeeper } from "./row-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
@@ -174,7 +175,7 @@ async function openContext(
     ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
-    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
+    const { catalog, prefixes, rows } = keepersOf(history, { files, folder, objects, log });
     return {
       fleet,
       folder,
@@ -192,11 +193,13 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
+      rows,
       droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         catalog.changed(versionIds);
         prefixes.changed(versionIds);
+        rows.changed(versionIds);
       },
       maintenanceQueue: new SerialQueue(),
       checkpointQueue: new SerialQueue(),
@@ -213,7 +216,7 @@ async function openContext(
 function keepersOf(
   table: VersionTable,
   { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
-): Pick<RepositoryContext, "catalog" | "prefixes"> {
+): Pick<RepositoryContext, "catalog" | "prefixes" | "rows"> {
   return {
     catalog: new CatalogKeeper({
       table,
@@ -229,6 +232,7 @@ function keepersOf(
       createIndex: () => new PostingIndex(),
       log,
     }),
+    rows: new RowKeeper(table),
   };
 }
 
@@ -386,6 +390,7 @@ type Lookups = Pick<
   | "nearest"
   | "leaves"
   | "list"
+  | "rows"
   | "asOf"
   | "devices"
   | "device"
@@ -418,6 +423,7 @@ function lookups(context: RepositoryContext): Lookups {
     successors: (versionId) => successorsOf(context, versionId),
     predecessors: (versionId) => predecessorsOf(context, versionId),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
+    rows: context.rows,
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);

@@ -1,0 +1,110 @@
+/**
+ * Finds the versions that a variable may stand for: first by what the fleet's state has a list of, then by the
+ * conditions on this variable alone, those that need no object of the store before those that do.
+ */
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { FoundRows, RowFilter } from "../../storage/repository/row-keeper.js";
+import type { CompiledCondition, CompiledSelect } from "./compiled-query.js";
+import type { Run } from "./query-run.js";
+import { facets, type Candidate, type Facet } from "./query-source.js";
+
+/** Larger sets of ids are not looked up one by one. */
+const maxIdsLookedUp = 1000;
+
+/** The facets of a variable that a condition needs, and the rank of the dearest. */
+function needsOf(
+  { needs }: CompiledCondition,
+  variable: number,
+): { readonly wanted: readonly Facet[]; rank: number } {
+  const wanted = facets.filter((facet) =>
+    needs.some((need) => need.variable === variable && need.facet === facet),
+  );
+  return { wanted, rank: wanted.length === 0 ? -1 : facets.indexOf(wanted.at(-1) as Facet) };
+}
+
+/** @param among ids of the versions that the query begins from; undefined: all */
+export async function findCandidates(
+  { variables, conditions }: CompiledSelect,
+  variable: number,
+  among: ReadonlySet<Hash> | undefined,
+  run: Run,
+): Promise<readonly Candidate[]> {
+  const name = variables[variable] ?? "";
+  const own = conditions.filter(
+    (condition) =>
+      [...condition.variables].every((each) => each === variable) &&
+      (condition.variables.size > 0 || variable === 0),
+  );
+  const filter = joinedFilter(own, among);
+  const { rows, by, looked } = await run.source.find(filter);
+  run.note({ variable: name, step: wayText(by, filter), lookedAt: looked, kept: rows.length });
+  let candidates: readonly Candidate[] = rows.map((row): Candidate => ({ row })).reverse();
+  if (among !== undefined) candidates = candidates.filter(({ row }) => among.has(row.versionId));
+  const ranks = new Set(own.map((condition) => needsOf(condition, variable).rank));
+  for (const rank of [...ranks].sort((a, b) => a - b)) {
+    const stage = own.filter((condition) => needsOf(condition, variable).rank === rank);
+    candidates = await keepTrue(candidates, { stage, variable, name }, run);
+  }
+  for (const condition of conditions)
+    if (condition.variables.size > 1)
+      for (const facet of needsOf(condition, variable).wanted) await run.load(facet, candidates);
+  return candidates;
+}
+
+interface Stage {
+  readonly stage: readonly CompiledCondition[];
+  readonly variable: number;
+  readonly name: string;
+}
+
+async function keepTrue(
+  candidates: readonly Candidate[],
+  { stage, variable, name }: Stage,
+  run: Run,
+): Promise<readonly Candidate[]> {
+  const wanted = facets.filter((facet) =>
+    stage.some((each) => needsOf(each, variable).wanted.includes(facet)),
+  );
+  for (const facet of wanted) await run.load(facet, candidates);
+  const binding: Candidate[] = [];
+  const kept: Candidate[] = [];
+  for (const [index, candidate] of candidates.entries()) {
+    if (index % (wanted.length === 0 ? 2000 : 100) === 99) await run.budget.pause();
+    binding[variable] = candidate;
+    if (stage.every(({ test }) => test(binding, run.work) === true)) kept.push(candidate);
+  }
+  const networks = new Set(
+    wanted.includes("network") ? candidates.flatMap(({ network }) => network ?? []) : [],
+  );
+  run.note({
+    variable: name,
+    step: stage.map(({ text }) => text).join(" and "),
+    lookedAt: candidates.length,
+    kept: kept.length,
+    ...(wanted.includes("network") ? { networks: networks.size } : {}),
+  });
+  return kept;
+}
+
+/** The conditions that narrow most: of several sets of ids the smallest, of several names the first. */
+function joinedFilter(own: readonly CompiledCondition[], among: ReadonlySet<Hash> | undefined): RowFilter {
+  const filters = own.flatMap(({ filter }) => filter?.() ?? []);
+  const sets = [...filters.flatMap(({ ids }) => ids ?? []), ...(among === undefined ? [] : [among])];
+  const [ids] = sets.filter(({ size }) => size <= maxIdsLookedUp).sort((a, b) => a.size - b.size);
+  const { ids: _, ...others }: RowFilter = Object.assign({}, ...filters.toReversed()) as RowFilter;
+  return ids === undefined ? others : { ...others, ids };
+}
+
+function wayText(by: FoundRows["by"], { name, device, namePrefix, recordedFromMs }: RowFilter): string {
+  const ways = {
+    ids: "versions by their ids",
+    name: `versions by the name ${JSON.stringify(name)}`,
+    device: `versions by the device ${JSON.stringify(device)}`,
+    all: "all versions",
+  };
+  const narrowed = [
+    ...(namePrefix ? [`names from ${JSON.stringify(namePrefix)}`] : []),
+    ...(recordedFromMs === undefined ? [] : ["times of recording"]),
+  ];
+  return [ways[by], ...narrowed].join(", ");
+}

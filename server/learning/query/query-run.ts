@@ -1,0 +1,54 @@
+/** What the parts of a running query share: its source, its budget, its plan, and what it could not know. */
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { Budget, type QueryLimits } from "./budget.js";
+import type { Work } from "./compiled-query.js";
+import type { Candidate, Facet, QuerySource } from "./query-source.js";
+import { FamilyTree } from "./relatives.js";
+
+/** One step of a query, with how many versions, or combinations of them, it looked at and kept. */
+export interface PlanStep {
+  readonly variable: string;
+  readonly step: string;
+  readonly lookedAt: number;
+  readonly kept: number;
+  /** The different networks among these, each of which was looked at once. */
+  readonly networks?: number;
+}
+
+export class Run {
+  readonly budget: Budget;
+  readonly family: FamilyTree;
+  readonly work: Work;
+  readonly plan: PlanStep[] = [];
+  readonly withoutNetwork = new Set<Hash>();
+  readonly unreadable = new Set<Hash>();
+
+  constructor(
+    readonly source: QuerySource,
+    limits: QueryLimits,
+  ) {
+    this.budget = new Budget(limits, () => source.now());
+    this.family = new FamilyTree(source, this.budget);
+    this.work = {
+      spend: (steps) => {
+        this.budget.spend(steps);
+      },
+      isRelated: (...asked) => this.family.isRelated(...asked),
+    };
+  }
+
+  note(step: PlanStep): void {
+    this.plan.push(step);
+  }
+
+  async load(facet: Facet, candidates: readonly Candidate[]): Promise<void> {
+    for (let from = 0; from < candidates.length; from += 2000) {
+      this.budget.checkTime();
+      const part = candidates.slice(from, from + 2000);
+      for (const id of await this.source.load(facet, part)) this.unreadable.add(id);
+    }
+    if (facet !== "network") return;
+    for (const { row, network } of candidates)
+      if (network === undefined) this.withoutNetwork.add(row.versionId);
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * The versions of a fleet as short rows, for queries that look at many of them (server/learning/query). The first query
+ * reads the versions that it needs; from the second on that needs all of them, rows are kept and follow what changes.
+ * Left out: retired versions, and those whose record cannot be read.
+ */
+import { inSteps } from "../../../shared/concurrency/in-steps.js";
+import { defined } from "../../../shared/defined.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { VersionSummary } from "./answers/version-answers.js";
+import type { VersionState } from "./state/version-state.js";
+import { stateName, versionsIn, type VersionTable } from "./state/version-table.js";
+
+/** What a query may ask about a version without reading its objects; hashes of these where it may read them. */
+export interface VersionRow extends Pick<
+  VersionState,
+  "versionId" | "name" | "version" | "position" | "recordedAtMs" | "tensorBytes" | "ownBytes"
+> {
+  readonly storedBytes: number | undefined;
+  readonly by: string | undefined;
+  readonly state: VersionSummary["state"];
+  readonly tags: readonly string[];
+  readonly isHeld: boolean;
+  readonly record: Pick<
+    SaveRecord,
+    "device" | "line" | "savedAtMs" | "approach" | "kind" | "scheme" | "architecture" | "bases"
+  >;
+  readonly objects: Pick<
+    SaveRecord["objects"],
+    "architecture" | "names" | "metadata" | "measurements" | "provenance" | "openings"
+  >;
+  readonly files: readonly string[];
+  readonly checkpoints: number;
+}
+
+/** Conditions that need no look at all versions, or none at their records. */
+export interface RowFilter {
+  readonly name?: string;
+  readonly device?: string;
+  /** Only these versions. */
+  readonly ids?: ReadonlySet<Hash>;
+  readonly namePrefix?: string;
+  readonly recordedFromMs?: number;
+}
+
+export interface FoundRows {
+  /** Oldest first. */
+  readonly rows: readonly VersionRow[];
+  /** The way by which they were found. */
+  readonly by: "ids" | "name" | "device" | "all";
+  /** Versions that were looked at. */
+  readonly looked: number;
+}
+
+/** Rows that are kept in memory: about 1 kB each. */
+const maxKeptRows = 200_000;
+
+export class RowKeeper {
+  #kept: Map<Hash, VersionRow> | undefined;
+  /** Resolves when all rows are kept. */
+  #keeping: Promise<void> | undefined;
+  #isAskedBefore = false;
+
+  /** @param table of the open repository */
+  constructor(private readonly table: VersionTable) {}
+
+  /** Call when versions changed. */
+  changed(versionIds: Iterable<Hash>): void {
+    if (this.#kept === undefined) return;
+    for (const versionId of versionIds) {
+      const row = this.#rowOf(this.table.state.versions.get(versionId));
+      if (row === undefined) this.#kept.delete(versionId);
+      else this.#kept.set(versionId, row);
+    }
+  }
+
+  async find(filter: RowFilter): Promise<FoundRows> {
+    const { name, device, ids } = filter;
+    const { state, byDevice } = this.table;
+    if (ids !== undefined) return await this.#among([...ids], "ids", filter);
+    if (name !== undefined) return await this.#among(state.names.of(name), "name", filter);
+    if (device !== undefined) return await this.#among(byDevice.of(device), "device", filter);
+    const kept = await this.#keepAll();
+    if (kept !== undefined) {
+      const rows = [...kept.values()].filter((row) => fits(row, filter));
+      return { rows: rows.sort(inOrder), by: "all", looked: kept.size };
+    }
+    return await this.#fromStates(state.versions.values(), "all", filter);
+  }
+
+  basesOf(versionId: Hash): readonly Hash[] {
+    return (this.#kept?.get(versionId)?.record ?? this.table.records.get(versionId))?.bases ?? [];
+  }
+
+  childrenOf(versionId: Hash): Iterable<Hash> {
+    return this.table.byBase.of(versionId);
+  }
+
+  async #keepAll(): Promise<ReadonlyMap<Hash, VersionRow> | undefined> {
+    const isFirst = !this.#isAskedBefore;
+    this.#isAskedBefore = true;
+    if (isFirst) return undefined;
+    if (this.table.state.versions.size > maxKeptRows) {
+      [this.#kept, this.#keeping] = [undefined, undefined];
+      return undefined;
+    }
+    this.#keeping ??= this.#readAll();
+    await this.#keeping;
+    return this.#kept;
+  }
+
+  async #readAll(): Promise<void> {
+    const kept = new Map<Hash, VersionRow>();
+    // From here on, changes reach the rows; a version that is read after its change is read as it is then.
+    this.#kept = kept;
+    try {
+      for await (const version of inSteps(this.table.state.versions.values())) {
+        const row = this.#rowOf(version);
+        if (row !== undefined) kept.set(row.versionId, row);
+      }
+    } catch (error) {
+      [this.#kept, this.#keeping] = [undefined, undefined];
+      throw error;
+    }
+  }
+
+  async #among(ids: Iterable<Hash>, by: FoundRows["by"], filter: RowFilter): Promise<FoundRows> {
+    return await this.#fromStates(versionsIn(this.table.state, ids), by, filter);
+  }
+
+  async #fromStates(
+    states: Iterable<VersionState>,
+    by: FoundRows["by"],
+    filter: RowFilter,
+  ): Promise<FoundRows> {
+    const rows: VersionRow[] = [];
+    let looked = 0;
+    for await (const version of inSteps(states)) {
+      looked++;
+      if (!fits(version, filter)) continue;
+      const row = this.#kept?.get(version.versionId) ?? this.#rowOf(version);
+      if (row !== undefined && (filter.device === undefined || row.record.device === filter.device))
+        rows.push(row);
+    }
+    return { rows: rows.sort(inOrder), by, looked };
+  }
+
+  #rowOf(version: VersionState | undefined): VersionRow | undefined {
+    if (version === undefined || version.retired !== undefined) return undefined;
+    const { versionId, name, position, recordedAtMs, tensorBytes, ownBytes, storedBytes, by, tags } = version;
+    if (this.table.damaged.has(versionId)) return undefined;
+    const record = this.table.records.get(versionId);
+    if (record === undefined) return undefined;
+    const { device, line, savedAtMs, approach, kind, scheme, bases, objects } = record;
+    const { architecture, names, metadata, measurements, provenance, openings } = objects;
+    return {
+      ...{ versionId, name, version: version.version, position, recordedAtMs, tensorBytes, ownBytes },
+      ...{ storedBytes, by, state: stateName(version), tags: [...tags], isHeld: version.hold !== undefined },
+      record: {
+        ...{ device, line, savedAtMs, approach, kind, bases, architecture: record.architecture },
+        ...(scheme === undefined ? {} : { scheme }),
+      },
+      objects: { names, ...defined({ architecture, metadata, measurements, provenance, openings }) },
+      files: (objects.attachments ?? []).map((file) => file.name),
+      checkpoints: record.uses?.checkpoints?.length ?? 0,
+    };
+  }
+}
+
+function inOrder(a: VersionRow, b: VersionRow): number {
+  return a.position - b.position;
+}
+
+function fits(
+  { versionId, name, recordedAtMs }: Pick<VersionRow, "versionId" | "name" | "recordedAtMs">,
+  filter: RowFilter,
+): boolean {
+  return (
+    (filter.name === undefined || name === filter.name) &&
+    (filter.namePrefix === undefined || name.startsWith(filter.namePrefix)) &&
+    (filter.ids === undefined || filter.ids.has(versionId)) &&
+    (filter.recordedFromMs === undefined || recordedAtMs >= filter.recordedFromMs)
+  );
+}
