@@ -58,11 +58,25 @@ function familyLookup({ variable: first, relation, other }: Join<"lineage">, lev
   const { variable, own, family } = level;
   const asked = first === variable ? relation : inverseOf(relation);
   const bound = first === variable ? other : first;
+  if (asked === "child") return childLookup(own, bound);
   const byId = new Map(own.map((candidate) => [candidate.row.versionId, candidate]));
   return (binding) => {
-    const relative = binding[bound];
+    const relative = binding[bound]?.row;
     if (relative === undefined) return [];
-    const found = [...family.idsOf(asked, relative.row.versionId)].flatMap((id) => byId.get(id) ?? []);
+    const ids = asked === "parent" ? relative.record.bases : family.idsOf(asked, relative.versionId);
+    const found = [...new Set(ids)].flatMap((id) => byId.get(id) ?? []);
     return found.sort((one, two) => two.row.position - one.row.position);
   };
+}
+
+/** The candidates themselves name their bases. */
+function childLookup(own: readonly Candidate[], bound: number): JoinLookup["of"] {
+  const byBase = new Map<string, Candidate[]>();
+  for (const candidate of own)
+    for (const base of new Set(candidate.row.record.bases)) {
+      const siblings = byBase.get(base);
+      if (siblings === undefined) byBase.set(base, [candidate]);
+      else siblings.push(candidate);
+    }
+  return (binding) => byBase.get(binding[bound]?.row.versionId ?? "") ?? [];
 }

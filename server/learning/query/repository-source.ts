@@ -66,15 +66,22 @@ async function loadFacet(
   { reader, kept }: { readonly reader: FacetReader<Facets[Facet]>; readonly kept: Kept },
 ): Promise<readonly Hash[]> {
   const missing = new Map<string, Candidate[]>();
+  const found = new Map<string, Facets[Facet]>();
   const put = (candidate: Candidate, value: Facets[Facet]): void => {
     Object.assign(candidate, { [facet]: value });
   };
   for (const candidate of candidates) {
     const key = candidate[facet] === undefined ? reader.keyOf(candidate.row) : undefined;
     if (key === undefined) continue;
-    const known = kept.get(key);
-    if (known !== undefined) put(candidate, known.value);
-    else missing.set(key, [...(missing.get(key) ?? []), candidate]);
+    const known = found.get(key) ?? kept.get(key)?.value;
+    if (known === undefined) {
+      const same = missing.get(key);
+      if (same === undefined) missing.set(key, [candidate]);
+      else same.push(candidate);
+    } else {
+      found.set(key, known);
+      put(candidate, known);
+    }
   }
   const failed = await mapConcurrent(missing, maxConcurrentReads, async ([key, same]) => {
     try {
@@ -111,7 +118,7 @@ function readersOf(repository: FleetRepository): Readers {
       },
     },
     network: {
-      keyOf: ({ objects: own }) => own.architecture && `${own.architecture} ${own.names}`,
+      keyOf: ({ network }) => network,
       read: (row) => readNetwork(row, objects),
     },
     courses: {

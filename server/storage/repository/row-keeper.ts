@@ -3,6 +3,7 @@
  * reads the versions that it needs; from the second on that needs all of them, rows are kept and follow what changes.
  * Left out: retired versions, and those whose record cannot be read.
  */
+import { LRUCache } from "lru-cache";
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -29,6 +30,8 @@ export interface VersionRow extends Pick<
     SaveRecord["objects"],
     "architecture" | "names" | "metadata" | "measurements" | "provenance" | "openings"
   >;
+  /** Architecture and names as one text, the same object for all versions that share them; undefined: no network. */
+  readonly network: string | undefined;
   readonly files: readonly string[];
   readonly checkpoints: number;
 }
@@ -57,9 +60,12 @@ const maxKeptRows = 200_000;
 
 export class RowKeeper {
   #kept: Map<Hash, VersionRow> | undefined;
+  /** The kept rows in the order of their positions; undefined after a change. */
+  #ordered: readonly VersionRow[] | undefined;
   /** Resolves when all rows are kept. */
   #keeping: Promise<void> | undefined;
   #isAskedBefore = false;
+  readonly #networks = new LRUCache<string, string>({ max: 20_000 });
 
   /** @param table of the open repository */
   constructor(private readonly table: VersionTable) {}
@@ -67,6 +73,7 @@ export class RowKeeper {
   /** Call when versions changed. */
   changed(versionIds: Iterable<Hash>): void {
     if (this.#kept === undefined) return;
+    this.#ordered = undefined;
     for (const versionId of versionIds) {
       const row = this.#rowOf(this.table.state.versions.get(versionId));
       if (row === undefined) this.#kept.delete(versionId);
@@ -82,8 +89,10 @@ export class RowKeeper {
     if (device !== undefined) return await this.#among(byDevice.of(device), "device", filter);
     const kept = await this.#keepAll();
     if (kept !== undefined) {
-      const rows = [...kept.values()].filter((row) => fits(row, filter));
-      return { rows: rows.sort(inOrder), by: "all", looked: kept.size };
+      const ordered = (this.#ordered ??= [...kept.values()].sort(inOrder));
+      const isNarrowed = Object.keys(filter).length > 0;
+      const rows = isNarrowed ? ordered.filter((row) => fits(row, filter)) : ordered;
+      return { rows, by: "all", looked: ordered.length };
     }
     return await this.#fromStates(state.versions.values(), "all", filter);
   }
@@ -161,9 +170,17 @@ export class RowKeeper {
         ...(scheme === undefined ? {} : { scheme }),
       },
       objects: { names, ...defined({ architecture, metadata, measurements, provenance, openings }) },
+      network: architecture && this.#networkOf(`${architecture} ${names}`),
       files: (objects.attachments ?? []).map((file) => file.name),
       checkpoints: record.uses?.checkpoints?.length ?? 0,
     };
+  }
+
+  #networkOf(network: string): string {
+    const known = this.#networks.get(network);
+    if (known !== undefined) return known;
+    this.#networks.set(network, network);
+    return network;
   }
 }
 
