@@ -53,6 +53,7 @@ function foundText(text: string, offset: number): string {
   const rest = text.slice(offset);
   if (rest === "") return "the end";
   if (/^["']/.test(rest)) return "a text, or one that does not end";
-  const word = /^\w+/.exec(rest)?.[0].slice(0, 40) ?? [...rest][0] ?? "";
-  return JSON.stringify(word);
+  const found = /^\w+/.exec(rest)?.[0].slice(0, 40) ?? [...rest][0] ?? "";
+  if (/^[\x21-\x7e]+$/.test(found)) return JSON.stringify(found);
+  return `the character U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }

@@ -35,6 +35,8 @@ const groups: Readonly<Record<string, LayerGroup>> = {
   SIGMOID: { classes: [], activation: "sigmoid" },
   TANH: { classes: [], activation: "tanh" },
 };
+/** Names of the groups. @internal The page on queries is compared with them. */
+export const templateNames: readonly string[] = Object.keys(groups);
 /** Class names in capitals, as templates are compared. */
 const classNames = new Map(allowedLayers.map((name) => [name.toUpperCase(), name]));
 
@@ -51,7 +53,7 @@ export function layerTest(
   const className = classNames.get(key);
   const group = groups[key] ?? (className === undefined ? undefined : { classes: [className] });
   if (group === undefined) {
-    const known = Object.keys(groups).join(", ");
+    const known = templateNames.join(", ");
     fail(
       at,
       `${name.slice(0, 40)} is not a template; there are ${known} and the class of every layer, such as Dense`,
@@ -80,15 +82,15 @@ function argumentTest(
   fail: FailAt,
 ): ArgumentTest {
   if (setting !== undefined) return (_, { config }) => hasValue(config[setting], value);
-  if (typeof value !== "string") return fail(at, "a number or truth value needs its setting: units=10");
-  const used = usedCaptures(value);
+  const name = String(value);
+  const used = usedCaptures(name);
   const missing = used.find((number) => !captured.has(number));
   if (missing !== undefined) fail(at, `$${missing} is used, and the selector has no ($${missing})`);
   const failHere = (reason: string): never => fail(at, reason);
-  const fixed = selectorPattern(used.length === 0 ? value : withCaptures(value, new Map()), failHere);
-  return ({ name }, _, captures) => {
-    const pattern = used.length === 0 ? fixed : selectorPattern(withCaptures(value, captures), failHere);
-    return matchOf(pattern, name) !== undefined;
+  const fixed = selectorPattern(used.length === 0 ? name : withCaptures(name, new Map()), failHere);
+  return (layer, _, captures) => {
+    const pattern = used.length === 0 ? fixed : selectorPattern(withCaptures(name, captures), failHere);
+    return matchOf(pattern, layer.name) !== undefined;
   };
 }
 
