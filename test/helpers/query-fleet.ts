@@ -134,7 +134,7 @@ function rowOf(model: PlainModel, position: number): VersionRow {
       files: [],
       checkpoints: 0,
       network: undefined,
-      objects: { names: model.id },
+      objects: {},
     },
     record: {
       ...{ device: model.device, line: "models", savedAtMs, approach: "snapshot", kind: "architecture" },

@@ -81,6 +81,7 @@ function planOf(answer: QueryAnswer): Printed {
         { title: "FOR", value: ({ variable }) => variable },
         { title: "LOOKED AT", value: ({ lookedAt }) => lookedAt, align: "right" },
         { title: "NETWORKS", value: ({ networks }) => networks, align: "right" },
+        { title: "UNKNOWN", value: ({ unknown }) => unknown, align: "right" },
         { title: "KEPT", value: ({ kept }) => kept, align: "right" },
         { title: "BY", value: ({ step }) => step },
       ],

@@ -17,7 +17,7 @@ const stepsBetweenLooks = 4096;
 export class Budget {
   #steps = 0;
   #lookAt = stepsBetweenLooks;
-  readonly #endsAtMs: number;
+  #endsAtMs: number;
 
   constructor(
     private readonly limits: QueryLimits,
@@ -34,6 +34,11 @@ export class Budget {
     if (this.#steps > this.limits.steps)
       throw queryTooLarge(`would look at more than ${this.limits.steps} combinations`, advice);
     this.checkTime();
+  }
+
+  /** Gives time that is not the query's own. */
+  allow(ms: number): void {
+    this.#endsAtMs += ms;
   }
 
   /** A turn of the event loop, between two parts of the work. @throws QUERY_TOO_LARGE */

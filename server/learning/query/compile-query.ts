@@ -83,7 +83,8 @@ function textOf({ at, end }: { readonly at: number; readonly end: number }, { te
   return text.slice(at, end).replace(/\s+/g, " ").slice(0, 200);
 }
 
-function combined(kind: "and" | "or", of: readonly CompiledCondition[]): CompiledCondition {
+/** Conditions that are all to be true, or of which one is to be. */
+export function combined(kind: "and" | "or", of: readonly CompiledCondition[]): CompiledCondition {
   const decides = kind === "or";
   return {
     variables: new Set(of.flatMap(({ variables }) => [...variables])),

@@ -4,6 +4,7 @@
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FoundRows, RowFilter } from "../../storage/repository/row-keeper.js";
+import { combined } from "./compile-query.js";
 import type { CompiledCondition, CompiledSelect } from "./compiled-query.js";
 import type { Run } from "./query-run.js";
 import { facets, type Candidate, type Facet } from "./query-source.js";
@@ -36,7 +37,10 @@ export async function findCandidates(
       (condition.variables.size > 0 || variable === 0),
   );
   const filter = joinedFilter(own, among);
+  const startedMs = run.source.now();
   const { rows, by, looked } = await run.source.find(filter);
+  // The first query of a process reads what later ones have in memory.
+  run.budget.allow(run.source.now() - startedMs);
   run.note({ variable: name, step: wayText(by, filter), lookedAt: looked, kept: rows.length });
   let candidates: readonly Candidate[] = rows.map((row): Candidate => ({ row })).reverse();
   if (among !== undefined) candidates = candidates.filter(({ row }) => among.has(row.versionId));
@@ -68,19 +72,24 @@ async function keepTrue(
   for (const facet of wanted) await run.load(facet, candidates);
   const binding: Candidate[] = [];
   const kept: Candidate[] = [];
+  const { test, text } = combined("and", stage);
+  let unknown = 0;
   for (const [index, candidate] of candidates.entries()) {
     if (index % (wanted.length === 0 ? 2000 : 100) === 99) await run.budget.pause();
     binding[variable] = candidate;
-    if (stage.every(({ test }) => test(binding, run.work) === true)) kept.push(candidate);
+    const truth = test(binding, run.work);
+    if (truth === true) kept.push(candidate);
+    if (truth === undefined) unknown++;
   }
   const networks = new Set(
     wanted.includes("network") ? candidates.flatMap(({ network }) => network ?? []) : [],
   );
   run.note({
     variable: name,
-    step: stage.map(({ text }) => text).join(" and "),
+    step: text,
     lookedAt: candidates.length,
     kept: kept.length,
+    ...(unknown === 0 ? {} : { unknown }),
     ...(wanted.includes("network") ? { networks: networks.size } : {}),
   });
   return kept;

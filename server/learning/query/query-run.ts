@@ -11,9 +11,14 @@ export interface PlanStep {
   readonly step: string;
   readonly lookedAt: number;
   readonly kept: number;
+  /** The versions of which the conditions are neither true nor false. */
+  readonly unknown?: number;
   /** The different networks among these, each of which was looked at once. */
   readonly networks?: number;
 }
+
+/** Versions whose objects are read between two looks at the time. */
+const loadedTogether = 500;
 
 export class Run {
   readonly budget: Budget;
@@ -42,9 +47,9 @@ export class Run {
   }
 
   async load(facet: Facet, candidates: readonly Candidate[]): Promise<void> {
-    for (let from = 0; from < candidates.length; from += 2000) {
+    for (let from = 0; from < candidates.length; from += loadedTogether) {
       this.budget.checkTime();
-      const part = candidates.slice(from, from + 2000);
+      const part = candidates.slice(from, from + loadedTogether);
       for (const id of await this.source.load(facet, part)) this.unreadable.add(id);
     }
     if (facet !== "network") return;

@@ -20,7 +20,7 @@ import type { Candidate, Facet, Facets, QuerySource } from "./query-source.js";
 
 /** Memory that each facet's values may take, as estimated. */
 const maxKeptBytes = 64 * 1024 * 1024;
-const maxConcurrentReads = 32;
+const maxConcurrentReads = 8;
 
 interface Read<Value> {
   readonly value: Value;
@@ -119,7 +119,7 @@ function readersOf(repository: FleetRepository): Readers {
     },
     network: {
       keyOf: ({ network }) => network,
-      read: (row) => readNetwork(row, objects),
+      read: ({ network = "" }) => readNetwork(network.split(" ") as [Hash, Hash], objects),
     },
     courses: {
       keyOf: ({ objects: own }) => own.measurements,
@@ -138,10 +138,10 @@ const sharedNetworks = new LRUCache<string, Read<Network>>({
 });
 
 async function readNetwork(
-  { objects: { architecture, names } }: VersionRow,
+  [architecture, names]: readonly [Hash, Hash],
   objects: FleetRepository["objects"],
 ): Promise<Read<Network>> {
-  const bytes = await objects.read("architecture", architecture as Hash);
+  const bytes = await objects.read("architecture", architecture);
   const decoded = decodeArchitecture(bytes);
   const { layers = [] } = decodeNames(await objects.read("names", names), weightSlots(decoded).length);
   const key = `${architecture} ${sha256(layers.join("\0"))}`;

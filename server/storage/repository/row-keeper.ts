@@ -1,11 +1,12 @@
 /**
- * The versions of a fleet as short rows, for queries that look at many of them (server/learning/query). The first query
- * reads the versions that it needs; from the second on that needs all of them, rows are kept and follow what changes.
- * Left out: retired versions, and those whose record cannot be read.
+ * The versions of a fleet as short rows, for queries that look at many of them (server/learning/query). A query that
+ * has to go through all versions leaves their rows here, which then follow what changes. Left out: retired versions, and
+ * those whose record cannot be read.
  */
 import { LRUCache } from "lru-cache";
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
+import { StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "./answers/version-answers.js";
@@ -26,11 +27,11 @@ export interface VersionRow extends Pick<
     SaveRecord,
     "device" | "line" | "savedAtMs" | "approach" | "kind" | "scheme" | "architecture" | "bases"
   >;
-  readonly objects: Pick<
-    SaveRecord["objects"],
-    "architecture" | "names" | "metadata" | "measurements" | "provenance" | "openings"
-  >;
-  /** Architecture and names as one text, the same object for all versions that share them; undefined: no network. */
+  readonly objects: Pick<SaveRecord["objects"], "metadata" | "measurements" | "provenance" | "openings">;
+  /**
+   * Ids of architecture and names with a space between, the same text in memory for all versions that share them;
+   * undefined: no network is known.
+   */
   readonly network: string | undefined;
   readonly files: readonly string[];
   readonly checkpoints: number;
@@ -55,8 +56,8 @@ export interface FoundRows {
   readonly looked: number;
 }
 
-/** Rows that are kept in memory: about 1 kB each. */
-const maxKeptRows = 200_000;
+/** Rows that are kept in memory, or that a query gets: about 1 kB each. */
+const maxRows = 100_000;
 
 export class RowKeeper {
   #kept: Map<Hash, VersionRow> | undefined;
@@ -81,20 +82,20 @@ export class RowKeeper {
     }
   }
 
+  /** @throws QUERY_TOO_LARGE */
   async find(filter: RowFilter): Promise<FoundRows> {
     const { name, device, ids } = filter;
     const { state, byDevice } = this.table;
-    if (ids !== undefined) return await this.#among([...ids], "ids", filter);
-    if (name !== undefined) return await this.#among(state.names.of(name), "name", filter);
-    if (device !== undefined) return await this.#among(byDevice.of(device), "device", filter);
-    const kept = await this.#keepAll();
-    if (kept !== undefined) {
-      const ordered = (this.#ordered ??= [...kept.values()].sort(inOrder));
-      const isNarrowed = Object.keys(filter).length > 0;
-      const rows = isNarrowed ? ordered.filter((row) => fits(row, filter)) : ordered;
-      return { rows, by: "all", looked: ordered.length };
-    }
-    return await this.#fromStates(state.versions.values(), "all", filter);
+    if (ids !== undefined) return await this.#among(versionsIn(state, [...ids]), "ids", filter);
+    if (name !== undefined) return await this.#among(versionsIn(state, state.names.of(name)), "name", filter);
+    if (device !== undefined)
+      return await this.#among(versionsIn(state, byDevice.of(device)), "device", filter);
+    const isNarrowed = Object.keys(filter).length > 0;
+    const kept = await this.#keepAll(isNarrowed);
+    if (kept === undefined) return await this.#among(state.versions.values(), "all", filter);
+    const ordered = (this.#ordered ??= [...kept.values()].sort(inOrder));
+    const rows = isNarrowed ? ordered.filter((row) => fits(row, filter)) : ordered;
+    return { rows, by: "all", looked: ordered.length };
   }
 
   basesOf(versionId: Hash): readonly Hash[] {
@@ -105,14 +106,13 @@ export class RowKeeper {
     return this.table.byBase.of(versionId);
   }
 
-  async #keepAll(): Promise<ReadonlyMap<Hash, VersionRow> | undefined> {
-    const isFirst = !this.#isAskedBefore;
+  /** A process that asks once, and narrows, need not read the records of all versions. */
+  async #keepAll(isNarrowed: boolean): Promise<ReadonlyMap<Hash, VersionRow> | undefined> {
+    const isTooLarge = this.table.state.versions.size > maxRows;
+    if (isTooLarge) [this.#kept, this.#keeping] = [undefined, undefined];
+    const isLater = this.#isAskedBefore;
     this.#isAskedBefore = true;
-    if (isFirst) return undefined;
-    if (this.table.state.versions.size > maxKeptRows) {
-      [this.#kept, this.#keeping] = [undefined, undefined];
-      return undefined;
-    }
+    if (isTooLarge || (isNarrowed && !isLater)) return undefined;
     this.#keeping ??= this.#readAll();
     await this.#keeping;
     return this.#kept;
@@ -133,15 +133,7 @@ export class RowKeeper {
     }
   }
 
-  async #among(ids: Iterable<Hash>, by: FoundRows["by"], filter: RowFilter): Promise<FoundRows> {
-    return await this.#fromStates(versionsIn(this.table.state, ids), by, filter);
-  }
-
-  async #fromStates(
-    states: Iterable<VersionState>,
-    by: FoundRows["by"],
-    filter: RowFilter,
-  ): Promise<FoundRows> {
+  async #among(states: Iterable<VersionState>, by: FoundRows["by"], filter: RowFilter): Promise<FoundRows> {
     const rows: VersionRow[] = [];
     let looked = 0;
     for await (const version of inSteps(states)) {
@@ -150,6 +142,7 @@ export class RowKeeper {
       const row = this.#kept?.get(version.versionId) ?? this.#rowOf(version);
       if (row !== undefined && (filter.device === undefined || row.record.device === filter.device))
         rows.push(row);
+      if (rows.length > maxRows) throw tooManyRows();
     }
     return { rows: rows.sort(inOrder), by, looked };
   }
@@ -169,7 +162,7 @@ export class RowKeeper {
         ...{ device, line, savedAtMs, approach, kind, bases, architecture: record.architecture },
         ...(scheme === undefined ? {} : { scheme }),
       },
-      objects: { names, ...defined({ architecture, metadata, measurements, provenance, openings }) },
+      objects: defined({ metadata, measurements, provenance, openings }),
       network: architecture && this.#networkOf(`${architecture} ${names}`),
       files: (objects.attachments ?? []).map((file) => file.name),
       checkpoints: record.uses?.checkpoints?.length ?? 0,
@@ -182,6 +175,14 @@ export class RowKeeper {
     this.#networks.set(network, network);
     return network;
   }
+}
+
+function tooManyRows(): StemmaError {
+  return new StemmaError(
+    "QUERY_TOO_LARGE",
+    `The query looks at more than ${maxRows} versions. Narrow it by a name, the beginning of a name, a device or ` +
+      "a time of recording.",
+  );
 }
 
 function inOrder(a: VersionRow, b: VersionRow): number {

@@ -27,6 +27,6 @@ test("the page names every attribute and every group of templates, and no other"
     const paragraph = page.slice(page.indexOf(`\n${from}: `)).split("\n\n", 1)[0] ?? "";
     return [...paragraph.matchAll(/`([a-z_]+|[A-Z]+)`/g)].map(([, name]) => name ?? "");
   };
-  assert.deepEqual(listed("Attributes").sort(), Object.keys(attributes).sort());
-  assert.deepEqual(listed("Templates").sort(), [...templateNames].sort());
+  assert.deepEqual([...listed("Attributes")].sort(), Object.keys(attributes).sort());
+  assert.deepEqual([...listed("Templates")].sort(), [...templateNames].sort());
 });

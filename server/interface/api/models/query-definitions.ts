@@ -37,6 +37,9 @@ const queryAnswer = z
           step: text,
           lookedAt: count.describe("Versions, or combinations of them"),
           kept: count,
+          unknown: count
+            .exactOptional()
+            .describe("Versions of which the conditions are neither true nor false"),
           networks: count.exactOptional().describe("Different networks among them, each looked at once"),
         }),
       )
@@ -59,5 +62,6 @@ export const queryOperations = {
       limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
     },
     output: queryAnswer,
+    isLong: true,
   }),
 };
