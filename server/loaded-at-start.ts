@@ -75,6 +75,7 @@ import "./operations/trace.js";
 import "./operations/webhook-operations.js";
 import "./storage/archive/archive.js";
 import "./storage/catalog/nedb-catalog.js";
+import "./storage/repository/row-keeper.js";
 import "./storage/repository/version-finder.js";
 import "../shared/train/own-recipes/confinement.js";
 import "../shared/train/own-recipes/describe-recipe.js";

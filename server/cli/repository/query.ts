@@ -91,7 +91,7 @@ function planOf(answer: QueryAnswer): Printed {
   };
 }
 
-/** What the query could not know, so that nobody takes its silence for a no. */
+/** Notes of what could not be known, so that nobody takes silence for a no. */
 function unknownIn({ withoutNetwork, unreadable }: QueryAnswer): readonly string[] {
   const versions = (count: number): string => (count === 1 ? "1 version" : `${count} versions`);
   return [

@@ -7,7 +7,7 @@ export type Value = string | number | boolean;
 interface Attribute {
   readonly type: ValueType;
   readonly facet?: Facet;
-  /** Undefined: not known. A list: a condition holds where it holds for one of them. */
+  /** Returns undefined where it is not known. Of a list, a condition holds where it holds for one member. */
   readonly value: (candidate: Candidate) => Value | readonly string[] | undefined;
 }
 

@@ -111,7 +111,7 @@ function isAttribute(operand: Operand, name: string): boolean {
   return operand.kind === "attribute" && operand.path.join(".") === name && operand.member === undefined;
 }
 
-/** What finds the versions that a comparison with a written value selects, or some more. */
+/** A filter that finds the versions which a comparison with a written value selects, or some more. */
 function filterOf(left: Operand, operator: Operator, value: unknown): RowFilter | undefined {
   if (operator === "=" && isAttribute(left, "name")) return { name: String(value) };
   if (operator === "=" && isAttribute(left, "device")) return { device: String(value) };

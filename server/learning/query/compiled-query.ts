@@ -11,7 +11,7 @@ export interface Dependency {
   ids: ReadonlySet<Hash>;
 }
 
-/** How the versions of one variable are found by those of another one, without a look at all pairs. */
+/** A way to find the versions of one variable by those of another one, without a look at all pairs. */
 export type JoinPath =
   | { readonly kind: "equal"; readonly sides: readonly [JoinSide, JoinSide] }
   | {
@@ -25,7 +25,7 @@ interface JoinSide {
   readonly valueOf: (binding: Binding) => unknown;
 }
 
-/** What conditions use while they are tested. */
+/** The services that conditions use while they are tested. */
 export interface Work {
   /** Counts steps. @throws QUERY_TOO_LARGE */
   spend(steps: number): void;
@@ -36,10 +36,10 @@ export interface CompiledCondition {
   readonly variables: ReadonlySet<number>;
   readonly needs: readonly Need[];
   readonly test: (binding: Binding, work: Work) => Truth;
-  /** What finds the versions of its only variable, where all of the query's versions meet it. */
+  /** Finds the versions of its only variable that may meet it; for a condition that all results meet. */
   readonly filter?: () => RowFilter;
   readonly join?: JoinPath;
-  /** As it is written, on one line. */
+  /** The condition as it is written, on one line. */
   readonly text: string;
 }
 

@@ -43,7 +43,8 @@ export function coursesOf(bytes: Uint8Array): Courses {
 
 function parsed(bytes: Uint8Array): readonly Partial<Measurement>[] {
   const value = plainValue(bytes);
-  return Array.isArray(value) ? value.filter((each) => typeof each === "object" && each !== null) : [];
+  const all: readonly unknown[] = Array.isArray(value) ? value : [];
+  return all.filter((each): each is Partial<Measurement> => typeof each === "object" && each !== null);
 }
 
 /** Trainings write canonical JSON, and devices may write any. */

@@ -10,7 +10,7 @@ export interface JoinLookup {
   readonly text: string;
 }
 
-/** For each variable the first lookup that there is; undefined: all its candidates have to be looked at. */
+/** The first lookup that there is for each variable; undefined: all its candidates have to be looked at. */
 export function joinLookups(
   { conditions }: CompiledSelect,
   candidates: readonly (readonly Candidate[])[],

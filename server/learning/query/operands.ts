@@ -6,7 +6,7 @@ import type { AttributeOperand, Literal, MetricOperand, Operand, Operator, Varia
 
 /** The versions that the variables stand for, in the order in which the query names the variables. */
 export type Binding = readonly Candidate[];
-/** Undefined: not known. */
+/** The truth of a condition; undefined where it is not known. */
 export type Truth = boolean | undefined;
 
 export interface Scope {
@@ -15,16 +15,16 @@ export interface Scope {
   readonly indexOf: (variable: Variable) => number;
 }
 
-/** What has to be loaded of the version that a variable stands for. */
+/** A facet that has to be loaded of the version that a variable stands for. */
 export interface Need {
   readonly variable: number;
   readonly facet: Facet | undefined;
 }
 
 export interface CompiledOperand {
-  /** Undefined: each version may have another one. */
+  /** The type; undefined where each version may have another one. */
   readonly type: ValueType | undefined;
-  /** Undefined for a written value. */
+  /** The need; undefined for a written value. */
   readonly need: Need | undefined;
   /** True if its value may be a list. */
   readonly isList: boolean;

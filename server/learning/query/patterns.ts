@@ -109,10 +109,10 @@ function classOf(listed: readonly string[]): (character: string) => boolean {
     isNegated;
 }
 
-/** What was captured, where the text matches; * takes as little as fits. Undefined where it does not match. */
+/** The captures, where the text matches; * takes as little as fits. Undefined where it does not match. */
 export function matchOf({ pieces, captures }: Pattern, text: string): Captures | undefined {
   const characters = [...text];
-  /** For each piece the first character of its match. */
+  /** The first character of each piece's match. */
   const starts: number[] = [];
   let [at, piece] = [0, 0];
   let [lastAny, retryAt] = [-1, 0];

@@ -1,4 +1,4 @@
-/** What the parts of a running query share: its source, its budget, its plan, and what it could not know. */
+/** A running query, as its parts share it: its source, its budget, its plan, and what it could not know. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { Budget, type QueryLimits } from "./budget.js";
 import type { Work } from "./compiled-query.js";

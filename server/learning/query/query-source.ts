@@ -11,7 +11,7 @@ export interface Course {
 }
 export type Courses = ReadonlyMap<string, Course>;
 
-/** What is read from a version's objects, the cheapest first. */
+/** The values that are read from a version's objects, the cheapest first. */
 export interface Facets {
   readonly metadata: ModelMetadata;
   readonly recipe: string;

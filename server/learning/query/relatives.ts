@@ -1,4 +1,4 @@
-/** Who came from whom, as queries ask it: through the bases of save records. */
+/** Relatives of versions, as queries ask for them: through the bases of save records. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Budget } from "./budget.js";
 import type { QuerySource } from "./query-source.js";

@@ -47,15 +47,19 @@ function keptOf({ objects }: FleetRepository): Readonly<Record<Facet, Kept>> {
   return made;
 }
 
-export function repositorySource(repository: FleetRepository, clock: Pick<Clock, "now">): QuerySource {
+export async function repositorySource(
+  repository: FleetRepository,
+  clock: Pick<Clock, "now">,
+): Promise<QuerySource> {
   const kept = keptOf(repository);
   const readers = readersOf(repository);
+  const rows = await repository.rows();
   return {
-    find: (filter) => repository.rows.find(filter),
+    find: (filter) => rows.find(filter),
     load: (facet, candidates) => loadFacet(facet, candidates, { reader: readers[facet], kept: kept[facet] }),
     resolve: (reference) => repository.resolve(reference).versionId,
-    basesOf: (versionId) => repository.rows.basesOf(versionId),
-    childrenOf: (versionId) => repository.rows.childrenOf(versionId),
+    basesOf: (versionId) => rows.basesOf(versionId),
+    childrenOf: (versionId) => rows.childrenOf(versionId),
     now: () => clock.now(),
   };
 }

@@ -85,7 +85,7 @@ async function selectedIds(select: CompiledSelect, run: Run): Promise<ReadonlySe
 
 class Join {
   readonly #lookups: readonly (JoinLookup | undefined)[];
-  /** For each variable the conditions that can be tested once it is bound. */
+  /** The conditions that can be tested once each variable is bound. */
   readonly #conditions: readonly (readonly CompiledCondition[])[];
   readonly #binding: Candidate[] = [];
   #looked = 0;

@@ -13,7 +13,7 @@ export async function queryModels(
   { fleets, home }: OperationsContext,
   { fleet, query, offset = 0, limit = defaultLimit }: OperationInput<"runQuery">,
 ): Promise<QueryAnswer> {
-  const source = repositorySource(await fleets.get(fleet), home.ports.clock);
+  const source = await repositorySource(await fleets.get(fleet), home.ports.clock);
   const { rows, ...answer } = await runQuery(source, query, { offset, limit });
   return { ...answer, rows: rows.map((row) => row.map(foundModel)) };
 }

@@ -45,7 +45,7 @@ export interface RepositoryContext {
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
   readonly prefixes: PrefixKeeper;
-  readonly rows: RowKeeper;
+  readonly rows: () => Promise<RowKeeper>;
   readonly leases: ModelLeases;
   readonly droppedTensors: DroppedTensors;
   /** Called after facts about these versions were applied. */

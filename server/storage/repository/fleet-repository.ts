@@ -100,7 +100,7 @@ export interface FleetRepository {
     except?: Hash,
   ): Promise<{ readonly nearest: NearestVersion | undefined; readonly indexed: number }>;
   /** Versions as short rows, and who came from whom, for queries that look at many of them. */
-  readonly rows: Pick<RowKeeper, "find" | "basesOf" | "childrenOf">;
+  rows(): Promise<Pick<RowKeeper, "find" | "basesOf" | "childrenOf">>;
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
   save(model: ModelSource | UnhashedModel, options: SaveOptions): Promise<SaveReport>;

@@ -24,7 +24,7 @@ import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
-import { RowKeeper } from "./row-keeper.js";
+import type { RowKeeper } from "./row-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
@@ -175,7 +175,8 @@ async function openContext(
     ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
-    const { catalog, prefixes, rows } = keepersOf(history, { files, folder, objects, log });
+    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
+    let rows: Promise<RowKeeper> | undefined;
     return {
       fleet,
       folder,
@@ -193,13 +194,15 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
-      rows,
+      rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         catalog.changed(versionIds);
         prefixes.changed(versionIds);
-        rows.changed(versionIds);
+        void rows?.then((keeper) => {
+          keeper.changed(versionIds);
+        });
       },
       maintenanceQueue: new SerialQueue(),
       checkpointQueue: new SerialQueue(),
@@ -212,11 +215,17 @@ async function openContext(
   }
 }
 
+/** Loaded when first queried: most commands never do. */
+async function openRows(table: VersionTable): Promise<RowKeeper> {
+  const { RowKeeper: Keeper } = await import("./row-keeper.js");
+  return new Keeper(table);
+}
+
 /** The indexes in memory, which are made at the first question. */
 function keepersOf(
   table: VersionTable,
   { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
-): Pick<RepositoryContext, "catalog" | "prefixes" | "rows"> {
+): Pick<RepositoryContext, "catalog" | "prefixes"> {
   return {
     catalog: new CatalogKeeper({
       table,
@@ -232,7 +241,6 @@ function keepersOf(
       createIndex: () => new PostingIndex(),
       log,
     }),
-    rows: new RowKeeper(table),
   };
 }
 

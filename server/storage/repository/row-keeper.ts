@@ -1,7 +1,7 @@
 /**
  * The versions of a fleet as short rows, for queries that look at many of them (server/learning/query). A query that
- * has to go through all versions leaves their rows here, which then follow what changes. Left out: retired versions, and
- * those whose record cannot be read.
+ * has to go through all versions leaves their rows here, which then follow what changes. Retired versions, and those
+ * whose record cannot be read, are left out.
  */
 import { LRUCache } from "lru-cache";
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
@@ -13,7 +13,7 @@ import type { VersionSummary } from "./answers/version-answers.js";
 import type { VersionState } from "./state/version-state.js";
 import { stateName, versionsIn, type VersionTable } from "./state/version-table.js";
 
-/** What a query may ask about a version without reading its objects; hashes of these where it may read them. */
+/** A version as far as a query may ask about it without its objects, and the ids of those that it may read. */
 export interface VersionRow extends Pick<
   VersionState,
   "versionId" | "name" | "version" | "position" | "recordedAtMs" | "tensorBytes" | "ownBytes"
@@ -41,7 +41,7 @@ export interface VersionRow extends Pick<
 export interface RowFilter {
   readonly name?: string;
   readonly device?: string;
-  /** Only these versions. */
+  /** The only versions that are looked at. */
   readonly ids?: ReadonlySet<Hash>;
   readonly namePrefix?: string;
   readonly recordedFromMs?: number;

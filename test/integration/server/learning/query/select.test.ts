@@ -1,4 +1,4 @@
-/** Queries on a real repository: the paper's Query 1, what cannot be known, changes between queries, a damaged object. */
+/** Queries on a real repository: the paper's Query 1, what cannot be known, changes between queries, damage. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { repositorySource } from "../../../../../server/learning/query/repository-source.js";
@@ -41,8 +41,8 @@ test("selects what is stored, and follows what changes", async () => {
   const { home, ports } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const now = { now: () => 0 };
-  const ask = (text: string, on: FleetRepository = repository): Promise<QueryResult> =>
-    runQuery(repositorySource(on, now), text, { offset: 0, limit: 100 });
+  const ask = async (text: string, on: FleetRepository = repository): Promise<QueryResult> =>
+    runQuery(await repositorySource(on, now), text, { offset: 0, limit: 100 });
   const found = async (text: string): Promise<readonly string[]> =>
     (await ask(text)).rows.map((row) => row.map(({ name, version }) => `${name}:${version}`).join(" "));
   const save = async (
