@@ -99,12 +99,7 @@ function listOf(value: Value | readonly string[]): readonly Value[] {
 
 function joinOf(left: CompiledOperand, right: CompiledOperand, operator: Operator): JoinPath | undefined {
   if (operator !== "=" || left.isList || right.isList || !left.need || !right.need) return undefined;
-  if (left.need.variable === right.need.variable) return undefined;
-  const sideOf = ({ need, valueOf }: CompiledOperand): { variable: number; valueOf: typeof valueOf } => ({
-    variable: need?.variable ?? 0,
-    valueOf,
-  });
-  return { kind: "equal", sides: [sideOf(left), sideOf(right)] };
+  return left.need.variable === right.need.variable ? undefined : { kind: "equal", sides: [left, right] };
 }
 
 function isAttribute(operand: Operand, name: string): boolean {

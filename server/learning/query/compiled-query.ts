@@ -1,7 +1,7 @@
 /** A query as functions: what its conditions need, test and find. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RowFilter } from "../../storage/repository/row-keeper.js";
-import type { Binding, Need, Truth } from "./operands.js";
+import type { Binding, CompiledOperand, Need, Truth } from "./operands.js";
 import type { Relation } from "./syntax.js";
 
 /** Ids that are looked up before the conditions that use them: a nested query's, or the relatives of a version. */
@@ -13,17 +13,13 @@ export interface Dependency {
 
 /** A way to find the versions of one variable by those of another one, without a look at all pairs. */
 export type JoinPath =
-  | { readonly kind: "equal"; readonly sides: readonly [JoinSide, JoinSide] }
+  | { readonly kind: "equal"; readonly sides: readonly [CompiledOperand, CompiledOperand] }
   | {
       readonly kind: "lineage";
       readonly variable: number;
       readonly relation: Relation;
       readonly other: number;
     };
-interface JoinSide {
-  readonly variable: number;
-  readonly valueOf: (binding: Binding) => unknown;
-}
 
 /** The services that conditions use while they are tested. */
 export interface Work {

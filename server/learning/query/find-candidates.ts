@@ -12,15 +12,10 @@ import { facets, type Candidate, type Facet } from "./query-source.js";
 /** Larger sets of ids are not looked up one by one. */
 const maxIdsLookedUp = 1000;
 
-/** The facets of a variable that a condition needs, and the rank of the dearest. */
-function needsOf(
-  { needs }: CompiledCondition,
-  variable: number,
-): { readonly wanted: readonly Facet[]; rank: number } {
-  const wanted = facets.filter((facet) =>
-    needs.some((need) => need.variable === variable && need.facet === facet),
-  );
-  return { wanted, rank: wanted.length === 0 ? -1 : facets.indexOf(wanted.at(-1) as Facet) };
+/** The facets of a variable that conditions need, the cheapest first. */
+function facetsOf(conditions: readonly CompiledCondition[], variable: number): readonly Facet[] {
+  const needs = conditions.flatMap((condition) => condition.needs);
+  return facets.filter((facet) => needs.some((need) => need.variable === variable && need.facet === facet));
 }
 
 /** @param among ids of the versions that the query begins from; undefined: all */
@@ -44,14 +39,13 @@ export async function findCandidates(
   run.note({ variable: name, step: wayText(by, filter), lookedAt: looked, kept: rows.length });
   let candidates: readonly Candidate[] = rows.map((row): Candidate => ({ row })).reverse();
   if (among !== undefined) candidates = candidates.filter(({ row }) => among.has(row.versionId));
-  const ranks = new Set(own.map((condition) => needsOf(condition, variable).rank));
-  for (const rank of [...ranks].sort((a, b) => a - b)) {
-    const stage = own.filter((condition) => needsOf(condition, variable).rank === rank);
-    candidates = await keepTrue(candidates, { stage, variable, name }, run);
+  const dearest = (condition: CompiledCondition): Facet | undefined => facetsOf([condition], variable).at(-1);
+  for (const facet of [undefined, ...facets]) {
+    const stage = own.filter((condition) => dearest(condition) === facet);
+    if (stage.length > 0) candidates = await keepTrue(candidates, { stage, variable, name }, run);
   }
-  for (const condition of conditions)
-    if (condition.variables.size > 1)
-      for (const facet of needsOf(condition, variable).wanted) await run.load(facet, candidates);
+  const joins = conditions.filter((condition) => condition.variables.size > 1);
+  for (const facet of facetsOf(joins, variable)) await run.load(facet, candidates);
   return candidates;
 }
 
@@ -66,9 +60,7 @@ async function keepTrue(
   { stage, variable, name }: Stage,
   run: Run,
 ): Promise<readonly Candidate[]> {
-  const wanted = facets.filter((facet) =>
-    stage.some((each) => needsOf(each, variable).wanted.includes(facet)),
-  );
+  const wanted = facetsOf(stage, variable);
   for (const facet of wanted) await run.load(facet, candidates);
   const binding: Candidate[] = [];
   const kept: Candidate[] = [];
@@ -104,16 +96,8 @@ function joinedFilter(own: readonly CompiledCondition[], among: ReadonlySet<Hash
   return ids === undefined ? others : { ...others, ids };
 }
 
-function wayText(by: FoundRows["by"], { name, device, namePrefix, recordedFromMs }: RowFilter): string {
-  const ways = {
-    ids: "versions by their ids",
-    name: `versions by the name ${JSON.stringify(name)}`,
-    device: `versions by the device ${JSON.stringify(device)}`,
-    all: "all versions",
-  };
-  const narrowed = [
-    ...(namePrefix ? [`names from ${JSON.stringify(namePrefix)}`] : []),
-    ...(recordedFromMs === undefined ? [] : ["times of recording"]),
-  ];
-  return [ways[by], ...narrowed].join(", ");
+function wayText(by: FoundRows["by"], { namePrefix, recordedFromMs }: RowFilter): string {
+  const way = by === "all" ? "all versions" : `versions by ${by}`;
+  const isNarrowed = Boolean(namePrefix) || recordedFromMs !== undefined;
+  return isNarrowed ? `${way}, by the beginning of names or times of recording` : way;
 }

@@ -40,7 +40,7 @@ function lookupOf({ join, variables }: CompiledCondition, level: Level): JoinLoo
 type Join<Kind> = Extract<NonNullable<CompiledCondition["join"]>, { readonly kind: Kind }>;
 
 function equalLookup([a, b]: Join<"equal">["sides"], { variable, own }: Level): JoinLookup["of"] {
-  const [mine, other] = a.variable === variable ? [a, b] : [b, a];
+  const [mine, other] = a.need?.variable === variable ? [a, b] : [b, a];
   const byValue = new Map<unknown, Candidate[]>();
   const binding: Candidate[] = [];
   for (const candidate of own) {

@@ -1,21 +1,10 @@
 /** A running query, as its parts share it: its source, its budget, its plan, and what it could not know. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { Budget, type QueryLimits } from "./budget.js";
+import type { QueryAnswer } from "../../interface/api/models/query-definitions.js";
 import type { Work } from "./compiled-query.js";
 import type { Candidate, Facet, QuerySource } from "./query-source.js";
 import { FamilyTree } from "./relatives.js";
-
-/** One step of a query, with how many versions, or combinations of them, it looked at and kept. */
-export interface PlanStep {
-  readonly variable: string;
-  readonly step: string;
-  readonly lookedAt: number;
-  readonly kept: number;
-  /** The versions of which the conditions are neither true nor false. */
-  readonly unknown?: number;
-  /** The different networks among these, each of which was looked at once. */
-  readonly networks?: number;
-}
 
 /** Versions whose objects are read between two looks at the time. */
 const loadedTogether = 500;
@@ -24,7 +13,7 @@ export class Run {
   readonly budget: Budget;
   readonly family: FamilyTree;
   readonly work: Work;
-  readonly plan: PlanStep[] = [];
+  readonly plan: QueryAnswer["plan"][number][] = [];
   readonly withoutNetwork = new Set<Hash>();
   readonly unreadable = new Set<Hash>();
 
@@ -42,7 +31,7 @@ export class Run {
     };
   }
 
-  note(step: PlanStep): void {
+  note(step: QueryAnswer["plan"][number]): void {
     this.plan.push(step);
   }
 

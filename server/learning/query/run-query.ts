@@ -3,6 +3,7 @@
  * conditions leave; those that a join condition relates to the ones before are looked up, so that no product is made.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { QueryAnswer } from "../../interface/api/models/query-definitions.js";
 import type { VersionRow } from "../../storage/repository/row-keeper.js";
 import { queryLimits, type QueryLimits } from "./budget.js";
 import { compileSelect } from "./compile-query.js";
@@ -10,7 +11,7 @@ import type { CompiledCondition, CompiledSelect, Dependency } from "./compiled-q
 import { findCandidates } from "./find-candidates.js";
 import { joinLookups, type JoinLookup } from "./join-lookup.js";
 import { parseQuery } from "./parse-query.js";
-import { Run, type PlanStep } from "./query-run.js";
+import { Run } from "./query-run.js";
 import type { Candidate, QuerySource } from "./query-source.js";
 
 export interface QueryPage {
@@ -19,15 +20,8 @@ export interface QueryPage {
   readonly limit: number;
 }
 
-export interface QueryResult {
-  readonly variables: readonly string[];
-  /** Newest first; each has a version for each variable. */
+export interface QueryResult extends Omit<QueryAnswer, "rows"> {
   readonly rows: readonly (readonly VersionRow[])[];
-  /** Null: not counted, since there are more than were asked for. */
-  readonly total: number | null;
-  readonly withoutNetwork: number;
-  readonly unreadable: number;
-  readonly plan: readonly PlanStep[];
 }
 
 /** @throws QUERY_INVALID, QUERY_TOO_LARGE, MODEL_NOT_FOUND for a version that the query names */
