@@ -66,7 +66,8 @@ function resultsOf(answer: QueryAnswer, offset: number): Printed {
       ...unknownIn(answer),
       ...(isCut
         ? [
-            `stemma: note: ${rows.length} of ${total ?? "more"} results are shown; the next follow with --offset ${next}`,
+            `stemma: note: ${rows.length}${total === null ? "" : ` of ${total}`} results are shown; ` +
+              `more follow with --offset ${next}`,
           ]
         : []),
     ],
