@@ -40,6 +40,7 @@ export default tseslint.config(
       "out/**",
       "**/kernels/assembly/**",
       "shared/wire/generated/**/*.js",
+      "server/learning/query/generated/**",
       "docs/**",
       ".stemma-demo/**",
     ],

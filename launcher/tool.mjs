@@ -1,4 +1,4 @@
-// npm run build, package, typecheck, lint, format, kernels, proto, http-api, folders, mutants: installs the packages when they are
+// npm run build, package, typecheck, lint, format, kernels, proto, dql, http-api, folders, mutants: installs the packages when they are
 // missing, then runs the tool's programs. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -19,6 +19,7 @@ const tools = {
   format: [[prettier, "--write", "--log-level=warn", ...cache, "."]],
   kernels: [["launcher/kernels.mjs"]],
   proto: [["launcher/proto.mjs"]],
+  dql: [["launcher/dql.mjs"]],
   "http-api": [["launcher/build.mjs"], ["dist/server/interface/api/write-api-page-file.js"]],
   folders: [["launcher/folders.mjs"]],
   mutants: [["launcher/build.mjs"], ["launcher/mutants.mjs"]],

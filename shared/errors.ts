@@ -111,6 +111,8 @@ const recoverCodes = {
   MODEL_HELD: failed,
   MODEL_IN_USE: failed,
   MODEL_REDUCED: usage,
+  QUERY_INVALID: usage,
+  QUERY_TOO_LARGE: failed,
   RETENTION_RULE_INVALID: usage,
 } as const;
 const trainCodes = {

@@ -19,7 +19,7 @@ const shownAtFirst: ReadonlySet<string> = new Set([
 
 const moreCommands = `
 In a model repository, worked in as with git:
-  stemma init, add, status, commit, copy, archive, list, desc, diff, eval
+  stemma init, add, status, commit, copy, archive, list, desc, diff, eval, query
 
 stemma --help --all shows every command.
 `;

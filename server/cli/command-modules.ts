@@ -121,6 +121,11 @@ const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
     takes: "[models...]",
     define: () => import("./repository/evaluate.js"),
   },
+  query: {
+    about: "select models by what is known of them, their layers and their lineage",
+    takes: "[query]",
+    define: () => import("./repository/query.js"),
+  },
 };
 
 /** Commands below `stemma`, in the order of the help. */

@@ -95,6 +95,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/fleet/ingest",
     "server/fleet/rollout",
     "server/learning/evaluation",
+    "server/learning/query",
     "server/learning/training",
     "server/learning/replay",
     "server/learning/progressive",

@@ -15,6 +15,7 @@ import { journalOperations } from "./stores/journal-definitions.js";
 import { lineageOperations } from "./models/lineage-definitions.js";
 import { modelOperations } from "./models/model-definitions.js";
 import { planningOperations } from "./stores/planning-definitions.js";
+import { queryOperations } from "./models/query-definitions.js";
 import { recipeOperations } from "./models/recipe-definitions.js";
 import { releaseOperations } from "./rollouts/release-definitions.js";
 import { replayOperations } from "./models/replay-definitions.js";
@@ -39,7 +40,12 @@ export const operationGroups = {
   },
   "Rollouts of a fleet": rolloutOperations,
   "Signed releases of a fleet": releaseOperations,
-  "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
+  "Models and their versions": {
+    ...modelOperations,
+    ...queryOperations,
+    ...lineageOperations,
+    ...trainingOperations,
+  },
   "Named data": datasetOperations,
   "Replays, training engines and recipes": { ...replayOperations, ...engineOperations, ...recipeOperations },
   "Storage and retention": {
@@ -63,6 +69,7 @@ export const operationTable = {
   ...rolloutOperations,
   ...releaseOperations,
   ...modelOperations,
+  ...queryOperations,
   ...lineageOperations,
   ...trainingOperations,
   ...datasetOperations,

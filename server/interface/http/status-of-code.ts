@@ -37,6 +37,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   PROGRESSIVE_UNSUPPORTED: 400,
   PROTOCOL_VERSION_UNSUPPORTED: 400,
   PROVENANCE_INVALID: 400,
+  QUERY_INVALID: 400,
   RECIPE_INVALID: 400,
   RECIPE_PARAMETERS_INVALID: 400,
   RECORD_INVALID: 400,
@@ -117,6 +118,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   // It is larger than is allowed.
   ENVELOPE_TOO_LARGE: 413,
   RECORD_TOO_LARGE: 413,
+  QUERY_TOO_LARGE: 413,
   SIZE_OVER_LIMIT: 413,
   TENSOR_TOO_LARGE: 413,
   TRAINER_OUTPUT_TOO_LARGE: 413,

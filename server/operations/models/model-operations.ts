@@ -32,6 +32,7 @@ type ModelOperations = Pick<
   | "model"
   | "log"
   | "nearest"
+  | "runQuery"
   | "diff"
   | "story"
   | "modelJson"
@@ -68,6 +69,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     },
     nearest: async ({ fleet, ...question }) =>
       (await import("./nearest-model.js")).nearestModel(await fleets.get(fleet), question),
+    runQuery: async (input) => (await import("./query-models.js")).queryModels(context, input),
     diff: (input) => diffModels(context, input),
     story: (reference) => storyOf(context, reference),
     modelJson: async ({ weightsFile, ...reference }) => {

@@ -12,7 +12,7 @@ export type ProvenanceStore = Pick<FleetRepository, "objects" | "isRedacted">;
  */
 export async function readOpenedProvenance(
   { objects, isRedacted }: ProvenanceStore,
-  { provenance, openings }: SaveRecord["objects"],
+  { provenance, openings }: Pick<SaveRecord["objects"], "provenance" | "openings">,
 ): Promise<OpenedProvenance | undefined> {
   if (provenance === undefined || !objects.has(provenance)) return undefined;
   const bytes = await objects.read("provenance", provenance);

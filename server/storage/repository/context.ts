@@ -13,6 +13,7 @@ import type { FactQueue } from "./commit-queue.js";
 import type { DroppedTensors } from "./versions/dropped-tensors.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
+import type { RowKeeper } from "./row-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";
 import type { StateIndex } from "./state/state-index.js";
 import type { ReferenceIndex } from "./state/references.js";
@@ -42,6 +43,7 @@ export interface RepositoryContext extends VersionIndexes {
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
   readonly prefixes: PrefixKeeper;
+  readonly rows: () => Promise<RowKeeper>;
   readonly leases: ModelLeases;
   readonly droppedTensors: DroppedTensors;
   /** Called after facts about these versions were applied. */

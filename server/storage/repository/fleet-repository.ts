@@ -5,6 +5,7 @@
 import type { StemmaError } from "../../../shared/errors.js";
 import type { Architecture, Leaf, ModelSource, UnhashedModel } from "../../../shared/model/model.js";
 import type { NearestVersion } from "./prefix-keeper.js";
+import type { RowKeeper } from "./row-keeper.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -108,6 +109,8 @@ export interface FleetRepository {
     architecture: Architecture,
     except?: Hash,
   ): Promise<{ readonly nearest: NearestVersion | undefined; readonly indexed: number }>;
+  /** Versions as short rows, and who came from whom, for queries that look at many of them. */
+  rows(): Promise<Pick<RowKeeper, "find" | "basesOf" | "childrenOf">>;
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
   save(model: ModelSource | UnhashedModel, options: SaveOptions): Promise<SaveReport>;

@@ -24,6 +24,7 @@ import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
+import type { RowKeeper } from "./row-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
@@ -177,6 +178,7 @@ async function openContext(
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
     const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
+    let rows: Promise<RowKeeper> | undefined;
     return {
       fleet,
       folder,
@@ -194,11 +196,15 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
+      rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         catalog.changed(versionIds);
         prefixes.changed(versionIds);
+        void rows?.then((keeper) => {
+          keeper.changed(versionIds);
+        });
       },
       maintenanceQueue: new SerialQueue(),
       checkpointQueue: new SerialQueue(),
@@ -209,6 +215,12 @@ async function openContext(
     await objects.close();
     throw error;
   }
+}
+
+/** Loaded when first queried: most commands never do. */
+async function openRows(table: VersionTable): Promise<RowKeeper> {
+  const { RowKeeper: Keeper } = await import("./row-keeper.js");
+  return new Keeper(table);
 }
 
 /** The indexes in memory, which are made at the first question. */
@@ -389,6 +401,7 @@ type Lookups = Pick<
   | "nearest"
   | "leaves"
   | "list"
+  | "rows"
   | "asOf"
   | "devices"
   | "device"
@@ -430,6 +443,7 @@ function lookups(context: RepositoryContext): Lookups {
     successors: (versionId) => successorsOf(context, versionId),
     predecessors: (versionId) => predecessorsOf(context, versionId),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
+    rows: context.rows,
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);

@@ -88,7 +88,7 @@ export class PrefixKeeper {
     };
   }
 
-  /** The second best model of an architecture takes the place of the best one for the question, where this is left out. */
+  /** The second best model of an architecture takes the place of the best one where that is left out. */
   #longestExcept({ index, best }: BestModels, except: Hash, asked: readonly Hash[]): PrefixMatch | undefined {
     const architecture = this.#architectureOf(except) as Hash;
     const second =

@@ -39,5 +39,14 @@ it("a model is committed with its log, copied, changed and committed again, and 
   assert.match(await stemma("desc", "tiny"), /CLASS[^]*Dense[^]*loss +1 at 1 \(least 1 at 1, most 2 at 0\)/);
   const absent = await runStemmaWith(["desc", "absent"], { STEMMA_HOME: undefined, STEMMA_FLEET: undefined });
   assert.match(absent.stderr, /no model "absent"\. `stemma list` lists.*\[MODEL_NOT_FOUND\]/);
+  const query = 'select old, new where old parent of new and old["*"] has DENSE() and old["loss"] = 1';
+  assert.equal(await stemma("query", query, "-o", "name"), "tiny:1\twide:1\n");
+  await writeFile("query.dql", query);
+  assert.match(
+    await stemma("query", "--file", "query.dql", "--explain"),
+    /^old +2 +- +1 +1 +old\["loss"\] = 1$[^]*looked up by old parent of new$/m,
+  );
+  for (const args of [["select m", "--file", "query.dql"], [], ["select"]])
+    assert.equal((await runStemmaWith(["query", ...args], {})).status, 2);
   assert.match(await stemma("diff"), /wide:1 against tiny:1: \d tensors differ, same network/);
 });

@@ -14,7 +14,7 @@ const namesByRight: Readonly<Record<string, string>> = {
     "addresses asOf attachment authorities batches commonAncestor datasets descendants device deviceEvents devices diff " +
     "dropPolicies engines evaluations events explainRecovery fleets journal journalCheckpoint journalHead knownDamage " +
     "lineage listModels log model modelJson models owners planCollection planRollout planTier proveFact recipes recover " +
-    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts stats story successors tiers",
+    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery stats story successors tiers",
   "read-predictions": "evaluation",
   "read-data": "fetchDataset showDataset",
   "read-logs": "deviceLogs trace",

@@ -117,6 +117,17 @@ export const modelSteps: readonly Step[] = [
   { name: "diff", ask: (at) => at.diff({ fleet, a: "tiny:1", b: "tiny:2" }) },
   { name: "nearest", ask: (at) => at.nearest({ fleet, model: "tiny:2" }) },
   {
+    name: "runQuery",
+    ask: (at) =>
+      at.runQuery({ fleet, query: 'select a, b where a parent of b and a["*"] has DENSE()', limit: 5 }),
+  },
+  {
+    name: "runQuery",
+    shows: "a query that is wrong",
+    ask: (at) => at.runQuery({ fleet, query: "select a wher" }),
+    fails: "QUERY_INVALID",
+  },
+  {
     name: "nearest",
     shows: "an architecture that was written to a file",
     ask: async (at) => at.nearest({ fleet, modelJson: { ...(await at.modelJson(tiny)) } }),

@@ -1,0 +1,130 @@
+/**
+ * Runs a query. Variables are bound one after the other, in the order of `select`, each to the versions that its own
+ * conditions leave; those that a join condition relates to the ones before are looked up, so that no product is made.
+ */
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { QueryAnswer } from "../../interface/api/models/query-definitions.js";
+import type { VersionRow } from "../../storage/repository/row-keeper.js";
+import { queryLimits, type QueryLimits } from "./budget.js";
+import { compileSelect } from "./compile-query.js";
+import type { CompiledCondition, CompiledSelect, Dependency } from "./compiled-query.js";
+import { findCandidates } from "./find-candidates.js";
+import { joinLookups, type JoinLookup } from "./join-lookup.js";
+import { parseQuery } from "./parse-query.js";
+import { Run } from "./query-run.js";
+import type { Candidate, QuerySource } from "./query-source.js";
+
+export interface QueryPage {
+  /** Results that are left out before the first. */
+  readonly offset: number;
+  readonly limit: number;
+}
+
+export interface QueryResult extends Omit<QueryAnswer, "rows"> {
+  readonly rows: readonly (readonly VersionRow[])[];
+}
+
+/** @throws QUERY_INVALID, QUERY_TOO_LARGE, MODEL_NOT_FOUND for a version that the query names */
+export async function runQuery(
+  source: QuerySource,
+  text: string,
+  { offset, limit }: QueryPage,
+  limits: QueryLimits = queryLimits,
+): Promise<QueryResult> {
+  const compiled = compileSelect(parseQuery(text), text);
+  const run = new Run(source, limits);
+  const found: (readonly VersionRow[])[] = [];
+  let count = 0;
+  let hasMore = false;
+  for await (const binding of bindingsOf(compiled, run)) {
+    if (count++ < offset) continue;
+    if (found.length === limit && compiled.variables.length > 1) {
+      hasMore = true;
+      break;
+    }
+    if (found.length < limit) found.push(binding.map(({ row }) => row));
+  }
+  return {
+    variables: compiled.variables,
+    rows: found,
+    total: hasMore ? null : count,
+    withoutNetwork: run.withoutNetwork.size,
+    unreadable: run.unreadable.size,
+    plan: run.plan,
+  };
+}
+
+async function* bindingsOf(select: CompiledSelect, run: Run): AsyncGenerator<readonly Candidate[]> {
+  for (const dependency of select.dependencies) dependency.ids = await idsOf(dependency, run);
+  const among = select.source && (await selectedIds(select.source, run));
+  const candidates: (readonly Candidate[])[] = [];
+  for (const variable of select.variables.keys())
+    candidates.push(await findCandidates(select, variable, among, run));
+  const [only] = candidates;
+  if (candidates.length === 1 && only !== undefined) for (const candidate of only) yield [candidate];
+  else yield* new Join(select, candidates, run).bindings();
+}
+
+async function idsOf({ of }: Dependency, run: Run): Promise<ReadonlySet<Hash>> {
+  if (!("relation" in of)) return await selectedIds(of, run);
+  return run.family.idsOf(of.relation, run.source.resolve(of.reference));
+}
+
+/** The versions that a nested query selects. */
+async function selectedIds(select: CompiledSelect, run: Run): Promise<ReadonlySet<Hash>> {
+  const ids = new Set<Hash>();
+  for await (const [candidate] of bindingsOf(select, run)) if (candidate) ids.add(candidate.row.versionId);
+  return ids;
+}
+
+class Join {
+  readonly #lookups: readonly (JoinLookup | undefined)[];
+  /** The conditions that can be tested once each variable is bound. */
+  readonly #conditions: readonly (readonly CompiledCondition[])[];
+  readonly #binding: Candidate[] = [];
+  #looked = 0;
+  #kept = 0;
+
+  constructor(
+    private readonly select: CompiledSelect,
+    private readonly candidates: readonly (readonly Candidate[])[],
+    private readonly run: Run,
+  ) {
+    this.#lookups = joinLookups(select, candidates, run.family);
+    this.#conditions = candidates.map((_, variable) =>
+      select.conditions.filter(({ variables }) => variables.size > 1 && Math.max(...variables) === variable),
+    );
+  }
+
+  async *bindings(): AsyncGenerator<readonly Candidate[]> {
+    const lookups = this.#lookups.flatMap((lookup) => lookup?.text ?? []);
+    try {
+      yield* this.#from(0);
+    } finally {
+      this.run.note({
+        variable: this.select.variables.join(", "),
+        step: lookups.length === 0 ? "every combination" : `looked up by ${lookups.join(" and ")}`,
+        lookedAt: this.#looked,
+        kept: this.#kept,
+      });
+    }
+  }
+
+  async *#from(variable: number): AsyncGenerator<readonly Candidate[]> {
+    const all = this.candidates[variable] ?? [];
+    const lookup = this.#lookups[variable];
+    const isLast = variable === this.candidates.length - 1;
+    for (const candidate of lookup === undefined ? all : lookup.of(this.#binding)) {
+      this.#binding[variable] = candidate;
+      this.run.budget.spend(1);
+      if (++this.#looked % 2000 === 0) await this.run.budget.pause();
+      if (!this.#conditions[variable]?.every(({ test }) => test(this.#binding, this.run.work) === true))
+        continue;
+      if (!isLast) yield* this.#from(variable + 1);
+      else {
+        this.#kept++;
+        yield [...this.#binding];
+      }
+    }
+  }
+}

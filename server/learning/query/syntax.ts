@@ -1,0 +1,116 @@
+/**
+ * The tree that the parser makes of a query (docs/dql.md). Types only; `at` is where something begins in its text, and
+ * `end` where a condition ends.
+ */
+
+interface Placed {
+  readonly at: number;
+  readonly end: number;
+}
+
+export interface Variable {
+  readonly name: string;
+  readonly at: number;
+}
+
+/** A text, number or truth value that is written in the query. */
+export interface Literal {
+  readonly kind: "literal";
+  readonly value: string | number | boolean;
+  readonly at: number;
+}
+
+export interface AttributeOperand {
+  readonly kind: "attribute";
+  readonly variable: Variable;
+  /** The names after the points: ["config", "optimizer", "lr"]. */
+  readonly path: readonly string[];
+  /** The name in brackets after them. */
+  readonly member?: string;
+  readonly at: number;
+}
+
+/** A figure that a training measured; without iteration the last one. */
+export interface MetricOperand {
+  readonly kind: "metric";
+  readonly variable: Variable;
+  readonly name: Literal;
+  readonly iteration?: number;
+  readonly at: number;
+}
+
+export type Operand = Literal | AttributeOperand | MetricOperand;
+export type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=";
+export type Relation = "parent" | "child" | "ancestor" | "descendant";
+export type Hop = "next" | "prev";
+
+/** The layers that a selector finds, and those that so many steps lead to. */
+export interface Nodes {
+  readonly variable: Variable;
+  readonly selector: Literal;
+  readonly hops: readonly Hop[];
+}
+
+export interface TemplateArgument {
+  /** The setting that is to have the value; absent: the value is a kind or a name. */
+  readonly setting?: string;
+  readonly value: Literal["value"];
+  readonly at: number;
+}
+
+/** A layer as a condition describes it: POOL("MAX"). */
+export interface Template {
+  readonly name: string;
+  readonly args: readonly TemplateArgument[];
+  readonly at: number;
+}
+
+interface Compared extends Placed {
+  readonly left: Operand;
+}
+
+export type Comparison = Compared &
+  (
+    | { readonly kind: "compare"; readonly operator: Operator; readonly right: Operand }
+    | { readonly kind: "like"; readonly pattern: Literal }
+    | { readonly kind: "listed"; readonly values: readonly Literal[] }
+    | { readonly kind: "known"; readonly isKnown: boolean }
+  );
+
+export interface Lineage extends Placed {
+  readonly kind: "lineage";
+  readonly variable: Variable;
+  readonly relation: Relation;
+  /** Another variable, or a reference to a version. */
+  readonly other: Variable | Literal;
+}
+
+export interface Has extends Placed {
+  readonly kind: "has";
+  readonly nodes: Nodes;
+  readonly template: Template;
+}
+
+/** The variable's version is among those that another query selects. */
+export interface Within extends Placed {
+  readonly kind: "within";
+  readonly variable: Variable;
+  readonly query: Select;
+}
+
+export type Condition =
+  | Comparison
+  | Lineage
+  | Has
+  | Within
+  | { readonly kind: "and" | "or"; readonly of: readonly Condition[] }
+  | { readonly kind: "not"; readonly of: Condition };
+
+export interface Select {
+  readonly kind: "select";
+  readonly variables: readonly Variable[];
+  /** The query whose versions the variables stand for; null: all versions. */
+  readonly source: Select | null;
+  readonly where: Condition | null;
+  readonly at: number;
+}

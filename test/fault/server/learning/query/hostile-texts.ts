@@ -1,0 +1,114 @@
+/** Texts that are no honest queries, and what every one of them must end with. */
+import assert from "node:assert/strict";
+import { runQuery } from "../../../../../server/learning/query/run-query.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
+import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
+import { plainModels, randomQuery, sourceOf, type Draw } from "../../../../helpers/query-fleet.js";
+
+const tokens = [
+  "select",
+  "m",
+  "m1",
+  "where",
+  "(",
+  ")",
+  "[",
+  "]",
+  '"',
+  "'",
+  "\\",
+  "and",
+  "or",
+  "not",
+  "in",
+  "like",
+  "is",
+];
+const more = [
+  "known",
+  ".",
+  "next",
+  "has",
+  "POOL",
+  ",",
+  "=",
+  "<>",
+  "*",
+  "($1)",
+  "$1",
+  "%",
+  "1e999",
+  "-1",
+  "--",
+  "\n",
+];
+const strange = [
+  "\u0000",
+  "\u001b[31m",
+  "\u202e",
+  "\ud800",
+  "😀",
+  "ﬁ",
+  "__proto__",
+  "constructor",
+  "of",
+  "\u2028",
+];
+const codes = ["QUERY_INVALID", "QUERY_TOO_LARGE", "MODEL_NOT_FOUND"];
+
+function hostileText(draw: Draw, honest: string): string {
+  const any = [...tokens, ...more, ...strange];
+  const some = (count: number): string =>
+    Array.from({ length: count }, () => any[draw(any.length)]).join(draw(2) ? " " : "");
+  const at = draw(honest.length);
+  const kinds: (() => string)[] = [
+    () => some(1 + draw(60)),
+    () => honest.slice(0, at),
+    () => honest.slice(0, at) + some(1) + honest.slice(at),
+    () => honest.slice(0, at) + honest.slice(at + 1 + draw(5)),
+    () => `select m where ${"not ".repeat(draw(4000))}${"(".repeat(draw(60))}m.number = 1`,
+    () => `select m where m.name in [${'"x", '.repeat(draw(2700))}"x"]`,
+    () => `select m where ${"m in (select m where ".repeat(draw(40))}m.number = 1`,
+    () =>
+      `select m where m.number = 1${` ${["and", "or"][draw(2)]} m.number != ${draw(9)}`.repeat(draw(700))}`,
+    () =>
+      `select m where m.name like "${"%n".repeat(draw(200))}" and m["${"*[a-z]".repeat(draw(60))}"] has POOL("${some(3)}")`,
+    () => `select a, b, c where ${"a.number = b.number or ".repeat(draw(30))}b ancestor of c`,
+    () => some(1).repeat(draw(20_000)),
+  ];
+  return (kinds[draw(kinds.length)] as () => string)();
+}
+
+/** @returns how many ended with an answer, and with each code */
+export async function askHostile(seed: number, count: number): Promise<ReadonlyMap<string, number>> {
+  const next = seededNumbers(seed);
+  const draw: Draw = (below) => Math.floor(next() * Math.max(1, below));
+  const models = plainModels(12, draw);
+  const ends = new Map<string, number>();
+  for (let at = 0; at < count; at++) {
+    const text = hostileText(draw, randomQuery(models, draw).text);
+    const startedMs = performance.now();
+    const end = await runQuery(
+      sourceOf(models),
+      text,
+      { offset: 0, limit: 10 },
+      { steps: 50_000, ms: 10_000 },
+    ).then(
+      () => "answer",
+      (error: unknown) => {
+        assert.ok(
+          isStemmaError(error) && codes.includes(error.code),
+          `seed ${seed}: ${JSON.stringify(text)}: ${String(error)}`,
+        );
+        // The message on a model that there is not is another operation's.
+        if (error.code.startsWith("QUERY_"))
+          assert.doesNotMatch(error.message.replaceAll("\n", ""), /[\p{Cc}\p{Cf}\p{Cs}\u2028]/u);
+        assert.ok(error.message.length < 3000);
+        return error.code;
+      },
+    );
+    assert.ok(performance.now() - startedMs < 20_000, `seed ${seed}: ${text.slice(0, 200)}`);
+    ends.set(end, (ends.get(end) ?? 0) + 1);
+  }
+  return ends;
+}
