@@ -174,6 +174,10 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
     about: "what each layer of a model gives on fixed inputs, to compare two machines",
     load: () => import("./commands/training/probe.js"),
   },
+  reproduce: {
+    about: "run a training twice, compare, and find what makes the runs differ",
+    load: () => import("./commands/training/reproduce.js"),
+  },
   journal: {
     about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",
     load: () => import("./commands/journal/facts.js"),
