@@ -25,6 +25,7 @@ const assetExtensions = new Set([
   ".mjs",
   ".cjs",
   ".bin",
+  ".c",
   ".safetensors",
 ]);
 const skippedFolders = new Set(["node_modules", "assembly"]);

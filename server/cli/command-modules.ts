@@ -233,7 +233,8 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
 
 /** True if a command below `stemma` only has others below it. Pure. */
 export function isGroup(command: Command): boolean {
-  const known = programCommands[command.name()];
+  // A command below another word may have the name of one of these, as `reproduce replay`.
+  const known = command.parent?.parent == null ? programCommands[command.name()] : undefined;
   return known !== undefined && (known.define === undefined || known.hasCommands === true);
 }
 

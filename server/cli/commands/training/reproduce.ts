@@ -2,8 +2,10 @@
 import { describeComparison } from "../../../../shared/determinism/reproduce/criteria-text.js";
 import type { RunComparison } from "../../../../shared/determinism/reproduce/criteria.js";
 import { exitStatus } from "../../../../shared/errors.js";
-import { plain, type Printed } from "../../plain-command.js";
+import { InvalidArgumentError } from "commander";
+import { pathOf, plain, type Printed } from "../../plain-command.js";
 import { compareSides } from "../../reproduce/compare-sides.js";
+import { record as recordRun, replay as replayRun } from "../../reproduce/record.js";
 
 const statusOf: Readonly<Record<RunComparison["verdict"], number | undefined>> = {
   equal: undefined,
@@ -44,4 +46,53 @@ Status 4: different; 5: equal, but one side lacks something; 3: nothing could be
   },
 });
 
-export const commands = [compare];
+/** Longer times than a timer can wait are refused. */
+const maxTimeoutSeconds = 2_000_000;
+function secondsOf(text: string): number {
+  const seconds = Number(text);
+  if (/^\d{1,9}$/.test(text) && seconds >= 1 && seconds <= maxTimeoutSeconds) return seconds;
+  throw new InvalidArgumentError(`It is a whole number from 1 to ${maxTimeoutSeconds}.`);
+}
+
+const takesCommand = { command: "<command...> the program and its words, after --" } as const;
+const runOptions = {
+  run: { text: "<dir> keep what the program leaves in $STEMMA_RUN in this new folder", read: pathOf },
+  timeout: { text: "<seconds> end the program after this time", read: secondsOf, default: 86_400 },
+} as const;
+
+const record = plain(null, {
+  name: "record",
+  about: "run a program and keep every random number that it draws from the system",
+  takes: takesCommand,
+  options: {
+    profile: { text: "<file> keep them here (default randomness.profile)", read: pathOf },
+    clock: "record the time of day too, for programs that seed themselves by it",
+    ...runOptions,
+    force: "overwrite a profile that exists",
+  },
+  help: `
+A small C library, compiled on this machine when it is first used, stands between the program and
+the C library. docs/reproduce.md says what it cannot see.
+
+  stemma reproduce record --run first -- python3 train.py
+  stemma reproduce replay randomness.profile --run second -- python3 train.py
+  stemma reproduce compare first second
+
+The profile has every byte that the program believed to be secret. Keep it as a secret.
+`,
+  run: recordRun,
+});
+
+const replay = plain(null, {
+  name: "replay",
+  about: "run a program with the random numbers of a recording",
+  takes: { profile: { text: "<profile> of a recording", read: pathOf }, ...takesCommand },
+  options: runOptions,
+  help: `
+It fails, and names the place, where the program draws other amounts, in another order, more or less
+than was recorded.
+`,
+  run: replayRun,
+});
+
+export const commands = [compare, record, replay];
