@@ -30,13 +30,11 @@ export interface RunChoices {
 
 export async function record(
   {
-    clock,
     force,
     profile = resolve("randomness.profile"),
     ...choices
   }: RunChoices & {
     readonly profile: string | undefined;
-    readonly clock: boolean;
     readonly force: boolean;
   },
   context: PlainContext,
@@ -47,7 +45,7 @@ export async function record(
   const recorder = await buildRecorder(context.signal);
   const summary = await withWork(choices.run, async (workFolder) => {
     const run = { command, timeoutSeconds, workFolder };
-    const { bytes, records } = await runRecorded(run, recorder, { withClock: clock }, portsOf(context));
+    const { bytes, records } = await runRecorded(run, recorder, undefined, portsOf(context));
     await writeProfile(profile, bytes);
     return summarize(records);
   });
@@ -70,13 +68,11 @@ export async function replay(
   const { profile, command, timeout: timeoutSeconds } = choices;
   const given = decodeProfile(await readSmallFile(profile, maxProfileBytes), profile);
   const recorded = decodeRecords(given, profile);
-  const before = summarize(recorded);
   await requireRecordable(command);
   const recorder = await buildRecorder(context.signal);
   const summary = await withWork(choices.run, async (workFolder) => {
     const run = { command, timeoutSeconds, workFolder };
-    const how = { given, withClock: before.hasClock };
-    const { records } = await runRecorded(run, recorder, how, portsOf(context));
+    const { records } = await runRecorded(run, recorder, given, portsOf(context));
     const place = firstDivergence(recorded, records);
     if (place !== undefined) throw diverged(place);
     return summarize(records);

@@ -88,7 +88,7 @@ export interface Recording {
 export async function runRecorded(
   run: TrainingRun,
   { library, launcher }: Recorder,
-  { given, withClock }: { readonly given?: Buffer; readonly withClock: boolean },
+  given: Buffer | undefined,
   ports: RunPorts,
 ): Promise<Recording> {
   const [from, to, state] = ["given", "taken", "state"].map((name) => join(run.workFolder, name)) as [
@@ -106,7 +106,6 @@ export async function runRecorded(
     STEMMA_RECORDER_TAKEN: to,
     STEMMA_RECORDER_STATE: state,
     STEMMA_RECORDER_PATH: "0000000000000001",
-    STEMMA_RECORDER_CLOCK: withClock ? "1" : "0",
   };
   try {
     await runTraining({ ...run, command: [launcher, library, ...run.command], variables }, ports);

@@ -8,7 +8,6 @@
  *   STEMMA_RECORDER_TAKEN   file to which the records of this run are appended, in both modes
  *   STEMMA_RECORDER_STATE   file shared by all processes of the run
  *   STEMMA_RECORDER_PATH    16 hex digits: the path of this process, rewritten in place by each process
- *   STEMMA_RECORDER_CLOCK   1: the time of day is recorded and replayed too
  *
  * A stream is a process and a thread by their order of creation (the n-th child of a process, the n-th thread of a
  * thread), not by the order in which they run. A draw that the profile does not have gets its true value; whoever
@@ -30,9 +29,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/time.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef __GLIBC__
@@ -40,8 +37,8 @@
 #endif
 
 /* Numbers and sizes as in random-profile.ts. */
-enum { GETRANDOM = 1, DEVICE, RANDOM_DEVICE, ARC4RANDOM, SYSTEM_CALL, CLOCK, PROCESS, LIBRARY, THREAD, KINDS };
-enum { FIXED_ADDRESSES = 1, WITH_CLOCK = 2 };
+enum { GETRANDOM = 1, DEVICE, RANDOM_DEVICE, ARC4RANDOM, SYSTEM_CALL, PROCESS, LIBRARY, THREAD, KINDS };
+enum { FIXED_ADDRESSES = 1 };
 enum { MAX_PART = 1 << 20, MAX_BYTES = 64 << 20, SLOTS = 4096 };
 enum { NOT_WRITTEN = 1, TOO_LARGE = 2 };
 struct record {
@@ -52,7 +49,7 @@ struct record {
 };
 
 static enum { OFF, RECORD, REPLAY } mode;
-static int taken = -1, with_clock, is_forked;
+static int taken = -1, is_forked;
 static uint64_t process_path = 1;
 static const unsigned char *given;
 static size_t given_size;
@@ -317,29 +314,6 @@ FILE *fopen64(const char *path, const char *how) {
   return fopen_it(path, how, real, CALLER);
 }
 
-/* ---- the time of day, only when asked ---- */
-static int now(clockid_t which, struct timespec *t, void *caller) {
-  REAL(clock_gettime);
-  int result = real(which, t);
-  if (with_clock && !result && (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE))
-    pass(CLOCK, t, sizeof *t, caller);
-  return result;
-}
-int clock_gettime(clockid_t which, struct timespec *t) { return now(which, t, CALLER); }
-int gettimeofday(struct timeval *restrict t, void *restrict zone) {
-  struct timespec s;
-  (void)zone;
-  now(CLOCK_REALTIME, &s, CALLER);
-  *t = (struct timeval){ s.tv_sec, s.tv_nsec / 1000 };
-  return 0;
-}
-time_t time(time_t *t) {
-  struct timespec s;
-  now(CLOCK_REALTIME, &s, CALLER);
-  if (t) *t = s.tv_sec;
-  return s.tv_sec;
-}
-
 /* ---- processes and threads ---- */
 static uint64_t next_child;
 static void before_fork(void) { next_child = child_of(process_path); }
@@ -404,7 +378,7 @@ static int map_given(const char *path, int is_replay) {
 __attribute__((constructor)) static void begin(void) {
   const char *how = getenv("STEMMA_RECORDER_MODE"), *path = getenv("STEMMA_RECORDER_PATH");
   const char *from = getenv("STEMMA_RECORDER_GIVEN"), *to = getenv("STEMMA_RECORDER_TAKEN");
-  const char *shared = getenv("STEMMA_RECORDER_STATE"), *clock = getenv("STEMMA_RECORDER_CLOCK");
+  const char *shared = getenv("STEMMA_RECORDER_STATE");
   if (!how || !path || !from || !to || !shared) return;
   int is_replay = !strcmp(how, "replay"), fd = raw_open(to, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC);
   if (fd < 0 || !map_state(shared) || !map_given(from, is_replay)) {
@@ -419,9 +393,8 @@ __attribute__((constructor)) static void begin(void) {
   int32_t holder = slot_of(parent)->pid;
   /* The same process runs another program; or a child that was not forked, as of vfork and posix_spawn. */
   enter(holder == own_pid() ? mix(parent, 0x65786563) : holder ? child_of(parent) : parent);
-  with_clock = clock && *clock == '1';
   mode = is_replay ? REPLAY : RECORD;
   pthread_atfork(before_fork, NULL, in_child);
-  int flags = (personality(0xffffffff) & ADDR_NO_RANDOMIZE ? FIXED_ADDRESSES : 0) | (with_clock ? WITH_CLOCK : 0);
+  int flags = personality(0xffffffff) & ADDR_NO_RANDOMIZE ? FIXED_ADDRESSES : 0;
   write_record(PROCESS, program_invocation_name, flags, NULL, 0);
 }

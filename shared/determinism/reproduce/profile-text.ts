@@ -5,7 +5,7 @@ const times = (count: number, word: string): string => `${count} ${word}${count 
 const plural = (count: number): string => (count === 1 ? "process" : "processes");
 
 export function describeRandomness(summary: RandomSummary): string[] {
-  const { draws, bytes, processes, threads, calls, hasFixedAddresses, hasClock } = summary;
+  const { draws, bytes, processes, threads, calls, hasFixedAddresses } = summary;
   return [
     `  ${times(draws, "draw")}, ${times(bytes, "byte")}, by ${processes} ${plural(processes)} with ${times(threads, "more thread")}`,
     ...calls
@@ -16,7 +16,6 @@ export function describeRandomness(summary: RandomSummary): string[] {
       ),
     ...(calls.length > maxShown ? [`    and ${calls.length - maxShown} more`] : []),
     `  addresses were ${hasFixedAddresses ? "fixed" : "NOT fixed: this system refuses that, so what is ordered by addresses may differ"}`,
-    ...(hasClock ? ["  the time of day was recorded too"] : []),
   ];
 }
 const maxShown = 12;
@@ -24,4 +23,4 @@ const maxShown = 12;
 /** The limits of every recording, stated with each. */
 export const unseen =
   "Not seen: static programs that it starts, system calls and random instructions beside the C library, the kernel's " +
-  "AT_RANDOM, programs started with another environment, the order in which threads run";
+  "AT_RANDOM, the time of day, programs started with another environment, the order in which threads run";

@@ -13,7 +13,6 @@ const kinds = [
   "std::random_device",
   "arc4random",
   "syscall(getrandom)",
-  "time of day",
   "process",
   "library",
   "thread",
@@ -36,7 +35,7 @@ const magic = Buffer.from("stemma-randomness 1\n");
 const sumBytes = 32;
 /** The recorder ends the program at 64 MiB of records; the last one may go past it. */
 export const maxProfileBytes = 64 * 1024 * 1024 + headerBytes + maxValueBytes + magic.length + sumBytes;
-const flagBits = { fixedAddresses: 1, withClock: 2 } as const;
+const fixedAddresses = 1;
 
 /** @throws RANDOM_PROFILE_INVALID */
 export function decodeRecords(bytes: Buffer, where: string): readonly RandomRecord[] {
@@ -102,7 +101,6 @@ export interface RandomSummary {
   readonly programs: readonly string[];
   /** True if no process had addresses that were chosen at random. */
   readonly hasFixedAddresses: boolean;
-  readonly hasClock: boolean;
 }
 
 /** Draws of one kind by one library (CH §3.4; CH11: the calls and how often each was made). */
@@ -133,8 +131,7 @@ export function summarize(records: readonly RandomRecord[]): RandomSummary {
     calls: sorted,
     libraries: namesOf("library"),
     programs: namesOf("process"),
-    hasFixedAddresses: of("process").every(({ flags }) => (flags & flagBits.fixedAddresses) !== 0),
-    hasClock: of("process").some(({ flags }) => (flags & flagBits.withClock) !== 0),
+    hasFixedAddresses: of("process").every(({ flags }) => (flags & fixedAddresses) !== 0),
   };
 }
 

@@ -3,8 +3,9 @@ import { describeComparison } from "../../../../shared/determinism/reproduce/cri
 import type { RunComparison } from "../../../../shared/determinism/reproduce/criteria.js";
 import { exitStatus } from "../../../../shared/errors.js";
 import { InvalidArgumentError } from "commander";
-import { pathOf, plain, type Printed } from "../../plain-command.js";
+import { pathOf, plain, repeated, type Printed } from "../../plain-command.js";
 import { compareSides } from "../../reproduce/compare-sides.js";
+import { reproduceRun } from "../../reproduce/reproduce-run.js";
 import { record as recordRun, replay as replayRun } from "../../reproduce/record.js";
 
 const statusOf: Readonly<Record<RunComparison["verdict"], number | undefined>> = {
@@ -66,7 +67,6 @@ const record = plain(null, {
   takes: takesCommand,
   options: {
     profile: { text: "<file> keep them here (default randomness.profile)", read: pathOf },
-    clock: "record the time of day too, for programs that seed themselves by it",
     ...runOptions,
     force: "overwrite a profile that exists",
   },
@@ -95,4 +95,28 @@ than was recorded.
   run: replayRun,
 });
 
-export const commands = [compare, record, replay];
+const run = plain(null, {
+  name: "run",
+  about: "run a training twice, and remedy what makes the runs differ, until they are equal",
+  takes: takesCommand,
+  options: {
+    asset: repeated("<file> its hash must be the same after each run (repeatable)"),
+    keep: { text: "<dir> keep the last pair of runs and its profile in this new folder", read: pathOf },
+    file: { text: "<file> write the report here, as JSON", read: pathOf },
+    timeout: runOptions.timeout,
+    force: "overwrite a report that exists",
+  },
+  help: `
+The program leaves its files in $STEMMA_RUN (stemma reproduce compare --help). Phases of Chen et al.:
+two bare runs; compared; if they differ, one run is recorded, which tells what it draws and loads;
+variables such as PYTHONHASHSEED and OMP_NUM_THREADS are set one after the other where a loaded
+library reads them, each with a pair of runs; last, a run is recorded and replayed.
+
+  stemma reproduce run --asset data.csv --keep pair -- python3 train.py
+
+Status 0: a pair was equal; 4: no remedy that is known here makes it so.
+`,
+  run: (choices, context) => reproduceRun(choices, context),
+});
+
+export const commands = [run, compare, record, replay];
