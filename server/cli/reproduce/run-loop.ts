@@ -72,7 +72,7 @@ export interface LoopResult {
   readonly recording?: Recording;
 }
 
-/** @throws TRAINER_FAILED and others of a run; FILE_CHANGED where a run changed an asset; NOT_FOUND: nothing to compare */
+/** @throws TRAINER_FAILED and others of a run; FILE_CHANGED: a run changed an asset; NOT_FOUND: nothing to compare */
 export async function runLoop(request: LoopRequest, ports: LoopPorts): Promise<LoopResult> {
   const loop = new Loop(request, ports);
   await loop.begin();

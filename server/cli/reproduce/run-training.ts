@@ -101,11 +101,11 @@ export async function runRecorded(
   const variables = {
     ...run.variables,
     // The environment has the same length in both modes.
-    STEMMA_RECORDER_MODE: given === undefined ? "record" : "replay",
-    STEMMA_RECORDER_GIVEN: from,
-    STEMMA_RECORDER_TAKEN: to,
-    STEMMA_RECORDER_STATE: state,
-    STEMMA_RECORDER_PATH: "0000000000000001",
+    SRECORDER_MODE: given === undefined ? "record" : "replay",
+    SRECORDER_GIVEN: from,
+    SRECORDER_TAKEN: to,
+    SRECORDER_STATE: state,
+    SRECORDER_PATH: "0000000000000001",
   };
   try {
     await runTraining({ ...run, command: [launcher, library, ...run.command], variables }, ports);

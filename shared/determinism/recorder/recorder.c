@@ -3,11 +3,11 @@
  * loader puts before the C library, so that it works below every language. Linux, glibc, x86-64 and arm64.
  *
  * Environment, set by record-run.ts and launch.c:
- *   STEMMA_RECORDER_MODE    record or replay
- *   STEMMA_RECORDER_GIVEN   file of records to replay
- *   STEMMA_RECORDER_TAKEN   file to which the records of this run are appended, in both modes
- *   STEMMA_RECORDER_STATE   file shared by all processes of the run
- *   STEMMA_RECORDER_PATH    16 hex digits: the path of this process, rewritten in place by each process
+ *   SRECORDER_MODE    record or replay
+ *   SRECORDER_GIVEN   file of records to replay
+ *   SRECORDER_TAKEN   file to which the records of this run are appended, in both modes
+ *   SRECORDER_STATE   file shared by all processes of the run
+ *   SRECORDER_PATH    16 hex digits: the path of this process, rewritten in place by each process
  *
  * A stream is a process and a thread by their order of creation (the n-th child of a process, the n-th thread of a
  * thread), not by the order in which they run. A draw that the profile does not have gets its true value; whoever
@@ -116,7 +116,7 @@ static uint64_t child_of(uint64_t path) {
 static void enter(uint64_t path) {
   process_path = path;
   slot_of(path)->pid = own_pid();
-  char text[17], *variable = getenv("STEMMA_RECORDER_PATH");
+  char text[17], *variable = getenv("SRECORDER_PATH");
   if (!variable || strlen(variable) != 16) return;
   snprintf(text, sizeof text, "%016llx", (unsigned long long)path);
   memcpy(variable, text, 16);
@@ -376,9 +376,9 @@ static int map_given(const char *path, int is_replay) {
   return given != MAP_FAILED;
 }
 __attribute__((constructor)) static void begin(void) {
-  const char *how = getenv("STEMMA_RECORDER_MODE"), *path = getenv("STEMMA_RECORDER_PATH");
-  const char *from = getenv("STEMMA_RECORDER_GIVEN"), *to = getenv("STEMMA_RECORDER_TAKEN");
-  const char *shared = getenv("STEMMA_RECORDER_STATE");
+  const char *how = getenv("SRECORDER_MODE"), *path = getenv("SRECORDER_PATH");
+  const char *from = getenv("SRECORDER_GIVEN"), *to = getenv("SRECORDER_TAKEN");
+  const char *shared = getenv("SRECORDER_STATE");
   if (!how || !path || !from || !to || !shared) return;
   int is_replay = !strcmp(how, "replay"), fd = raw_open(to, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC);
   if (fd < 0 || !map_state(shared) || !map_given(from, is_replay)) {

@@ -1,6 +1,6 @@
 /**
- * Known remedies for runs that differ (CH §3.4 to 3.6; CH11): variables that a library reads, and operations that are not
- * deterministic, by the library that has them. Entries without a source are not here. Data.
+ * Known remedies for runs that differ (CH §3.4 to 3.6; CH11): variables that a library reads, and operations that are
+ * not deterministic, by the library that has them. Entries without a source are not here. Data.
  */
 
 /** A variable that takes one source of difference away, at the cost of time. */
