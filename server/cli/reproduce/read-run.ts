@@ -7,6 +7,7 @@ import {
   type RunRecord,
 } from "../../../shared/determinism/reproduce/run-record.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { requireRegular } from "../../../shared/files/not-regular.js";
 import type { Measurement } from "../../../shared/train/training.js";
 import { courseOfLogs } from "../repository/training-logs/measurements-of-logs.js";
 import { readPredictions } from "./read-predictions.js";
@@ -63,6 +64,9 @@ async function readParts(
   name: string,
   { model, predictions, log }: Partial<Record<Part, string>>,
 ): Promise<ReadRun> {
+  // A pipe would make the readers wait for ever.
+  for (const path of [model, predictions, log])
+    if (path !== undefined) requireRegular(await stat(path), path);
   const samples = predictions === undefined ? undefined : await readPredictions(predictions);
   const course = log === undefined ? undefined : await courseOfLogs([log]);
   return {

@@ -74,7 +74,13 @@ export async function replay(
     const run = { command, timeoutSeconds, workFolder };
     const { records } = await runRecorded(run, recorder, given, portsOf(context));
     const place = firstDivergence(recorded, records);
-    if (place !== undefined) throw diverged(place);
+    if (place !== undefined)
+      throw new StemmaError(
+        "REPLAY_DIVERGED",
+        `The program did not draw what its profile has, first at ${place}. Replay the same command on the same data; ` +
+          "a program whose threads or processes run in another order may need one of each.",
+        { place },
+      );
     return summarize(records);
   });
   return {
@@ -86,15 +92,6 @@ export async function replay(
       `  ${unseen}`,
     ]),
   };
-}
-
-export function diverged(place: string): StemmaError {
-  return new StemmaError(
-    "REPLAY_DIVERGED",
-    `The program did not draw what its profile has, first at ${place}. Replay the same command on the same data; a ` +
-      "program whose threads or processes run in another order may need one of each.",
-    { place },
-  );
 }
 
 const portsOf = ({ signal, output }: PlainContext): RunPorts => ({

@@ -29,6 +29,7 @@ function verdictText(
 }
 
 function line({ criterion, verdict, text }: Finding): string {
-  const shown = text === "" ? verdict : `${verdict}: ${text}`;
+  // Names of tensors and samples are another program's; none of them begins a line of its own.
+  const shown = text === "" ? verdict : `${verdict}: ${text.replaceAll("\n", " ")}`;
   return `  ${criterion.padEnd(width)}${shown}`;
 }

@@ -109,46 +109,51 @@ const ratio = (total: Totals): string => `${percent(total)} (${total.correct} of
 const ratios = ([a, b]: readonly [Totals, Totals]): string =>
   a.correct === b.correct && a.samples === b.samples ? ratio(a) : `${ratio(a)} and ${ratio(b)}`;
 
+/** Names of either side whose values differ, and of all. */
+function differing<Value>(
+  a: ReadonlyMap<string, Value>,
+  b: ReadonlyMap<string, Value>,
+  isSame: (one: Value | undefined, other: Value | undefined) => boolean,
+): { readonly names: readonly string[]; readonly of: number } {
+  const all = [...new Set([...a.keys(), ...b.keys()])];
+  return { names: all.filter((name) => !isSame(a.get(name), b.get(name))), of: all.length };
+}
+
 function compareClasses(a: ReadonlyMap<string, Totals>, b: ReadonlyMap<string, Totals>): Compared {
   const none: Totals = { samples: 0, correct: 0 };
-  const share = ({ samples, correct }: Totals): number => (samples === 0 ? 0 : correct / samples);
-  let [differing, largest] = [0, -1];
-  let text = "";
-  const names = new Set([...a.keys(), ...b.keys()]);
-  for (const name of names) {
-    const [one, other] = [a.get(name) ?? none, b.get(name) ?? none];
-    if (one.correct === other.correct && one.samples === other.samples) continue;
-    differing++;
-    const distance = Math.abs(share(one) - share(other)) * 100;
-    if (distance > largest) [largest, text] = [distance, `class ${name}: ${ratios([one, other])}`];
-  }
-  if (differing === 0) return { same: true, text: `${names.size} classes` };
-  return { same: false, text: `${differing} of ${names.size} classes, most ${text}`, difference: largest };
+  const { names, of } = differing(
+    a,
+    b,
+    (one, other) => one?.correct === other?.correct && one?.samples === other?.samples,
+  );
+  const share = (total = none): number => (total.samples === 0 ? 0 : total.correct / total.samples);
+  const distance = (name: string): number => Math.abs(share(a.get(name)) - share(b.get(name))) * 100;
+  const [most] = [...names].sort((one, other) => distance(other) - distance(one));
+  if (most === undefined) return { same: true, text: `${of} classes` };
+  const text = ratios([a.get(most) ?? none, b.get(most) ?? none]);
+  return {
+    same: false,
+    text: `${names.length} of ${of} classes, most class ${most}: ${text}`,
+    difference: distance(most),
+  };
 }
 
 type Samples = ReadonlyMap<string, PredictedSample>;
 /** The prediction itself: the class, or the numbers of a regression. */
-const predictionOf = ({ predicted, outputs }: PredictedSample): string => predicted ?? outputs.join(" ");
+const predictionOf = (sample: PredictedSample | undefined): string =>
+  sample === undefined ? "none" : (sample.predicted ?? sample.outputs.join(" "));
 
 function comparePredictions(a: Samples, b: Samples): Compared {
-  const names = new Set([...a.keys(), ...b.keys()]);
-  let first: string | undefined;
-  let inconsistent = 0;
-  for (const name of names) {
-    const [one, other] = [a.get(name), b.get(name)];
-    const [left, right] = [one, other].map((each) =>
-      each === undefined ? "none" : JSON.stringify(predictionOf(each)).slice(1, -1),
-    );
-    if (one !== undefined && other !== undefined && left === right) continue;
-    inconsistent++;
-    first ??= `sample ${name}: ${left?.slice(0, 60)} and ${right?.slice(0, 60)}`;
-  }
-  if (first === undefined) return { same: true, text: `${names.size} samples` };
-  return {
-    same: false,
-    text: `${inconsistent} of ${names.size} samples, the first ${first}`,
-    difference: inconsistent,
-  };
+  const { names, of } = differing(
+    a,
+    b,
+    (one, other) => one !== undefined && other !== undefined && predictionOf(one) === predictionOf(other),
+  );
+  const [first] = names;
+  if (first === undefined) return { same: true, text: `${of} samples` };
+  const [one, other] = [a, b].map((samples) => predictionOf(samples.get(first)).slice(0, 60));
+  const text = `${names.length} of ${of} samples, the first sample ${first}: ${one} and ${other}`;
+  return { same: false, text, difference: names.length };
 }
 
 /** A course without any loss is not one of equal losses. */
@@ -156,28 +161,23 @@ const lossesOf = (course: RunCourse | undefined): RunCourse | undefined =>
   course === undefined || course.losses.length === 0 ? undefined : course;
 
 function compareLosses(a: RunCourse, b: RunCourse): Compared {
-  const keyOf = ({ name, iteration }: RunCourse["losses"][number]): string => `${name} at ${iteration}`;
-  const left = new Map(a.losses.map((loss) => [keyOf(loss), loss.value]));
-  const right = new Map(b.losses.map((loss) => [keyOf(loss), loss.value]));
-  const keys = new Set([...left.keys(), ...right.keys()]);
-  let [differing, difference, notFinite] = [0, 0, 0];
-  let first: string | undefined;
+  const [left, right] = [a, b].map(
+    ({ losses }) => new Map(losses.map(({ name, iteration, value }) => [`${name} at ${iteration}`, value])),
+  ) as [Map<string, number | null>, Map<string, number | null>];
+  const { names, of } = differing(left, right, Object.is);
+  const [first] = names;
   const shown = (value: number | null | undefined): string =>
-    value === undefined ? "none" : value === null ? "not finite" : String(value);
-  for (const key of keys) {
-    const [one, other] = [left.get(key), right.get(key)];
-    if (one === null && other === null) notFinite++;
-    if (one === other) continue;
-    differing++;
-    first ??= `${key}: ${shown(one)} and ${shown(other)}`;
-    if (typeof one === "number" && typeof other === "number")
-      difference = Math.max(difference, Math.abs(one - other));
+    value === undefined ? "none" : String(value ?? "not finite");
+  if (first !== undefined) {
+    const distances = names.map((name) => Math.abs((left.get(name) ?? NaN) - (right.get(name) ?? NaN)));
+    const difference = distances.reduce((most, each) => (each > most ? each : most), 0);
+    const text = `${names.length} of ${of}, the first ${first}: ${shown(left.get(first))} and ${shown(right.get(first))}`;
+    return { same: false, text, difference };
   }
-  if (first !== undefined)
-    return { same: false, text: `${differing} of ${keys.size}, the first ${first}`, difference };
   const spaced = a.iterations > a.losses.length ? `, evenly spaced ones of ${a.iterations} iterations` : "";
-  const unknown = notFinite === 0 ? "" : `; ${notFinite} are not finite and not told apart`;
-  return { same: true, text: `${keys.size}${spaced}${unknown}` };
+  const notFinite = [...left.values()].filter((value) => value === null).length;
+  const unknown = notFinite === 0 ? "" : `; not told apart where not finite: ${notFinite}`;
+  return { same: true, text: `${of}${spaced}${unknown}` };
 }
 
 function compareTensors({ compared, differing, first, largest }: TensorComparison): Compared {

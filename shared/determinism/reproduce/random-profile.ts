@@ -53,7 +53,7 @@ export function decodeRecords(bytes: Buffer, where: string): readonly RandomReco
       stream: bytes.toString("hex", at, at + 16),
       kind,
       flags: bytes[at + 21] as number,
-      name: name.toString("utf8", 0, nameEnd < 0 ? name.length : nameEnd),
+      name: name.toString("utf8", 0, nameEnd < 0 ? name.length : nameEnd).replaceAll("\n", " "),
       value: bytes.subarray(at + headerBytes, end),
     });
     at = end;

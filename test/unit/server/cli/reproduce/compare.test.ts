@@ -1,5 +1,6 @@
 /** `stemma reproduce compare`: folders, files and versions, and files that lie. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -69,9 +70,11 @@ describe("stemma reproduce compare", () => {
     assert.match(await predictions("sample\n"), /has no sample/);
     assert.match(await predictions('[{"sample":0}]'), /neither a column/);
     assert.match(await predictions("[1"), /not JSON/);
-    await writeModel("named.safetensors", 1, "\u001b[31mred");
+    await writeModel("named.safetensors", 1, "\u001b[31mred\nequal by all 7 criteria");
     const { stdout } = await stemma(at("named.safetensors"), at("a/model.safetensors"));
-    assert.doesNotMatch(stdout, /\u001b/);
+    assert.doesNotMatch(stdout, /\u001b|^equal by all/m);
+    execFileSync("mkfifo", [at("empty/log.jsonl")]);
+    assert.match((await stemma(at("empty"), at("a"))).stderr, /FILE_NOT_REGULAR/);
     await write("short.safetensors", "\u00ff".repeat(20));
     assert.match((await stemma(at("short.safetensors"), at("a/model.safetensors"))).stderr, /SAFETENSORS_/);
   });
