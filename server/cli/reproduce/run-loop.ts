@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { RunComparison } from "../../../shared/determinism/reproduce/criteria.js";
@@ -19,10 +19,12 @@ import {
   type UnstableOperations,
 } from "../../../shared/determinism/reproduce/remedies.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { requireRegular } from "../../../shared/files/not-regular.js";
 import { fileError } from "../../../shared/files/file-error.js";
 import { buildRecorder, type Recorder } from "./build-recorder.js";
 import { compareReadRuns } from "./compare-sides.js";
 import { readRun } from "./read-run.js";
+import { moveFolder } from "./record.js";
 import { requireRecordable } from "./recordable.js";
 import { runFolderOf, runRecorded, runTraining, type Recording, type TrainingRun } from "./run-training.js";
 
@@ -124,7 +126,7 @@ class Loop {
     const result = await run({ command, timeoutSeconds, workFolder, variables: this.flags });
     const target = join(workFolder, place);
     await rm(target, { recursive: true, force: true });
-    await rename(runFolderOf(workFolder), target);
+    await moveFolder(runFolderOf(workFolder), target);
     for (const [at, { path, sha256 }] of (await this.#hashAssets()).entries())
       if (this.#assets[at]?.sha256 !== sha256)
         throw new StemmaError(
@@ -207,6 +209,7 @@ class Loop {
 async function hashOf(path: string): Promise<string> {
   const hash = createHash("sha256");
   try {
+    requireRegular(await stat(path), path);
     await pipeline(createReadStream(path), hash);
   } catch (error) {
     throw fileError(error, "read the asset", path);

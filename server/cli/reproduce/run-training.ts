@@ -130,7 +130,8 @@ const tooMuch = (): StemmaError =>
   );
 
 async function throwIfRecordingFailed(state: string): Promise<void> {
-  const failure = (await readFile(state).catch(() => undefined))?.readUInt32LE(0);
+  const shared = await readFile(state).catch(() => Buffer.alloc(0));
+  const failure = shared.length < 4 ? 0 : shared.readUInt32LE(0);
   if (failure === 2) throw tooMuch();
   if (failure === 1)
     throw new StemmaError("DISK_FULL", "The records of randomness could not be written; the run was ended.");
