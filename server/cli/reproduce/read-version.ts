@@ -1,9 +1,10 @@
 /** A stored version as a run: its evaluation, its measurements, and its tensors in a file. */
 import { join } from "node:path";
-import type {
-  PredictedSample,
-  RunRecord,
-  RunTotals,
+import {
+  totalsOf,
+  type PredictedSample,
+  type RunRecord,
+  type RunTotals,
 } from "../../../shared/determinism/reproduce/run-record.js";
 import type { Evaluation } from "../../../shared/train/evaluation.js";
 import { maxPredictionRows, type ListedEvaluation } from "../../interface/api/models/evaluation-schemas.js";
@@ -65,13 +66,21 @@ async function readEvaluation(
     const from = samples.size;
     const { predictions } = await call("evaluation", { evaluation, from, rows: maxPredictionRows });
     if (predictions === null) return { totals: totalsOfMeasures(measures) };
-    for (const row of predictions.rows) {
-      const outputs = row.map((value) => value ?? NaN);
-      const largest = outputs.reduce((best, value, at) => (value > (outputs[best] as number) ? at : best), 0);
-      const predicted = measures.task === "classification" ? { predicted: String(largest) } : {};
-      samples.set(String(samples.size), { outputs, ...predicted });
+    const isClass = measures.task === "classification";
+    for (const [at, row] of predictions.rows.entries()) {
+      const [outputs, truth] = [row, predictions.actual[at] ?? []].map((each) =>
+        each.map((value) => value ?? NaN),
+      ) as [number[], number[]];
+      const largest = outputs.reduce((best, value, i) => (value > (outputs[best] as number) ? i : best), 0);
+      samples.set(String(samples.size), {
+        ...(truth.length === 0 ? {} : { actual: isClass ? truth.join(" ") : truth }),
+        ...(isClass ? { predicted: String(largest) } : {}),
+        outputs,
+      });
     }
-    if (predictions.rows.length < maxPredictionRows) return { samples, totals: totalsOfMeasures(measures) };
+    if (predictions.rows.length < maxPredictionRows)
+      // Summed up as those of a file are: another order of the sum has another last digit.
+      return { samples, totals: { ...totalsOfMeasures(measures), ...totalsOf(samples) } };
   }
 }
 
