@@ -25,6 +25,7 @@ const assetExtensions = new Set([
   ".mjs",
   ".cjs",
   ".bin",
+  ".c",
   ".pt",
   ".safetensors",
 ]);

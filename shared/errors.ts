@@ -147,6 +147,9 @@ const trainCodes = {
   HOOK_FAILED: failed,
   TRAINER_OUTPUT_INVALID: failed,
   TRAINER_OUTPUT_TOO_LARGE: failed,
+  RECORDER_UNAVAILABLE: failed,
+  RANDOM_PROFILE_INVALID: verification,
+  REPLAY_DIVERGED: verification,
   TENSORS_LEAKED: failed,
 } as const;
 const wireCodes = {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "../../shared/error-text.js";
 import type { Files } from "../../shared/ports.js";
-import { plainEnvironment } from "../programs/run-program.js";
+import { plainEnvironment } from "../../shared/adapters/run-program.js";
 import { libraryNotFound, noCompiler, noHeaders, notCompiled, otherArchitecture } from "./backend-errors.js";
 import { libraryNames, withLibrary } from "./library.js";
 

@@ -21,7 +21,7 @@ import { prepareJobFolder, type ExternalJob, type GivenSamples, type JobFolders 
 import { readOutput } from "./read-output.js";
 import { runCommand } from "./run-command.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { plainEnvironment } from "../programs/run-program.js";
+import { plainEnvironment } from "../../shared/adapters/run-program.js";
 import { endStrayProcesses } from "../programs/stray-processes.js";
 import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
 

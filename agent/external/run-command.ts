@@ -6,7 +6,12 @@ import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
-import { runProgram, type ProgramEnd, type ProgramPorts, type ProgramRun } from "../programs/run-program.js";
+import {
+  runProgram,
+  type ProgramEnd,
+  type ProgramPorts,
+  type ProgramRun,
+} from "../../shared/adapters/run-program.js";
 
 export interface CommandRun extends ProgramRun {
   /** The folders that it may fill, and with how many bytes. */

@@ -9,7 +9,7 @@ import type { Clock, Files } from "../../shared/ports.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { plainEnvironment, runProgram, type ProgramEnd } from "../programs/run-program.js";
+import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
 import { checkCommand, checkSettingsFile } from "../programs/trusted-command.js";
 import type { DeviceKeySettings } from "../settings/device-key.js";
 

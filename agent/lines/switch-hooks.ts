@@ -7,7 +7,7 @@ import { messageOf } from "../../shared/error-text.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { plainEnvironment, runProgram, type ProgramEnd } from "../programs/run-program.js";
+import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
 import { checkCommand } from "../programs/trusted-command.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Hook, HookMoment } from "../settings/hooks.js";

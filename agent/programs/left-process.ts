@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileError } from "../../shared/files/file-error.js";
 import { startOfProcess } from "../../shared/files/process-start.js";
-import { signalGroup } from "./run-program.js";
+import { signalGroup } from "../../shared/adapters/run-program.js";
 import { endStrayProcesses } from "./stray-processes.js";
 
 const processFile = "process.json";

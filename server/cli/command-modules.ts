@@ -179,6 +179,10 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
     about: "what each layer of a model gives on fixed inputs, to compare two machines",
     load: () => import("./commands/training/probe.js"),
   },
+  reproduce: {
+    about: "run a training twice, compare, and find what makes the runs differ",
+    load: () => import("./commands/training/reproduce.js"),
+  },
   journal: {
     about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",
     load: () => import("./commands/journal/facts.js"),
@@ -234,7 +238,8 @@ const programCommands: Readonly<Record<string, ProgramCommand>> = {
 
 /** True if a command below `stemma` only has others below it. Pure. */
 export function isGroup(command: Command): boolean {
-  const known = programCommands[command.name()];
+  // A command below another word may have the name of one of these, as `reproduce replay`.
+  const known = command.parent?.parent == null ? programCommands[command.name()] : undefined;
   return known !== undefined && (known.define === undefined || known.hasCommands === true);
 }
 

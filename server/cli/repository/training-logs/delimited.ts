@@ -31,7 +31,7 @@ export const delimitedReader: LogReader = {
 };
 
 /** Cells in quotes may have the separator. */
-function cellsOf(text: string, separator: string): readonly string[] {
+export function cellsOf(text: string, separator: string): readonly string[] {
   if (!text.includes('"')) return text.split(separator).map((cell) => cell.trim());
   const cells: string[] = [];
   let cell = "";

@@ -15,7 +15,7 @@ export function readerOf(path: string, first: Buffer): LogReader {
   throw new StemmaError(
     "TRAINER_OUTPUT_INVALID",
     `${path} is not a training log that Stemma reads: ${readers.map(({ name }) => name).join(", ")}. ` +
-      "Add it as something else, such as `--as note`.",
+      "Write it as one of these; `stemma add --as note` takes any file.",
     { path },
   );
 }

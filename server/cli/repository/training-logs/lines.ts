@@ -45,7 +45,7 @@ function textOf(bytes: Buffer): string {
 export function logInvalid(path: string, reason: string): StemmaError {
   return new StemmaError(
     "TRAINER_OUTPUT_INVALID",
-    `The training log ${path} cannot be read: ${reason}. Correct it, or add it with \`--as note\`.`,
+    `The training log ${path} cannot be read: ${reason}. Correct it; \`stemma add --as note\` takes any file.`,
     { path },
   );
 }

@@ -3,7 +3,7 @@
  * complete group, whatever the program started. Knows nothing of what it is for.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import type { Clock } from "../../shared/ports.js";
+import type { Clock } from "../ports.js";
 
 export interface ProgramRun {
   readonly exec: readonly string[];
@@ -21,6 +21,8 @@ export interface ProgramPorts {
   readonly signal: AbortSignal;
   /** Gets each line of its standard output. */
   onLine(line: string): void;
+  /** Gets each line of what it writes as errors. */
+  readonly onErrorLine?: (line: string) => void;
   /** Called once it runs, before anything else is awaited. */
   onStarted(pid: number): Promise<void>;
 }
@@ -149,15 +151,17 @@ interface Output {
 /** Passes lines of its output on, and keeps the end of what it writes as errors. */
 function collectOutput(
   child: ChildProcess,
-  { onLine, clock }: Pick<ProgramPorts, "onLine" | "clock">,
+  { onLine, onErrorLine, clock }: Pick<ProgramPorts, "onLine" | "onErrorLine" | "clock">,
 ): Output {
   let tail = "";
   const lines = new LineSplitter(onLine);
+  const errorLines = onErrorLine && new LineSplitter(onErrorLine);
   child.stdout?.setEncoding("utf8").on("data", (part: string) => {
     lines.push(part);
   });
   child.stderr?.setEncoding("utf8").on("data", (part: string) => {
     tail = (tail + part).slice(-maxErrorCharacters);
+    errorLines?.push(part);
   });
   for (const stream of [child.stdout, child.stderr]) stream?.on("error", () => undefined);
   const closed = new Promise<void>((resolve) => {
