@@ -12,6 +12,7 @@ import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { storedObject, type ObjectIndex } from "./object-index.js";
 import type {
+  StoreTotals,
   CodedTensor,
   CollectionPlan,
   FixedPlanesRead,
@@ -26,6 +27,7 @@ import type {
   TensorEncoding,
   WriteOptions,
 } from "./object-store.js";
+import { rawEncodingCode } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
@@ -91,6 +93,22 @@ export abstract class IndexedStore<
   }
   list(): Iterable<StoredObject> {
     return this.index.list();
+  }
+  totals(): StoreTotals {
+    let [objects, tensors] = [0, 0];
+    const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
+    for (const { id, kind, encodingCode, storedBytes, byteLength } of this.index.entries()) {
+      objects++;
+      if (kind !== "tensor") continue;
+      tensors++;
+      const depth = encodingCode === rawEncodingCode ? undefined : this.encodingOf(id)?.depth;
+      if (depth === undefined) continue;
+      coded.tensors++;
+      coded.storedBytes += storedBytes;
+      coded.byteLength += byteLength;
+      coded.deepest = Math.max(coded.deepest, depth);
+    }
+    return { objects, tensors, coded };
   }
 
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {

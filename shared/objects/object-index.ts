@@ -115,7 +115,17 @@ export class ObjectIndex {
   }
 
   *list(): Iterable<StoredObject> {
-    for (const { pack, at } of this.#places()) yield storedObject(pack.entryAt(at));
+    for (const entry of this.entries()) yield storedObject(entry);
+  }
+
+  /** The entries of the copies that reads use. */
+  *entries(): Iterable<PackEntry> {
+    for (const { pack, at } of this.#places()) yield pack.entryAt(at);
+  }
+
+  /** True if the low-order bytes of some object are in a low file. */
+  get hasLowParts(): boolean {
+    return this.#lowCount > 0;
   }
 
   /** The tensors that are coded against others. */

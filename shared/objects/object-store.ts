@@ -110,6 +110,19 @@ export interface StoredStream extends ByteSource {
   range(from: number, length: number): Promise<Uint8Array>;
 }
 
+/** The objects of a store by their number, and what those take that are coded. */
+export interface StoreTotals {
+  readonly objects: number;
+  readonly tensors: number;
+  /** Tensors that are not stored raw and can be decoded; `deepest`: the longest chain of tensors coded on others. */
+  readonly coded: {
+    readonly tensors: number;
+    readonly storedBytes: number;
+    readonly byteLength: number;
+    readonly deepest: number;
+  };
+}
+
 export interface ObjectReader {
   has(id: Hash): boolean;
   stat(id: Hash): StoredObject | undefined;

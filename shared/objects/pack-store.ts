@@ -22,6 +22,7 @@ import type {
   ObjectPruner,
   PackWriter,
   ReadOptions,
+  StoreTotals,
   StoredTensorSource,
   WriteOptions,
 } from "./object-store.js";
@@ -72,6 +73,8 @@ export interface PackStore extends ObjectPruner {
   forgetReadAhead(): void;
   /** Moves low-order bytes of tensors to tiers and back. */
   readonly lowBytes: LowBytesMoves;
+  /** Goes through all objects. */
+  totals(): StoreTotals;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;

@@ -1,5 +1,4 @@
 /** Counts a fleet's bytes on disk, and the bytes that a complete snapshot of every version would take. */
-import { rawEncodingCode } from "../../../shared/objects/pack-entry.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetStats } from "./answers/store-answers.js";
 import { unreadableVersions } from "./state/version-table.js";
@@ -7,20 +6,7 @@ import { unreadableVersions } from "./state/version-table.js";
 export async function fleetStats(context: RepositoryContext): Promise<FleetStats> {
   const { state, objects, journal } = context;
   const { tensorBytes: logicalBytes, dropped } = state.live;
-  let count = 0;
-  let tensors = 0;
-  const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
-  for (const { kind, id, storedBytes, byteLength } of objects.list()) {
-    count++;
-    if (kind !== "tensor") continue;
-    tensors++;
-    const { code, depth } = objects.encodingOf(id) ?? { code: rawEncodingCode, depth: 0 };
-    if (code === rawEncodingCode) continue;
-    coded.tensors++;
-    coded.storedBytes += storedBytes;
-    coded.byteLength += byteLength;
-    coded.deepest = Math.max(coded.deepest, depth);
-  }
+  const { objects: count, tensors, coded } = objects.totals();
   const packs = objects.packs();
   return {
     versions: state.versions.size - state.retiredCount,

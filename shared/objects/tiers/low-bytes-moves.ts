@@ -148,6 +148,7 @@ export class LowBytesMoves {
 
   *#located(): Iterable<{ readonly entry: PackEntry; readonly low: LowPart }> {
     const { index } = this.#parts;
+    if (!index.hasLowParts) return;
     for (const pack of index.packs.values())
       for (const { entry } of index.liveObjects(pack, new Set()))
         if (entry.low !== undefined) yield { entry, low: entry.low };
