@@ -133,7 +133,7 @@ async function measuredRuns(repository: Costed, recipe: RecipeReference): Promis
   return runs;
 }
 
-/** At most `maxRead` versions, the newest first. */
+/** The newest versions first, at most `maxRead` of them. */
 function newestThatRanHere(repository: Costed): readonly VersionSummary[] {
   const found = new Map<Hash, VersionSummary>();
   for (const selection of [{ device: ownDevice }, "replayed"] as const) {

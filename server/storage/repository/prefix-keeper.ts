@@ -91,8 +91,7 @@ export class PrefixKeeper {
   /** The second best model of an architecture takes the place of the best one where that is left out. */
   #longestExcept({ index, best }: BestModels, except: Hash, asked: readonly Hash[]): PrefixMatch | undefined {
     const architecture = this.#architectureOf(except) as Hash;
-    const second =
-      best.get(architecture) === except ? this.#source.candidates.best(architecture, except) : undefined;
+    const second = best.get(architecture) === except ? this.#bestOf(architecture, except) : undefined;
     if (second !== undefined) index.add(second, architecture);
     const match = index.longestExcept(except, asked);
     if (second !== undefined) index.remove(second.id);
@@ -145,10 +144,10 @@ export class PrefixKeeper {
   }
 
   /** A version that was retired in the moment before a process ended may still be in the table. */
-  #bestOf(architecture: Hash): PrefixCandidate | undefined {
+  #bestOf(architecture: Hash, except?: Hash): PrefixCandidate | undefined {
     const { table, candidates } = this.#source;
     for (;;) {
-      const candidate = candidates.best(architecture);
+      const candidate = candidates.best(architecture, except);
       if (candidate === undefined) return undefined;
       const version = table.state.versions.get(candidate.id);
       if (version?.retired === undefined) return candidate;
