@@ -17,7 +17,7 @@ const complete = (line: string): Promise<unknown> => completeLine(line, { names:
 test("commands, options, their values and the console's own words", async () => {
   assert.deepEqual(await complete("jou"), [["journal "], "jou"]);
   assert.deepEqual(await complete("stemma jou"), [["journal "], "jou"]);
-  assert.deepEqual(await complete("qu"), [["quit "], "qu"]);
+  assert.deepEqual(await complete("qui"), [["quit "], "qui"]);
   assert.deepEqual(await complete("model reco"), [["recover "], "reco"]);
   assert.deepEqual(await complete("help mod"), [["model "], "mod"]);
   assert.deepEqual(await complete("agent sta"), [["status "], "sta"]);
