@@ -3,8 +3,7 @@
  * For each: a server's start and memory of its own, answers of that server, commands without one, a save, the nearest
  * ancestor, and the bytes of journal and index. A kept folder's homes are used again. Asserts nothing.
  */
-import { spawnSync } from "node:child_process";
-import { access, mkdtemp, readFile, readdir, rm, stat } from "node:fs/promises";
+import { access, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,6 +15,8 @@ import { openRepository } from "../../server/storage/repository/open-repository.
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { renderTable } from "../../shared/cli/table.js";
 import { denseChain, modelOf } from "../helpers/dense-chain.js";
+import { bytesBelow } from "./bytes-below.js";
+import { costOf } from "./command-cost.js";
 import { grownFleet, growHome } from "./grown-home.js";
 import { median, timed } from "./save-floors.js";
 
@@ -44,30 +45,6 @@ const commands: readonly string[] = [
   "storage stats",
   "storage gc --dry-run",
 ];
-
-const reporting = `import { writeSync } from "node:fs";
-process.on("exit", () => {
-  const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-  writeSync(3, JSON.stringify({ ms: (userCPUTime + systemCPUTime) / 1000, maxRSS: maxRSS * 1024 }));
-});`;
-
-/** Processor time and greatest memory of a command in a process of its own. */
-function run(args: readonly string[]): { readonly ms: number; readonly maxRSS: number } {
-  const { status, stderr, output } = spawnSync(
-    process.execPath,
-    [`--import=data:text/javascript,${encodeURIComponent(reporting)}`, ...args],
-    { stdio: ["ignore", "pipe", "pipe", "pipe"], maxBuffer: 2 ** 30 },
-  );
-  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
-  return JSON.parse(String(output[3])) as { ms: number; maxRSS: number };
-}
-
-async function bytesBelow(path: string): Promise<number> {
-  let bytes = 0;
-  for (const entry of await readdir(path, { withFileTypes: true, recursive: true }).catch(() => []))
-    if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
-  return bytes;
-}
 
 /** Memory that no file backs, of a process. */
 async function ownMemory(pid: number): Promise<number> {
@@ -140,9 +117,16 @@ async function measure(path: string, size: number): Promise<Measured> {
   }
   for (const command of commands) {
     say(command);
-    const { ms, maxRSS } = run([binary, ...command.split(" "), "--fleet", grownFleet, "--home", path]);
-    found[`${command}, processor`] = ms;
-    found[`${command}, memory Bytes`] = maxRSS;
+    const { processorMs, residentBytes } = costOf([
+      binary,
+      ...command.split(" "),
+      "--fleet",
+      grownFleet,
+      "--home",
+      path,
+    ]);
+    found[`${command}, processor`] = processorMs;
+    found[`${command}, memory Bytes`] = residentBytes;
   }
   say("saves");
   found["a save"] = await saveMs(path);
@@ -153,7 +137,7 @@ const folder = options.keep ?? (await mkdtemp(join(tmpdir(), "stemma-bench-sizes
 try {
   const columns: Measured[] = [];
   for (const size of sizes) columns.push(await measure(join(folder, `${size}x${tensors}`), size));
-  const bare = run(["-e", "0"]).ms;
+  const bare = costOf(["-e", "0"]).processorMs;
   if (options.output === "json")
     process.stdout.write(`${JSON.stringify({ sizes, tensors, bareNodeMs: bare, columns })}\n`);
   else {

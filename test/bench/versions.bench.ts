@@ -4,7 +4,6 @@
  * device that reports every hour for a year, each of them evaluated once; the others belong to 100 lines. Two more
  * fleets have as many devices and no versions. Each command runs in a process of its own. Asserts nothing.
  */
-import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -22,6 +21,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { evaluationOf, predictionsOfOne } from "../helpers/evaluation-of.js";
 import { withTokens } from "../helpers/home-with-tokens.js";
 import { startServerProcess } from "../../server/cli/simulation/server-process.js";
+import { costOf, type CommandCost } from "./command-cost.js";
 import { median, timed } from "./save-floors.js";
 
 const { values: options } = parseArgs({
@@ -59,14 +59,6 @@ const deviceCommands: readonly (readonly string[])[] = [
   ["device", "list", "--select", "name=device-1*"],
   ["device", "show", "device-7"],
 ];
-
-interface CommandCost {
-  readonly ms: number;
-  readonly processorMs: number;
-  readonly residentBytes: number;
-  /** Of what it prints. */
-  readonly printedBytes: number;
-}
 
 interface Row {
   readonly command: string;
@@ -118,33 +110,10 @@ async function enrolDevices(path: string, count: number): Promise<void> {
   await operations.close();
 }
 
-/** Prints what the process used to its third output when it ends. */
-const reporting = `import { writeSync } from "node:fs";
-process.on("exit", () => {
-  const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-  writeSync(3, JSON.stringify({ processorMs: (userCPUTime + systemCPUTime) / 1000, residentBytes: maxRSS * 1024 }));
-});`;
 const binary = join(resolve(dirname(fileURLToPath(import.meta.url)), "../../.."), "stemma");
 
 function run(home: string, args: readonly string[]): CommandCost {
-  const startedMs = performance.now();
-  const { status, stdout, stderr, output } = spawnSync(
-    process.execPath,
-    [
-      `--import=data:text/javascript,${encodeURIComponent(reporting)}`,
-      binary,
-      ...args,
-      "--fleet",
-      fleet,
-      "--home",
-      home,
-    ],
-    { stdio: ["ignore", "pipe", "pipe", "pipe"], maxBuffer: 2 ** 30, cwd: home },
-  );
-  const ms = performance.now() - startedMs;
-  if (status !== 0) throw new Error(`stemma ${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
-  const used = JSON.parse(String(output[3])) as Pick<CommandCost, "processorMs" | "residentBytes">;
-  return { ms, ...used, printedBytes: stdout.length };
+  return costOf([binary, ...args, "--fleet", fleet, "--home", home], home);
 }
 
 function medianCost(costs: readonly CommandCost[]): CommandCost {

@@ -1,17 +1,15 @@
 /** A sorted set of keys of bytes, from which keys may be removed. A key is a string with a character for each byte. */
 import { removed, type Row } from "../../../shared/tables/row.js";
-import type { LayeredPart, SavedRows } from "./layers.js";
+import { ChangedLayers, type LayeredPart, type SavedRows } from "./layers.js";
 
 /** Keys that are read from the disk at once: few at first, since often the first one is all that is asked for. */
 const firstPageKeys = 8;
 const pageKeys = 256;
 const present = Buffer.of(1);
 
-type Changes = Map<string, boolean>;
-
 export class LayeredKeys implements LayeredPart {
-  #changed: Changes = new Map();
-  #committing: Changes | undefined;
+  /** Key → true where it is in the set. */
+  readonly #layers = new ChangedLayers<string, boolean>();
   /** The keys of both layers in memory, in order; undefined: they changed since. */
   #inMemory: readonly string[] | undefined;
 
@@ -49,26 +47,22 @@ export class LayeredKeys implements LayeredPart {
   }
 
   beginCommit(): Iterable<Row> {
-    const committing = this.#changed;
-    this.#committing = committing;
-    this.#changed = new Map();
-    return this.#rowsOf(committing);
+    return this.#rowsOf(this.#layers.beginCommit());
   }
   committed(): void {
-    this.#committing = undefined;
+    this.#layers.committed();
     this.#inMemory = undefined;
   }
   failed(): void {
-    this.#changed = new Map([...(this.#committing ?? []), ...this.#changed]);
-    this.#committing = undefined;
+    this.#layers.failed();
   }
 
   #set(key: string, isPresent: boolean): void {
-    this.#changed.set(key, isPresent);
+    this.#layers.set(key, isPresent);
     this.#inMemory = undefined;
   }
 
-  *#rowsOf(changes: Changes): Iterable<Row> {
+  *#rowsOf(changes: ReadonlyMap<string, boolean>): Iterable<Row> {
     for (const [key, isPresent] of changes)
       yield { key: this.#rowKey(key), value: isPresent ? present : removed };
   }
@@ -84,13 +78,10 @@ export class LayeredKeys implements LayeredPart {
 
   /** Keys of the disk from `from` on, before `until`, in order, as changes in memory make them. */
   #withChanges(page: readonly string[], from: string, until: string): string[] {
-    const all = (this.#inMemory ??= [
-      ...new Set([...(this.#committing?.keys() ?? []), ...this.#changed.keys()]),
-    ].sort(inOrder));
+    const all = (this.#inMemory ??= [...new Set(this.#layers.keys())].sort(inOrder));
     const changed = all.slice(firstAtLeast(all, from), firstAtLeast(all, until));
     if (changed.length === 0) return page.toSorted(inOrder);
-    const isPresent = (key: string): boolean => this.#changed.get(key) ?? this.#committing?.get(key) ?? true;
-    return [...new Set([...page, ...changed])].filter(isPresent).sort(inOrder);
+    return [...new Set([...page, ...changed])].filter((key) => this.#layers.get(key) ?? true).sort(inOrder);
   }
 
   #rowKey(key: string): Buffer {

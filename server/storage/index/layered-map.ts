@@ -1,11 +1,15 @@
 /** Values by keys of text. */
-import type { Row } from "../../../shared/tables/row.js";
-import type { LayeredPart, SavedRows } from "./layers.js";
+import { removed, type Row } from "../../../shared/tables/row.js";
+import { ChangedLayers, type LayeredPart, type SavedRows } from "./layers.js";
 import type { ListCodec } from "./layered-lists.js";
 
+/** A key's new value; undefined: the key is removed. */
+interface Change<Value> {
+  readonly value: Value | undefined;
+}
+
 export class LayeredMap<Value> implements LayeredPart {
-  #changed = new Map<string, Value>();
-  #committing: Map<string, Value> | undefined;
+  readonly #layers = new ChangedLayers<string, Change<Value>>();
 
   /** @param table the first byte of the keys of its rows */
   constructor(
@@ -15,32 +19,32 @@ export class LayeredMap<Value> implements LayeredPart {
   ) {}
 
   get(key: string): Value | undefined {
-    const layer = [this.#changed, this.#committing].find((each) => each?.has(key) === true);
-    if (layer !== undefined) return layer.get(key);
+    const change = this.#layers.get(key);
+    if (change !== undefined) return change.value;
     const bytes = this.saved.rows?.get(this.#rowKey(key));
     return bytes && this.codec.decode(bytes);
   }
 
   set(key: string, value: Value): void {
-    this.#changed.set(key, value);
+    this.#layers.set(key, { value });
+  }
+  delete(key: string): void {
+    this.#layers.set(key, { value: undefined });
   }
 
   beginCommit(): Iterable<Row> {
-    const committing = this.#changed;
-    this.#committing = committing;
-    this.#changed = new Map();
-    return this.#rowsOf(committing);
+    return this.#rowsOf(this.#layers.beginCommit());
   }
   committed(): void {
-    this.#committing = undefined;
+    this.#layers.committed();
   }
   failed(): void {
-    this.#changed = new Map([...(this.#committing ?? []), ...this.#changed]);
-    this.#committing = undefined;
+    this.#layers.failed();
   }
 
-  *#rowsOf(values: ReadonlyMap<string, Value>): Iterable<Row> {
-    for (const [key, value] of values) yield { key: this.#rowKey(key), value: this.codec.encode(value) };
+  *#rowsOf(changes: ReadonlyMap<string, Change<Value>>): Iterable<Row> {
+    for (const [key, { value }] of changes)
+      yield { key: this.#rowKey(key), value: value === undefined ? removed : this.codec.encode(value) };
   }
 
   #rowKey(key: string): Buffer {

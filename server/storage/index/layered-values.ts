@@ -5,14 +5,13 @@
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Row } from "../../../shared/tables/row.js";
-import { orderOf, type LayeredPart, type SavedRows } from "./layers.js";
+import { ChangedLayers, orderOf, type LayeredPart, type SavedRows } from "./layers.js";
 import type { ListCodec } from "./layered-lists.js";
 
 const keptValues = 2048;
 
 export class LayeredValues<Value extends object> implements LayeredPart {
-  #changed = new Map<Hash, Value>();
-  #committing: Map<Hash, Value> | undefined;
+  readonly #layers = new ChangedLayers<Hash, Value>();
   readonly #kept = new LRUCache<Hash, Value>({ max: keptValues });
 
   /**
@@ -27,7 +26,7 @@ export class LayeredValues<Value extends object> implements LayeredPart {
   ) {}
 
   get(id: Hash): Value | undefined {
-    const found = this.#changed.get(id) ?? this.#committing?.get(id) ?? this.#kept.get(id);
+    const found = this.#layers.get(id) ?? this.#kept.get(id);
     if (found !== undefined) return found;
     const bytes = this.#read(id);
     if (bytes === undefined) return undefined;
@@ -37,12 +36,7 @@ export class LayeredValues<Value extends object> implements LayeredPart {
   }
 
   has(id: Hash): boolean {
-    return (
-      this.#changed.has(id) ||
-      this.#committing?.has(id) === true ||
-      this.#kept.has(id) ||
-      this.#read(id) !== undefined
-    );
+    return this.#layers.get(id) !== undefined || this.#kept.has(id) || this.#read(id) !== undefined;
   }
 
   #read(id: Hash): Buffer | undefined {
@@ -53,21 +47,17 @@ export class LayeredValues<Value extends object> implements LayeredPart {
 
   set(id: Hash, value: Value): void {
     this.#kept.delete(id);
-    this.#changed.set(id, value);
+    this.#layers.set(id, value);
   }
 
   beginCommit(): Iterable<Row> {
-    const committing = this.#changed;
-    this.#committing = committing;
-    this.#changed = new Map();
-    return this.#rowsOf(committing);
+    return this.#rowsOf(this.#layers.beginCommit());
   }
   committed(): void {
-    this.#committing = undefined;
+    this.#layers.committed();
   }
   failed(): void {
-    this.#changed = new Map([...(this.#committing ?? []), ...this.#changed]);
-    this.#committing = undefined;
+    this.#layers.failed();
   }
 
   *#rowsOf(values: ReadonlyMap<Hash, Value>): Iterable<Row> {

@@ -31,3 +31,35 @@ export function orderOf(number: number): Buffer {
   bytes.writeUIntBE(Math.min(number, highest), 0, orderBytes);
   return bytes;
 }
+
+/** The changes since the newest commit by their keys: a layer that is being written, and a later one that hides it. */
+export class ChangedLayers<Key, Change> {
+  #changed = new Map<Key, Change>();
+  #committing: ReadonlyMap<Key, Change> | undefined;
+
+  get(key: Key): Change | undefined {
+    return this.#changed.get(key) ?? this.#committing?.get(key);
+  }
+  set(key: Key, change: Change): void {
+    this.#changed.set(key, change);
+  }
+  /** The keys of both layers, those of both twice. */
+  keys(): readonly Key[] {
+    return [...(this.#committing?.keys() ?? []), ...this.#changed.keys()];
+  }
+
+  /** Returns the layer that is to be written; later changes go into a new one. */
+  beginCommit(): ReadonlyMap<Key, Change> {
+    const committing = this.#changed;
+    this.#committing = committing;
+    this.#changed = new Map();
+    return committing;
+  }
+  committed(): void {
+    this.#committing = undefined;
+  }
+  failed(): void {
+    this.#changed = new Map([...(this.#committing ?? []), ...this.#changed]);
+    this.#committing = undefined;
+  }
+}

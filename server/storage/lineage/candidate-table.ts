@@ -55,15 +55,15 @@ export class CandidateTable {
   }
 
   has(position: number): boolean {
-    return (this.#ranks.get(String(position)) ?? "") !== "";
+    return this.#ranks.get(String(position)) !== undefined;
   }
 
   /** Removes a model, where it is there. */
   remove(position: number, architecture: Hash, id: Hash): void {
-    const rank = this.#ranks.get(String(position)) ?? "";
-    if (rank === "") return;
+    const rank = this.#ranks.get(String(position));
+    if (rank === undefined) return;
     this.#ranked.delete(keyOf(architecture, rank, id));
-    this.#ranks.set(String(position), "");
+    this.#ranks.delete(String(position));
     this.#size--;
   }
 

@@ -38,6 +38,7 @@ export async function applyRetention(
 
 class RetentionApplication {
   readonly #going: readonly Retired<Candidate>[];
+  /** The planned versions that are not retired. */
   kept: number;
 
   private constructor(
@@ -53,7 +54,7 @@ class RetentionApplication {
     private expectedRetired: number,
     { keep, retire }: RetentionPlan<Candidate>,
   ) {
-    this.kept = keep.length;
+    this.kept = keep.length + retire.length;
     this.#going = retire;
   }
 
@@ -76,7 +77,7 @@ class RetentionApplication {
       const planned = this.#going.slice(from, from + batchSize);
       const batch = await this.#retireBatch(planned);
       if (batch === undefined) return false;
-      this.kept += planned.length - batch.length;
+      this.kept -= batch.length;
       retired.push(
         ...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
       );

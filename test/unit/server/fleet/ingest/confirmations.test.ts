@@ -135,6 +135,21 @@ describe("confirmations", () => {
     assert.deepEqual(reported, ["stored 1", "stored 7", "released 1"]);
   });
 
+  it("resume what an ended process left: models not read back, and those that the policy releases now", async () => {
+    for (const [policy, expected] of [
+      ["stored", ["released 2", "stored 1", "released 1"]],
+      ["backed-up", ["stored 1"]],
+    ] as const) {
+      const { confirmations, reported, states } = confirmationsUnderTest(policy, { maxConcurrent: 1 });
+      states.set(hash(2), "stored");
+      states.set(hash(1), "recorded");
+      states.set(hash(3), "released");
+      confirmations.resume();
+      await confirmations.idle();
+      assert.deepEqual(reported, expected);
+    }
+  });
+
   it("never release a model that was not found complete", async () => {
     const { confirmations, reported, add, states } = confirmationsUnderTest("stored", {
       confirm: (id) =>

@@ -58,7 +58,7 @@ test("a fleet of one architecture costs a read of it, and another version is the
     state.versions.change(idOf(i), (version: ChangingVersion) => {
       version.retired = { atMs: 0, because: "x" };
     });
-  // Of the other one nobody was told: its process ended in this moment.
+  // The keeper is not told of the other one: its process ended in this moment.
   keeper.changed([idOf(count)]);
   assert.deepEqual(await nearest(), [idOf(count - 2), count - 1]);
   assert.deepEqual(await nearest(sha256("unknown")), [idOf(count - 2), count - 1]);

@@ -40,6 +40,26 @@ async function retiredAgainstPlans(repository: FleetRepository, nowMs: number): 
   return retired;
 }
 
+test("an application that rules overtake again and again says how many versions it left", async () => {
+  const made = await memoryHome();
+  const repository = await openRepository(made.home, "fleet-a");
+  await growChain(repository, made, "soh", { days: 12, layers: 1 });
+  await repository.retention.set(fleetScope, rules[0]!);
+  let isDone = false;
+  const overtake = async (): Promise<void> => {
+    for (let n = 0; !isDone; n++) await repository.retention.set(fleetScope, `${2 + (n % 3)} days`);
+  };
+  const apply = repository.retention.apply({ batchSize: 1 }).finally(() => {
+    isDone = true;
+  });
+  const [{ retired, kept }] = await Promise.all([apply, overtake()]);
+  // The longest of the rules keeps five.
+  assert.ok(kept > 5, `only ${kept} are left: it was not overtaken`);
+  assert.equal(kept, repository.versionCount());
+  assert.equal(kept + retired.length, 12);
+  await repository.close();
+});
+
 test("versions that are held, tagged, retired or built on while rules are applied", async () => {
   const seed = testSeed();
   const random = seededNumbers(seed);
