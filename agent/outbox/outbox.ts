@@ -350,7 +350,7 @@ export class Outbox {
     if (live === undefined) return;
     try {
       await this.objects.merging.hold();
-      const plan = this.objects.planCollection(live);
+      const plan = await this.objects.planCollection(live);
       if (plan.dead.length === 0) return;
       const { freedBytes } = await this.objects.collect(plan, () => live);
       this.options.log.debug("outbox-tidied", { freedBytes, objects: plan.dead.length });

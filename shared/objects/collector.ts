@@ -4,12 +4,19 @@
  */
 import { isStemmaError, StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
-import { withClosure } from "./chains.js";
 import type { Leases } from "./leases.js";
-import type { CollectionPlan } from "./object-store.js";
-import type { Located } from "./compact-pack.js";
-import { groupForRepack, repackSteps, type ObjectIndex } from "./object-index.js";
+import type { CompactPack, Located } from "./compact-pack.js";
+import type { ObjectIndex } from "./object-index.js";
+import type { CollectionPlan, LiveObjects } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
+import {
+  bytesOfObjects,
+  everyPack,
+  forEachLive,
+  groupForRepack,
+  repackSteps,
+  type RewrittenPack,
+} from "./plan-collection.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
 /** The part of a store that the collector needs. */
@@ -37,22 +44,6 @@ function stale(why: string): StemmaError {
 }
 
 /**
- * @throws PLAN_STALE when an object the plan would delete is needed again; COLLECTION_REFUSED when one that
- * must stay is missing
- */
-function checkStillDead(
-  index: ObjectIndex,
-  dead: ReadonlySet<Hash>,
-  live: ReadonlySet<Hash>,
-  pinned: ReadonlySet<Hash>,
-): void {
-  index.refuseMissing(live);
-  // An object may also be needed by what was coded against it since.
-  const stays = withClosure([...live, ...pinned], (id) => index.linksOf(id));
-  for (const id of dead) if (stays.has(id)) throw stale(`the object ${id} is needed again.`);
-}
-
-/**
  * Executes a plan, in steps: packs without live objects are deleted first, then those that keep the least are
  * rewritten, so that little space is needed at a time. A crash at any point leaves every live object in at
  * least one durable pack: new packs are durable before the switch, old ones are deleted after it, and a store
@@ -62,11 +53,11 @@ function checkStillDead(
 export async function collectPlanned(
   parts: CollectorParts,
   plan: CollectionPlan,
-  live: () => ReadonlySet<Hash>,
+  live: () => LiveObjects,
 ): Promise<{ readonly freedBytes: number }> {
   const { index, leases, lock, rewriter } = parts;
   if (plan.generation !== index.generation) throw stale("packs were removed or rewritten meanwhile.");
-  const packsOf = (names: readonly string[]): readonly PackIndex[] =>
+  const packsOf = (names: readonly string[]): readonly CompactPack[] =>
     names.map((name) => {
       const pack = index.packs.get(name);
       if (pack === undefined) throw stale(`the pack ${name} is gone.`);
@@ -76,11 +67,17 @@ export async function collectPlanned(
   const repacked = packsOf(plan.repackPacks);
   const dead = new Set(plan.dead.map(({ id }) => id));
   const check = (): void => {
-    checkStillDead(index, dead, live(), leases.pinned());
+    const [needed, pinned] = [live(), leases.pinned()];
+    const found = index.neededOf(dead, (id) => needed.has(id) || pinned.has(id));
+    if (found !== undefined) throw stale(`the object ${found} is needed again.`);
   };
+  await forEachLive(index, index.packs.values(), live());
   check();
+  const rewritten: RewrittenPack[] = [];
+  for await (const pack of everyPack(repacked))
+    rewritten.push({ pack, bytes: bytesOfObjects(index.liveObjects(pack, dead)) });
   const freedBytes = await replaceInSteps(
-    [...(deleted.length === 0 ? [] : [deleted]), ...repackSteps(index, repacked, dead)],
+    [...(deleted.length === 0 ? [] : [deleted]), ...repackSteps(rewritten)],
     async (packs, isFirst) => {
       // A dead object is not read after the first step; one that was saved again since has another copy.
       const changes = isFirst ? { dead, beforeSwitch: check } : { dead: new Set<Hash>() };

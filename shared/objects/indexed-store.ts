@@ -18,6 +18,7 @@ import type {
   FixedPlanesRead,
   HighPlanes,
   Lease,
+  LiveObjects,
   ObjectPruner,
   PackWriter,
   ReadOptions,
@@ -27,8 +28,10 @@ import type {
   TensorEncoding,
   WriteOptions,
 } from "./object-store.js";
+import type { ObjectCounts } from "./object-table.js";
 import { rawEncodingCode } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
+import { planCollection, unneededObjects } from "./plan-collection.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
@@ -163,11 +166,18 @@ export abstract class IndexedStore<
     });
   }
 
-  planCollection(live: ReadonlySet<Hash>): CollectionPlan {
-    return this.index.plan(live, this.#leases.pinned());
+  get references(): ObjectCounts {
+    return this.index.references;
+  }
+  planCollection(live: LiveObjects): Promise<CollectionPlan> {
+    // Whatever removes packs runs in this queue, too.
+    return this.collections.run(() => planCollection(this.index, live, () => this.#leases.pinned()));
+  }
+  unneeded(live: LiveObjects): Promise<ReadonlySet<Hash>> {
+    return this.collections.run(() => unneededObjects(this.index, live));
   }
 
-  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
+  collect(plan: CollectionPlan, live: () => LiveObjects): Promise<{ readonly freedBytes: number }> {
     return this.collections.run(async () => {
       this.checkWritable();
       this.beforeCollection();

@@ -1,6 +1,5 @@
 /**
- * The objects of a store and the pack of each, and the plan of a collection over them. Does not use files or a clock:
- * packs read their indexes where these are not in memory. Several packs may hold a copy of an object (concurrent saves,
+ * The objects of a store and the pack of each. Does not use files or a clock: packs read their indexes where these are not in memory. Several packs may hold a copy of an object (concurrent saves,
  * a recoding, a collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs,
  * one that is complete in its pack, then one that is not coded against another object; so they use the same copy after
  * reopening.
@@ -9,62 +8,11 @@ import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { CompactPack, type Located } from "./compact-pack.js";
-import { neededMissing } from "./object-errors.js";
-import { ObjectTable, type Place } from "./object-table.js";
+import { ObjectTable, type ObjectCounts, type Place } from "./object-table.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
-import type { CollectionPlan, StoredObject } from "./object-store.js";
-import { bytesInPack, type PackEntry } from "./pack-entry.js";
-import { packBytes, type PackIndex } from "./pack-format.js";
-
-/** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
-export const repackBytes = 1024 * 1024 * 1024;
-
-/** Groups the kept objects of repacked packs into new packs. Used by the plan and by its execution. */
-export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: readonly T[]): T[][] {
-  const groups: T[][] = [];
-  let bytes = 0;
-  for (const located of kept) {
-    const group = groups[groups.length - 1];
-    if (group === undefined || bytes + bytesInPack(located.entry) > repackBytes) {
-      groups.push([located]);
-      bytes = bytesInPack(located.entry);
-    } else {
-      group.push(located);
-      bytes += bytesInPack(located.entry);
-    }
-  }
-  return groups;
-}
-
-/** Bytes that one step keeps: as much space is needed until the step's old packs are deleted. */
-export const stepBytes = 256 * 1024 * 1024;
-
-/** Packs that are rewritten together, those first of which the least is kept. Used by the plan and by its execution. */
-export function repackSteps(
-  index: Pick<ObjectIndex, "liveObjects">,
-  packs: readonly PackIndex[],
-  dead: ReadonlySet<Hash>,
-): readonly (readonly PackIndex[])[] {
-  const sized = packs
-    .map((pack) => ({
-      pack,
-      bytes: index.liveObjects(pack, dead).reduce((sum, { entry }) => sum + bytesInPack(entry), 0),
-    }))
-    .toSorted((a, b) => a.bytes - b.bytes);
-  const steps: PackIndex[][] = [];
-  let room = 0;
-  for (const { pack, bytes } of sized) {
-    const step = steps.at(-1);
-    if (step === undefined || bytes > room) {
-      steps.push([pack]);
-      room = stepBytes - bytes;
-    } else {
-      step.push(pack);
-      room -= bytes;
-    }
-  }
-  return steps;
-}
+import type { StoredObject } from "./object-store.js";
+import type { PackEntry } from "./pack-entry.js";
+import type { PackIndex } from "./pack-format.js";
 
 /** True if a copy is read instead of the known one. Between equal copies the known one stays. */
 function wins({ pack, at }: Place, known: Place): boolean {
@@ -104,6 +52,14 @@ export class ObjectIndex {
       16,
     ));
   }
+  /** The number of objects. */
+  get size(): number {
+    return this.#table.size;
+  }
+  /** Counts that the owner of the store keeps. */
+  get references(): ObjectCounts {
+    return this.#table.references;
+  }
   get bytes(): number {
     let sum = 0;
     for (const { bytes } of this.#packs.values()) sum += bytes;
@@ -133,9 +89,12 @@ export class ObjectIndex {
     for (const { pack, at } of this.#places()) if (pack.isCodedAt(at)) yield pack.idAt(at);
   }
 
+  #places(): Iterable<Place> {
+    return this.placesIn(this.#packs.values());
+  }
   /** The copies that reads use, pack by pack. */
-  *#places(): Iterable<Place> {
-    for (const pack of this.#packs.values())
+  *placesIn(packs: Iterable<CompactPack>): Iterable<Place> {
+    for (const pack of packs)
       for (const at of pack.positions()) if (this.#table.isPlace(pack, at)) yield { pack, at };
   }
 
@@ -293,53 +252,40 @@ export class ObjectIndex {
     return live;
   }
 
-  /**
-   * Plans a collection after which only the objects of `live` and `pinned`, and those they are coded against, stay.
-   * @throws COLLECTION_REFUSED when an object of `live` is missing
-   */
-  plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
-    this.refuseMissing(live);
-    const stays = withClosure([...live, ...pinned], (id) => this.linksOf(id));
-    const dead = new Map<Hash, number>();
-    for (const { pack, at } of this.#places())
-      if (!stays.has(pack.idAt(at))) dead.set(pack.idAt(at), pack.entryAt(at).storedBytes);
-    const deadIds = new Set(dead.keys());
-    const deletePacks: string[] = [];
-    const repacked: PackIndex[] = [];
-    let touchedBytes = 0;
-    for (const pack of this.#packs.values()) {
-      const kept = this.liveObjects(pack, deadIds);
-      // All objects of the pack stay, and there are no gaps between them.
-      if (kept.length === pack.count && packBytes(kept.map(({ entry }) => entry)) === pack.bytes) continue;
-      touchedBytes += pack.bytes;
-      if (kept.length === 0) deletePacks.push(pack.name);
-      else repacked.push(pack);
-    }
-    const newBytes = repackSteps(this, repacked, deadIds)
-      .flatMap((packs) => groupForRepack(packs.flatMap((pack) => this.liveObjects(pack, deadIds))))
-      .reduce((sum, group) => sum + packBytes(group.map(({ entry }) => entry)), 0);
-    const bytesBefore = this.bytes;
-    return {
-      format: 1,
-      generation: this.generation,
-      live: this.#table.size - dead.size,
-      dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
-      deletePacks,
-      repackPacks: repacked.map(({ name }) => name),
-      bytesBefore,
-      bytesAfter: bytesBefore - touchedBytes + newBytes,
-    };
-  }
+  /** Marks of objects, while a collection is planned. */
+  readonly marks = {
+    begin: (): void => {
+      this.#table.beginMarks();
+    },
+    end: (): void => {
+      this.#table.endMarks();
+    },
+    /** @returns false where the object is marked already, or is not here */
+    add: (id: Hash): boolean => this.#table.mark(id),
+    /** True for the object of the entry at this position, if it is marked. */
+    has: (pack: CompactPack, at: number): boolean => this.#table.isMarked(pack, at),
+  };
 
-  /** @throws COLLECTION_REFUSED when an object that must stay, or one that it is coded against, is missing */
-  refuseMissing(live: ReadonlySet<Hash>): void {
-    const missing = new Set<Hash>();
-    for (const id of live) {
-      const state = this.state(id);
-      if (isFault(state)) missing.add(state.id);
+  /**
+   * Finds one of `dead` that stays after all, or that an object is coded against which is not of `dead`; undefined: there
+   * is none.
+   */
+  neededOf(dead: ReadonlySet<Hash>, stays: (id: Hash) => boolean): Hash | undefined {
+    for (const id of dead) if (stays(id)) return id;
+    this.#countLinksOf(dead, -1);
+    try {
+      for (const id of dead) if (this.#table.isCounted(id)) return id;
+      return undefined;
+    } finally {
+      this.#countLinksOf(dead, 1);
     }
-    const [first] = missing;
-    if (first !== undefined) throw neededMissing(missing, first);
+  }
+  #countLinksOf(ids: Iterable<Hash>, by: 1 | -1): void {
+    for (const id of ids) {
+      const place = this.#table.find(id);
+      if (place?.pack.isCodedAt(place.at) !== true) continue;
+      for (const next of linked(place.pack.entryAt(place.at))) this.#table.count(next, by);
+    }
   }
 
   /**

@@ -7,6 +7,7 @@ import type { FixedLevels } from "../delta/fixed-planes.js";
 import type { Links } from "../delta/links.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 import type { ObjectKind, StreamedKind } from "../model/model.js";
+import type { ObjectCounts } from "./object-table.js";
 
 export interface StoredObject {
   readonly id: Hash;
@@ -239,7 +240,16 @@ export interface CollectionPlan {
   readonly bytesAfter: number;
 }
 
+/** The objects that a collection must leave. A set of them is one. */
+export interface LiveObjects {
+  has(id: Hash): boolean;
+  /** All of them, or at least those that the store may lack: it asks `has` for each that it has. */
+  keys(): Iterable<Hash>;
+}
+
 export interface ObjectPruner extends ObjectWriter {
+  /** Counts that the owner of the store keeps beside its objects, in memory: how often each is needed. */
+  readonly references: ObjectCounts;
   lease(objects: Iterable<Hash>, durationMs: number): Lease;
   /** @throws LEASE_UNKNOWN, LEASE_EXPIRED */
   renew(leaseId: string, durationMs: number): Lease;
@@ -251,14 +261,16 @@ export interface ObjectPruner extends ObjectWriter {
    */
   commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T>;
   /**
-   * Returns what a collection would do if only `live` and the pinned objects stayed. Changes nothing. @throws
-   * COLLECTION_REFUSED when a live object is missing
+   * Returns what a collection would do if only `live` and the pinned objects stayed. Changes nothing, and goes on in
+   * steps beside other work. @throws COLLECTION_REFUSED when a live object is missing
    */
-  planCollection(live: ReadonlySet<Hash>): CollectionPlan;
+  planCollection(live: LiveObjects): Promise<CollectionPlan>;
+  /** The objects here that are neither live nor needed to decode a live one, pinned or not; of a damaged store, too. */
+  unneeded(live: LiveObjects): Promise<ReadonlySet<Hash>>;
   /**
    * Repacks, switches the index, deletes last. Calls `live` again under the lock. @throws PLAN_STALE,
    * COLLECTION_REFUSED
    */
-  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }>;
+  collect(plan: CollectionPlan, live: () => LiveObjects): Promise<{ readonly freedBytes: number }>;
   close(): Promise<void>;
 }

@@ -1,7 +1,8 @@
 /**
  * Finds the copy of each object in the indexes of packs: an open-addressing hash table in typed arrays, outside of the
  * heap, 17 bytes a slot. It keeps positions and no ids: an id is compared with the bytes in its pack's index. Beside
- * each copy it counts the tensors that are coded against it, and keeps the depth of its chain. Pure.
+ * each copy it counts the tensors that are coded against it and the references of the store's owner, and keeps the depth
+ * of its chain and a mark. Pure.
  */
 import { randomInt } from "node:crypto";
 import { hashBytes } from "../tensor/hash.js";
@@ -21,6 +22,15 @@ export interface Place {
   readonly at: number;
 }
 
+/** A count beside each object, of those that are not here, too. */
+export interface ObjectCounts {
+  /** @param by 1 or -1; a count does not go below 0 */
+  change(id: Hash, by: 1 | -1): void;
+  of(id: Hash): number;
+  /** The objects with a count that are not here. */
+  absent(): Iterable<Hash>;
+}
+
 export class ObjectTable {
   /** Packs by their number; a number is used again once its pack is gone. */
   readonly #packs: (CompactPack | undefined)[] = [];
@@ -33,10 +43,15 @@ export class ObjectTable {
   #count = new Uint32Array(firstSlots);
   /** The depth of the chain and one; 0: not known. */
   #depth = new Uint8Array(firstSlots);
+  /** Counts of the store's owner; empty until the first one. */
+  #references = new Uint32Array(0);
+  /** 1: marked. Empty where no marking is under way. */
+  #marks = new Uint8Array(0);
   #used = 0;
   #size = 0;
   /** Counts of tensors coded against objects that the table does not have. */
   readonly #absentCounts = new Map<Hash, number>();
+  readonly #absentReferences = new Map<Hash, number>();
 
   /** The number of objects. */
   get size(): number {
@@ -105,7 +120,17 @@ export class ObjectTable {
       this.#count[slot] = this.#absentCounts.get(id) ?? 0;
       this.#absentCounts.delete(id);
     }
+    if (this.#references.length > 0) this.#references[slot] = this.#takeAbsentReferences(pack, at);
+    // What comes while objects are marked counts as marked.
+    if (this.#marks.length > 0) this.#marks[slot] = 1;
     this.#setSlot(slot, pack, at);
+  }
+  #takeAbsentReferences(pack: CompactPack, at: number): number {
+    if (this.#absentReferences.size === 0) return 0;
+    const id = pack.idAt(at);
+    const count = this.#absentReferences.get(id) ?? 0;
+    this.#absentReferences.delete(id);
+    return count;
   }
   #setSlot(slot: number, pack: CompactPack, at: number): void {
     this.#pack[slot] = (this.#numbers.get(pack) as number) + 1;
@@ -118,6 +143,8 @@ export class ObjectTable {
     if (slot === -1) return;
     const count = this.#count[slot] as number;
     if (count > 0) this.#absentCounts.set(id, count);
+    const references = this.#references[slot] ?? 0;
+    if (references > 0) this.#absentReferences.set(id, references);
     this.#pack[slot] = removed;
     this.#count[slot] = 0;
     this.#depth[slot] = 0;
@@ -127,14 +154,44 @@ export class ObjectTable {
   /** One more tensor (1), or one less (-1), is coded against an object. */
   count(id: Hash, by: 1 | -1): void {
     const slot = this.#find(id);
-    if (slot !== -1) {
-      this.#count[slot] = (this.#count[slot] as number) + by;
-      return;
-    }
-    const count = (this.#absentCounts.get(id) ?? 0) + by;
-    if (count > 0) this.#absentCounts.set(id, count);
-    else this.#absentCounts.delete(id);
+    if (slot === -1) changeCount(this.#absentCounts, id, by);
+    else this.#count[slot] = (this.#count[slot] as number) + by;
   }
+
+  /** The counts of the store's owner. */
+  readonly references: ObjectCounts = {
+    change: (id, by) => {
+      if (this.#references.length === 0) this.#references = new Uint32Array(this.#pack.length);
+      const slot = this.#find(id);
+      if (slot === -1) changeCount(this.#absentReferences, id, by);
+      else this.#references[slot] = Math.max(0, (this.#references[slot] as number) + by);
+    },
+    of: (id) => {
+      const slot = this.#find(id);
+      return (slot === -1 ? this.#absentReferences.get(id) : this.#references[slot]) ?? 0;
+    },
+    absent: () => this.#absentReferences.keys(),
+  };
+
+  /** Begins a marking, at which no object is marked. One at a time. */
+  beginMarks(): void {
+    this.#marks = new Uint8Array(this.#pack.length);
+  }
+  endMarks(): void {
+    this.#marks = new Uint8Array(0);
+  }
+  /** @returns false where the object is marked already, or is not here */
+  mark(id: Hash): boolean {
+    const slot = this.#find(id);
+    if (slot === -1 || this.#marks[slot] === 1) return false;
+    this.#marks[slot] = 1;
+    return true;
+  }
+  /** True if the object of this entry is marked. */
+  isMarked(pack: CompactPack, at: number): boolean {
+    return this.#marks[this.#findEntry(pack, at)] === 1;
+  }
+
   isCounted(id: Hash): boolean {
     const slot = this.#find(id);
     return slot === -1 ? this.#absentCounts.has(id) : (this.#count[slot] as number) > 0;
@@ -192,6 +249,7 @@ export class ObjectTable {
   /** Makes the table anew with space for more objects, without slots of those that are gone. */
   #grow(objects: number): void {
     const [packs, ats, tags, counts, depths] = [this.#pack, this.#at, this.#tag, this.#count, this.#depth];
+    const [references, marks] = [this.#references, this.#marks];
     let slots = packs.length;
     while (this.#size + objects > 0.9 * maxLoad * slots) slots *= 2;
     this.#pack = new Uint32Array(slots);
@@ -199,6 +257,8 @@ export class ObjectTable {
     this.#tag = new Uint32Array(slots);
     this.#count = new Uint32Array(slots);
     this.#depth = new Uint8Array(slots);
+    if (references.length > 0) this.#references = new Uint32Array(slots);
+    if (marks.length > 0) this.#marks = new Uint8Array(slots);
     this.#used = this.#size;
     for (let old = 0; old < packs.length; old++) {
       const number = packs[old] as number;
@@ -209,8 +269,16 @@ export class ObjectTable {
       this.#tag[slot] = tags[old] as number;
       this.#count[slot] = counts[old] as number;
       this.#depth[slot] = depths[old] as number;
+      if (references.length > 0) this.#references[slot] = references[old] as number;
+      if (marks.length > 0) this.#marks[slot] = marks[old] as number;
     }
   }
+}
+
+function changeCount(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {
+  const count = (counts.get(id) ?? 0) + by;
+  if (count > 0) counts.set(id, count);
+  else counts.delete(id);
 }
 
 function tagOf(id: Uint8Array): number {

@@ -19,6 +19,7 @@ import { isSameCopy, type Located } from "./compact-pack.js";
 import { storeDamaged, storeStopped } from "./object-errors.js";
 import type {
   CollectionPlan,
+  LiveObjects,
   ObjectPruner,
   PackWriter,
   ReadOptions,
@@ -270,10 +271,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     }
   }
 
-  override planCollection(live: ReadonlySet<Hash>): CollectionPlan {
+  override async planCollection(live: LiveObjects): Promise<CollectionPlan> {
     this.#refuseProblems();
     this.merging.postpone();
-    return super.planCollection(live);
+    return await super.planCollection(live);
   }
 
   #refuseProblems(): void {

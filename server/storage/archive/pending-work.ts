@@ -6,7 +6,7 @@ import { hasSameLinks, listReferences, type Links } from "../../../shared/delta/
 import { StemmaError } from "../../../shared/errors.js";
 import { encodingCodes } from "../../../shared/delta/encoded.js";
 import { mayPackInPlanes } from "../../../shared/delta/encode-tensor.js";
-import type { ObjectReader, TensorEncoding } from "../../../shared/objects/object-store.js";
+import type { LiveObjects, ObjectReader, TensorEncoding } from "../../../shared/objects/object-store.js";
 import type { DType } from "../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
@@ -79,8 +79,8 @@ function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem, dtype: DTyp
  */
 export function findPendingWork(
   { plan, members }: ArchivePlan,
-  objects: Pick<ObjectReader, "has" | "encodingOf" | "stat">,
-  kept: ReadonlySet<Hash>,
+  objects: Pick<ObjectReader, "has" | "encodingOf" | "stat" | "list">,
+  kept: Pick<LiveObjects, "has">,
 ): PendingWork {
   const items = new Map<Hash, ApplyItem>();
   const stale: StaleTensor[] = [];
@@ -111,7 +111,9 @@ export function findPendingWork(
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
   let unplannedCount = 0;
-  for (const id of kept) if (!planned.has(id) && objects.encodingOf(id) !== undefined) unplannedCount++;
+  for (const { id, kind } of objects.list())
+    if (kind === "tensor" && kept.has(id) && !planned.has(id) && objects.encodingOf(id) !== undefined)
+      unplannedCount++;
   return {
     items: inWritingOrder(items, plan.vertices, members),
     keptCount,

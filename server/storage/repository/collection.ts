@@ -2,7 +2,7 @@
  * Garbage collection of a fleet: finds the live objects, and plans and runs collections. The store itself
  * rewrites and deletes packs.
  */
-import type { CollectionPlan } from "../../../shared/objects/object-store.js";
+import type { CollectionPlan, LiveObjects } from "../../../shared/objects/object-store.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { unknownFactsKeep } from "./repository-errors.js";
 import { claimedObjects } from "./versions/claims.js";
@@ -12,30 +12,42 @@ import { provingEngines } from "./engine-needs.js";
 import type { Collected, PlannedCollection } from "./tiers/tier-port.js";
 
 /**
- * Returns the objects that stay: what versions need, recipes that are approved or that devices were given,
- * engines that a person approved, until they are removed, and engines of a build that no version has named
- * yet: they were stored because one will. Once a version has named an engine of a build, it goes with the
- * last version that needs it, as recipes and data do.
+ * Returns the objects that stay: what versions need, what claims name, recipes that are approved or that devices were
+ * given, and engines.
  */
 function liveNow(
   context: RepositoryContext,
-  needed: ReadonlySet<Hash> = context.references.live(),
-): ReadonlySet<Hash> {
-  const { objects, records, state } = context;
-  const live = new Set([...needed, ...claimedObjects(context)]);
+  needed: LiveObjects = context.references.live(),
+): LiveObjects {
+  const { objects, state } = context;
+  const others = new Set(claimedObjects(context));
   // Devices that were given a recipe may still report models that it trained, after its approval was revoked.
   const given = new Set([...state.devices.values()].flatMap(({ recipes }) => [...recipes]));
   for (const { recipe, revoked } of state.recipes.values())
-    if (revoked === undefined || (given.has(recipe) && objects.has(recipe))) live.add(recipe);
-  const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
-  if (engines.length === 0) return live;
-  for (const engine of provingEngines(context)) live.add(engine);
-  const named = new Set<Hash | undefined>();
-  for (const versionId of state.versions.keys()) named.add(records.get(versionId)?.uses?.engine);
-  for (const { id } of engines)
-    if (state.engines.get(id)?.source === "approval" || !(named.has(id) || state.removedEngines.has(id)))
-      live.add(id);
-  return live;
+    if (revoked === undefined || (given.has(recipe) && objects.has(recipe))) others.add(recipe);
+  const isKeptEngine = keptEngines(context);
+  return {
+    has: (id) => needed.has(id) || others.has(id) || isKeptEngine(id),
+    *keys() {
+      yield* needed.keys();
+      yield* others;
+    },
+  };
+}
+
+/**
+ * True for stored engines that stay: those that a person approved, until they are removed, those that proved kept
+ * versions, and those of a build that no version has named yet: they were stored because one will. Once a version has
+ * named an engine of a build, it goes with the last version that needs it, as recipes and data do.
+ */
+function keptEngines(context: RepositoryContext): (id: Hash) => boolean {
+  const { objects, references, state } = context;
+  const proving = provingEngines(context);
+  return (id) =>
+    objects.stat(id)?.kind === "engine" &&
+    (proving.has(id) ||
+      state.engines.get(id)?.source === "approval" ||
+      !(references.namesEngine(id) || state.removedEngines.has(id)));
 }
 
 /** @throws COLLECTION_REFUSED where the journal has facts of unknown types, which may keep objects */
@@ -43,7 +55,7 @@ export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
   if (state.unknownFacts > 0) throw unknownFactsKeep(fleet, state.unknownFacts);
 }
 
-export async function liveObjects(context: RepositoryContext): Promise<ReadonlySet<Hash>> {
+export async function liveObjects(context: RepositoryContext): Promise<LiveObjects> {
   await context.references.settle();
   return liveNow(context);
 }
@@ -52,14 +64,14 @@ export async function liveObjects(context: RepositoryContext): Promise<ReadonlyS
 export async function planCollection(context: RepositoryContext): Promise<CollectionPlan> {
   refuseUnknownFacts(context);
   await context.objects.merging.hold();
-  return context.objects.planCollection(await liveObjects(context));
+  return await context.objects.planCollection(await liveObjects(context));
 }
 
 /** The objects that would stay if these versions were retired. @throws COLLECTION_REFUSED */
 export async function liveWithoutVersions(
   context: RepositoryContext,
   retired: readonly Hash[],
-): Promise<ReadonlySet<Hash>> {
+): Promise<LiveObjects> {
   refuseUnknownFacts(context);
   return liveNow(context, await context.references.liveWithout(retired));
 }
@@ -69,7 +81,7 @@ export async function planCollectionWithout(
   context: RepositoryContext,
   retired: readonly Hash[],
 ): Promise<CollectionPlan> {
-  return context.objects.planCollection(await liveWithoutVersions(context, retired));
+  return await context.objects.planCollection(await liveWithoutVersions(context, retired));
 }
 
 /** Adds to a plan what a collection by it also removes in tiers. */

@@ -40,8 +40,10 @@ export function usesOfEngines(context: EngineContext): ReadonlyMap<Hash, number>
 /** Stored engines that proved kept versions again: a collection keeps them. */
 export function provingEngines({ objects, state }: EngineContext): ReadonlySet<Hash> {
   const proving = new Set<Hash>();
-  for (const { provedBy, retired } of state.versions.values())
-    if (retired === undefined) for (const engineId of provedBy ?? []) proving.add(engineId);
+  for (const position of state.replayed.values()) {
+    const { provedBy = [], retired } = state.versions.at(position) ?? {};
+    if (retired === undefined) for (const engineId of provedBy) proving.add(engineId);
+  }
   return new Set(
     [...state.engines.values()]
       .filter(({ engine, engineId }) => proving.has(engineId) && objects.has(engine))

@@ -39,7 +39,7 @@ import type { DeclaredRelation } from "./state/successors.js";
 import type { LineagePage, VersionFilter } from "./state/version-table.js";
 import type { Journal, JournalProofs } from "../../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../../shared/data/store-data.js";
-import type { CollectionPlan, ObjectPruner } from "../../../shared/objects/object-store.js";
+import type { CollectionPlan, LiveObjects, ObjectPruner } from "../../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../../shared/objects/pack-merging.js";
 import type { ClaimSummary } from "./claim.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
@@ -348,8 +348,8 @@ export interface FleetRepository {
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 
-  /** Ids of all objects that a collection must keep. */
-  liveObjects(): Promise<ReadonlySet<Hash>>;
+  /** The objects that a collection must keep. */
+  liveObjects(): Promise<LiveObjects>;
   planCollection(): Promise<CollectionPlan>;
   /**
    * Collects by a plan, and removes low files that nothing needs from the tiers; those that could not be

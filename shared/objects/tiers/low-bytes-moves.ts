@@ -13,11 +13,12 @@ import { replacePacks } from "../collector.js";
 import { tensorDecoder } from "../decoding/tensor-decoder.js";
 import { isInPlanes } from "../high-planes.js";
 import { isSameCopy, type CompactPack, type Located } from "../compact-pack.js";
-import { stepBytes, type ObjectIndex } from "../object-index.js";
+import type { ObjectIndex } from "../object-index.js";
 import type { PackEntry } from "../pack-entry.js";
 import type { PackIndex } from "../pack-format.js";
 import type { FilePackRewriter } from "../pack-rewriter.js";
 import type { PackTensors } from "../pack-tensors.js";
+import { stepBytes } from "../plan-collection.js";
 import type { ReferenceLock } from "../reference-lock.js";
 import {
   compactTier,

@@ -8,7 +8,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
  */
 export function codedAgainst(
   doomed: ReadonlySet<Hash>,
-  live: ReadonlySet<Hash>,
+  live: Pick<ReadonlySet<Hash>, "has">,
   tensors: Iterable<Hash>,
   linksOf: (id: Hash) => Links<Hash> | undefined,
 ): readonly Hash[] {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import { usedDataOf } from "../../../../shared/data/stored-data.js";
-import { withClosure } from "../../../../shared/objects/chains.js";
+import type { LiveObjects } from "../../../../shared/objects/object-store.js";
 import { referencesOf } from "../../../../shared/objects/references.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -60,8 +60,8 @@ export async function planErasure(
   const doomed = new Set([...own].filter((id) => objects.has(id) && !live.has(id)));
   const shared = [...own].filter((id) => live.has(id) && objects.encodingOf(id) !== undefined);
   const recoded = recodedTensors(context, doomed, live);
-  const dead = new Set(objects.planCollection(live).dead.map(({ id }) => id));
-  const needed = withClosure(live, (id) => objects.encodingOf(id));
+  const dead = new Set((await objects.planCollection(live)).dead.map(({ id }) => id));
+  const unneeded = await objects.unneeded(live);
   const sizeOf = (id: Hash): number => objects.stat(id)?.byteLength ?? 0;
   const storedBytes = (id: Hash): number => objects.encodingOf(id)?.storedBytes ?? sizeOf(id);
   const firstMs = Math.min(...versions.map(({ recordedAtMs }) => recordedAtMs));
@@ -78,7 +78,7 @@ export async function planErasure(
     recodedTensors: recoded.length,
     recodedBytes: sum(recoded.map(sizeOf)),
     descendants: descendantsOfOthers(context, versions, devices),
-    leased: [...doomed].filter((id) => !dead.has(id) && !needed.has(id)).length,
+    leased: [...doomed].filter((id) => !dead.has(id) && unneeded.has(id)).length,
     backups: state.backups
       .filter(({ atMs }) => atMs >= firstMs)
       .map(({ location, atMs }) => ({ location, atMs })),
@@ -115,7 +115,7 @@ function cutShortBefore(context: RepositoryContext, except: readonly string[]): 
 async function leftBefore(
   context: RepositoryContext,
   except: readonly string[],
-  live: ReadonlySet<Hash>,
+  live: Pick<LiveObjects, "has">,
 ): Promise<ReadonlyMap<string, readonly Hash[]>> {
   const { objects, state } = context;
   const found = new Map<string, readonly Hash[]>();
@@ -237,7 +237,7 @@ async function objectsOfVersion(
 function recodedTensors(
   { objects }: RepositoryContext,
   doomed: ReadonlySet<Hash>,
-  live: ReadonlySet<Hash>,
+  live: Pick<LiveObjects, "has">,
 ): readonly Hash[] {
   const tensors = [...objects.list()].filter(({ kind }) => kind === "tensor").map(({ id }) => id);
   return codedAgainst(doomed, live, tensors, (id) => objects.encodingOf(id));

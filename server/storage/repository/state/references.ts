@@ -1,25 +1,28 @@
 /**
  * Finds the objects that must stay, by counting references from versions to objects (EV7: one for every
- * tensor of a version, including inherited ones). The index is built at first use from the trees in the
- * store, and is updated when versions are recorded. `settle` brings it up to date with the state. Save
- * records are never collected, so that the names, parents and times of retired versions remain.
+ * tensor of a version, including inherited ones). The counts are kept by the store, a few bytes an object; they are
+ * made at first use from the trees in the store, and change when versions are recorded. `settle` brings them up to date
+ * with the state, in steps beside other work. Save records are never collected, so that the names, parents and times of
+ * retired versions remain.
  */
 import { isDeepStrictEqual } from "node:util";
+import { inSteps } from "../../../../shared/concurrency/in-steps.js";
 import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../../shared/defined.js";
 import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
 import { readManifest, usedDataOf, type UsedData } from "../../../../shared/data/stored-data.js";
-import { objectsOf, type RecordObject } from "../../../../shared/model/record-objects.js";
-import type { ObjectReader } from "../../../../shared/objects/object-store.js";
-import { mayBeAbsent, referencesOf } from "../../../../shared/objects/references.js";
+import type { LiveObjects, ObjectPruner, ObjectReader } from "../../../../shared/objects/object-store.js";
+import { referencesOf } from "../../../../shared/objects/references.js";
 import { readDistinctLeaves } from "../../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
 import type { Dropped } from "../answers/version-answers.js";
 import { evaluationObjectsOf } from "./evaluation-state.js";
 import { needsUnknown, recordMissing } from "./state-errors.js";
+import { PositionSet } from "./position-set.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FleetState } from "./state.js";
+import type { VersionState } from "./version-state.js";
 import type { SaveRecords } from "./version-table.js";
 
 /**
@@ -33,14 +36,20 @@ export async function readLeaves(
   return decodeTree(await objects.read("tree", record.objects.tree)).leaves;
 }
 
-/** Versions whose objects must stay: all that are not retired, and retired ones that are held or in use. */
-export function keptVersions(state: FleetState): ReadonlySet<Hash> {
+/** True if a version's objects must stay: it is not retired, or held or in use. */
+type IsKept = (version: VersionState) => boolean;
+
+/** Of the state as it is now. */
+function isKeptIn(state: FleetState): IsKept {
   const inUse = versionsInUse(state);
+  return ({ versionId, retired, hold }) => retired === undefined || hold !== undefined || inUse.has(versionId);
+}
+
+/** Versions whose objects must stay. */
+export function keptVersions(state: FleetState): ReadonlySet<Hash> {
+  const isKept = isKeptIn(state);
   const kept = new Set<Hash>();
-  for (const version of state.versions.values()) {
-    if (version.retired === undefined || version.hold !== undefined || inUse.has(version.versionId))
-      kept.add(version.versionId);
-  }
+  for (const version of state.versions.values()) if (isKept(version)) kept.add(version.versionId);
   return kept;
 }
 
@@ -60,23 +69,28 @@ type DroppedNeeds = Pick<Dropped, "engine" | "data"> & { readonly dataChunks: re
 
 const noData: UsedData = { chunks: [], elsewhere: [] };
 
-type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream">;
+type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream"> &
+  Pick<ObjectPruner, "references">;
 
 export class ReferenceIndex {
-  readonly #counts = new Map<Hash, number>();
   /** Content hash of a data set that is not in the chunks of the version itself → versions that name it. */
   readonly #contents = new Map<Hash, number>();
   /** Manifest of a stored data set → its chunks: those that are registered, or that versions name by content. */
   readonly #storedData = new Map<Hash, readonly Hash[]>();
-  readonly #counted = new Set<Hash>();
-  /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
-  readonly #optional = new Map<Hash, RecordObject>();
-  /** The objects of them that the replay of a dropped version needs: their absence is damage. */
+  /** Versions of which the record is counted. */
+  readonly #recorded = new PositionSet();
+  /** Versions of which everything is counted that they need. */
+  readonly #counted = new PositionSet();
+  /** Engines that versions name. The store may lack them. */
+  readonly #engines = new Set<Hash>();
+  /** Objects that the store may lack, and that the replay of a dropped version needs: their absence is damage. */
   readonly #required = new Map<Hash, number>();
-  /** The counted versions without tensors, as they were counted. */
+  /** The counted versions without tensors, as they were counted; without their leaves. */
   readonly #dropped = new Map<Hash, NeedyVersion>();
   readonly #queue = new SerialQueue();
   #inUse = false;
+  /** The length of the journal when the counts were settled last. */
+  #settledLength = -1;
   constructor(
     private readonly objects: IndexedObjects,
     private readonly state: FleetState,
@@ -85,7 +99,7 @@ export class ReferenceIndex {
 
   /** Call when the fact is applied: from then on a collection may remove the tensors, and needs what a replay needs. */
   tensorsDropped(versionId: Hash, before: ReadVersion, dropped: DroppedNeeds): void {
-    if (!this.#counted.has(versionId)) return;
+    if (!this.#isCounted(versionId)) return;
     this.#discount(versionId, before);
     this.#count(versionId, { ...before, dropped });
   }
@@ -100,7 +114,7 @@ export class ReferenceIndex {
 
   /** Call when the fact is applied: from then on a collection may remove what only this version needed of its data. */
   dataDropped(versionId: Hash, before: ReadVersion): void {
-    if (!this.#counted.has(versionId)) return;
+    if (!this.#isCounted(versionId)) return;
     this.#discount(versionId, before);
     this.#count(versionId, { ...before, data: noData });
   }
@@ -109,7 +123,14 @@ export class ReferenceIndex {
    * Counts a version that was just recorded. Does nothing before the index is first used.
    */
   add(versionId: Hash, version: ReadVersion): void {
-    if (this.#inUse) this.#count(versionId, version);
+    if (!this.#inUse) return;
+    this.#countRecord(versionId, version.record);
+    this.#count(versionId, version);
+  }
+
+  /** True if a version names this engine, retired ones too. Call `settle` first. */
+  namesEngine(engine: Hash): boolean {
+    return this.#engines.has(engine);
   }
 
   /** Call when the fact is applied that names the manifest of a stored data set. */
@@ -127,21 +148,28 @@ export class ReferenceIndex {
   }
 
   async #settleNow(): Promise<void> {
-    const kept = keptVersions(this.state);
-    for (const versionId of kept) {
-      if (this.#counted.has(versionId)) continue;
+    const { length } = this.state;
+    if (length !== this.#settledLength) {
+      const isKept = isKeptIn(this.state);
+      for await (const version of inSteps(this.state.versions.values()))
+        await this.#settleVersion(version, isKept(version));
+      // Facts that came meanwhile are looked at the next time.
+      this.#settledLength = length;
+    }
+    await this.#readStoredData();
+  }
+
+  async #settleVersion({ versionId, position, retired }: VersionState, isKept: boolean): Promise<void> {
+    if (!this.#recorded.has(position)) this.#countRecord(versionId, this.records.get(versionId));
+    if (isKept === this.#counted.has(position)) return;
+    if (isKept)
       await this.#withVersion(versionId, (version) => {
         this.#count(versionId, version);
       });
-    }
-    for (const versionId of this.#counted) {
-      // A version that is not retired stays counted: it was recorded after `kept` was computed.
-      if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
+    else if (retired !== undefined)
       await this.#withVersion(versionId, (version) => {
         this.#discount(versionId, version);
       });
-    }
-    await this.#readStoredData();
   }
 
   /** Reads the chunks of the stored data sets that must stay. */
@@ -185,60 +213,69 @@ export class ReferenceIndex {
     }
   }
 
-  /** The live objects according to the current counts; call `settle` first. */
-  live(): ReadonlySet<Hash> {
-    const live = this.#liveVersions();
-    this.#addStoredData(live, this.#contents);
-    return live;
+  /** The live objects according to the counts, which may change meanwhile; call `settle` first. */
+  live(): LiveObjects {
+    const others = this.#otherObjects();
+    this.#addStoredData(others, this.#contents);
+    return this.#liveBy((id) => this.objects.references.of(id) > 0, others);
   }
 
-  /** @param gone versions that are looked at as if they were retired */
-  #liveVersions(gone: ReadonlySet<Hash> = new Set()): Set<Hash> {
-    const live = new Set<Hash>(this.#counts.keys());
-    for (const versionId of this.state.versions.keys()) live.add(versionId);
-    for (const versionId of keptVersions(this.state))
-      if (!gone.has(versionId))
-        for (const id of evaluationObjectsOf(this.state.versions.get(versionId))) live.add(id);
-    if (this.state.releases !== undefined) live.add(this.state.releases);
-    this.#dropOptional(live);
-    return live;
+  #liveBy(isCounted: (id: Hash) => boolean, others: ReadonlySet<Hash>): LiveObjects {
+    const has = (id: Hash): boolean => others.has(id) || (isCounted(id) && !this.#mayBeAbsent(id));
+    const { references } = this.objects;
+    return {
+      has,
+      *keys() {
+        for (const id of references.absent()) if (has(id)) yield id;
+        yield* others;
+      },
+    };
+  }
+
+  /**
+   * Objects that are not counted: of evaluations and releases.
+   * @param gone versions that are looked at as if they were retired
+   */
+  #otherObjects(gone: ReadonlySet<Hash> = new Set()): Set<Hash> {
+    const others = new Set<Hash>();
+    const isKept = isKeptIn(this.state);
+    for (const position of this.state.evaluated.values()) {
+      const version = this.state.versions.at(position);
+      if (version !== undefined && !gone.has(version.versionId) && isKept(version))
+        for (const id of evaluationObjectsOf(version)) others.add(id);
+    }
+    if (this.state.releases !== undefined) others.add(this.state.releases);
+    return others;
   }
 
   /**
    * An engine that is not here yet does not keep a collection from running; redacted openings are collected, and so is
    * an engine that was removed after others had proved all its versions.
    */
-  #dropOptional(live: Set<Hash>): void {
-    const isOptional = mayBeAbsent(this.state.redacted);
-    const { removedEngines } = this.state;
-    for (const [id, object] of this.#optional)
-      if (
-        isOptional(object) &&
-        !this.#required.has(id) &&
-        (object.presence === "redactable" || !this.objects.has(id) || removedEngines.has(id))
-      )
-        live.delete(id);
+  #mayBeAbsent(id: Hash): boolean {
+    if (this.#required.has(id)) return false;
+    if (this.state.redacted.has(id)) return true;
+    return this.#engines.has(id) && (!this.objects.has(id) || this.state.removedEngines.has(id));
   }
 
   /**
    * The objects that would be live if these versions were retired. None of them may be held or in use.
    * @throws COLLECTION_REFUSED
    */
-  async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
+  async liveWithout(retired: readonly Hash[]): Promise<LiveObjects> {
     const gone = new Map<Hash, number>();
     const goneContents = new Map<Hash, number>();
-    for (const versionId of new Set(retired)) {
+    const versionIds = new Set(retired);
+    for await (const versionId of inSteps(versionIds)) {
       const version = await this.#read(versionId);
       for (const id of neededBy(versionId, version)) change(gone, id, 1);
       for (const content of version.data.elsewhere) change(goneContents, content, 1);
     }
     await this.settle();
-    const live = this.#liveVersions(new Set(retired));
-    for (const [id, count] of gone)
-      if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
+    const others = this.#otherObjects(versionIds);
     const contents = [...this.#contents].filter(([id, count]) => count > (goneContents.get(id) ?? 0));
-    this.#addStoredData(live, contents);
-    return live;
+    this.#addStoredData(others, contents);
+    return this.#liveBy((id) => this.objects.references.of(id) > (gone.get(id) ?? 0), others);
   }
 
   /**
@@ -272,22 +309,34 @@ export class ReferenceIndex {
     }
   }
 
+  #isCounted(versionId: Hash): boolean {
+    const position = this.state.versions.positionOf(versionId);
+    return position !== undefined && this.#counted.has(position);
+  }
+
+  /** Counts a version's record, which stays for ever, and notes the engine that it names. */
+  #countRecord(versionId: Hash, record: SaveRecord | undefined): void {
+    const position = this.state.versions.positionOf(versionId);
+    if (position === undefined || !this.#recorded.add(position)) return;
+    this.objects.references.change(versionId, 1);
+    if (record?.uses?.engine !== undefined) this.#engines.add(record.uses.engine);
+  }
+
   #count(versionId: Hash, version: NeedyVersion): void {
-    if (this.#counted.has(versionId)) return;
-    this.#counted.add(versionId);
-    for (const object of objectsOf(version.record))
-      if (object.presence !== "required") this.#optional.set(object.id, object);
+    const position = this.state.versions.positionOf(versionId);
+    if (position === undefined || !this.#counted.add(position)) return;
     for (const id of requiredByReplay(version)) change(this.#required, id, 1);
-    if (version.dropped !== undefined) this.#dropped.set(versionId, version);
-    for (const id of neededBy(versionId, version)) change(this.#counts, id, 1);
+    if (version.dropped !== undefined) this.#dropped.set(versionId, { ...version, leaves: [] });
+    for (const id of neededBy(versionId, version)) this.objects.references.change(id, 1);
     for (const content of version.data.elsewhere) change(this.#contents, content, 1);
   }
 
   #discount(versionId: Hash, version: NeedyVersion): void {
-    if (!this.#counted.delete(versionId)) return;
+    const position = this.state.versions.positionOf(versionId);
+    if (position === undefined || !this.#counted.delete(position)) return;
     for (const id of requiredByReplay(version)) change(this.#required, id, -1);
     this.#dropped.delete(versionId);
-    for (const id of neededBy(versionId, version)) change(this.#counts, id, -1);
+    for (const id of neededBy(versionId, version)) this.objects.references.change(id, -1);
     for (const content of version.data.elsewhere) change(this.#contents, content, -1);
   }
 }

@@ -21,10 +21,10 @@ export async function weighDrops(
   if (drops.size === 0) return new Map();
   const { objects, records } = context;
   const links = (id: Hash): ReturnType<typeof objects.encodingOf> => objects.encodingOf(id);
-  const stays = withClosure(await liveWithoutVersions(context, [...drops.keys()]), links);
+  const freed = await objects.unneeded(await liveWithoutVersions(context, [...drops.keys()]));
   const sized = (ids: Iterable<Hash>): readonly SizedObject[] =>
     [...new Set(ids)].flatMap((id) => {
-      const stored = stays.has(id) ? undefined : objects.stat(id);
+      const stored = freed.has(id) ? objects.stat(id) : undefined;
       return stored === undefined ? [] : { id, bytes: stored.storedBytes };
     });
   const weights: DropWeight[] = [];

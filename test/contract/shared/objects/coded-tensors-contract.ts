@@ -108,7 +108,7 @@ function acceptsAndReturns(start: StartStore): void {
     await assertReadable(store, average);
     const { others = [], depth } = store.encodingOf(coded.id) ?? assert.fail();
     assert.deepEqual([others.length, depth], [6, 1]);
-    const plan = store.planCollection(new Set([coded.id]));
+    const plan = await store.planCollection(new Set([coded.id]));
     await store.collect(plan, () => new Set([coded.id]));
     for (const model of models) assert.ok(store.has(idOfTensor(model)));
     await assertReadable(store, average, ...models);

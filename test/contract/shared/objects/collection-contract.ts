@@ -40,7 +40,7 @@ function collectsTensors(start: StartStore): void {
         (save === 0 || (save < 4 && i % 2 === 0) ? dead : live).push(id);
       });
     }
-    const plan = store.planCollection(new Set(live));
+    const plan = await store.planCollection(new Set(live));
     assert.equal(plan.deletePacks.length, 1);
     assert.equal(plan.repackPacks.length, 3);
     assert.equal(plan.live, live.length);
@@ -54,7 +54,7 @@ function collectsTensors(start: StartStore): void {
     for (let piece = await reading.next(); piece.done !== true; piece = await reading.next())
       pieces.push(piece.value);
     assert.deepEqual(new Uint8Array(Buffer.concat(pieces)), testTensor(1, 9_000_000).bytes);
-    const again = store.planCollection(new Set(live));
+    const again = await store.planCollection(new Set(live));
     assert.deepEqual(
       { dead: again.dead, before: again.bytesBefore, after: again.bytesAfter },
       { dead: [], before: plan.bytesAfter, after: plan.bytesAfter },
@@ -73,7 +73,7 @@ function collectsTensors(start: StartStore): void {
     const opened = [true, false].map((verify) => store.openTensor(a, { verify }));
     const chunkIterators = opened.map((source) => source.chunks());
     const live = new Set([a]);
-    await store.collect(store.planCollection(live), () => live);
+    await store.collect(await store.planCollection(live), () => live);
     assert.ok(!store.has(b));
     for (const source of opened)
       assert.deepEqual((await tensorOfSource(source)).bytes, testTensor(1, 200_000).bytes);
@@ -88,11 +88,11 @@ function collectsTensors(start: StartStore): void {
   it("refuses while something live is missing, and refuses a plan of another state", async () => {
     const { store } = await start();
     const [a, b] = (await saveTensors(store, testTensor(1), testTensor(2))) as [Hash, Hash];
-    assert.throws(
+    await assert.rejects(
       () => store.planCollection(new Set([a, idOfTensor(testTensor(3))])),
       hasCode("COLLECTION_REFUSED"),
     );
-    const plan = store.planCollection(new Set([a]));
+    const plan = await store.planCollection(new Set([a]));
     await assert.rejects(
       () => store.collect(plan, () => new Set([a, idOfTensor(testTensor(3))])),
       hasCode("COLLECTION_REFUSED"),
@@ -114,7 +114,7 @@ function collectsTensors(start: StartStore): void {
     for (const turns of [...drawn(early, 10), 78]) {
       const { store } = await start();
       const [a, b] = (await saveTensors(store, testTensor(1), testTensor(2, 300_000))) as [Hash, Hash];
-      const plan = store.planCollection(new Set([b]));
+      const plan = await store.planCollection(new Set([b]));
       const collecting = store
         .collect(plan, () => new Set([b]))
         .then(
@@ -153,7 +153,7 @@ function collectsTensors(start: StartStore): void {
     const { store } = await start();
     const [a, b] = (await saveTensors(store, testTensor(1), testTensor(2))) as [Hash, Hash];
     const live = new Set([b]);
-    const plan = store.planCollection(live);
+    const plan = await store.planCollection(live);
     let finish: () => void = () => undefined;
     const committing = store.commitReferences([a], async () => {
       await new Promise<void>((resolve) => {
@@ -182,7 +182,7 @@ function collectsCodedTensors(start: StartStore): void {
     ] as const;
     await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second, first), other]);
     const live = new Set([idOfTensor(third)]);
-    const plan = store.planCollection(live);
+    const plan = await store.planCollection(live);
     assert.deepEqual(
       plan.dead.map(({ id }) => id),
       [idOfTensor(other)],
@@ -192,13 +192,13 @@ function collectsCodedTensors(start: StartStore): void {
     // A lease also keeps the bases of its objects.
     const lease = store.lease([idOfTensor(second)], 1000);
     assert.deepEqual(
-      store.planCollection(new Set()).dead.map(({ id }) => id),
+      (await store.planCollection(new Set())).dead.map(({ id }) => id),
       [idOfTensor(third)],
     );
     store.release(lease.id);
     clock.advance(1);
     await writePack(store, [third], { recode: true });
-    const rest = store.planCollection(live);
+    const rest = await store.planCollection(live);
     assert.deepEqual(
       new Set(rest.dead.map(({ id }) => id)),
       new Set([idOfTensor(first), idOfTensor(second)]),
@@ -216,7 +216,7 @@ function collectsCodedTensors(start: StartStore): void {
       const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const;
       const live = new Set([idOfTensor(kept)]);
       await writePack(store, [dead, kept]);
-      const plan = store.planCollection(live);
+      const plan = await store.planCollection(live);
       assert.deepEqual(
         plan.dead.map(({ id }) => id),
         [idOfTensor(dead)],
@@ -248,7 +248,7 @@ function collectsCodedTensors(start: StartStore): void {
       assert.equal(outcome, recoding === "recoded" ? "stale" : "collected");
       assert.equal(store.has(idOfTensor(dead)), recoding === "recoded");
       await assertReadable(store, kept);
-      if (recoding === "recoded") await store.collect(store.planCollection(live), () => live);
+      if (recoding === "recoded") await store.collect(await store.planCollection(live), () => live);
       await assertReadable(store, kept);
       await store.close();
     }
@@ -260,10 +260,10 @@ function collectsCodedTensors(start: StartStore): void {
     await writePack(store, [base]);
     const pack = await store.begin();
     await pack.putCoded(codedAgainst(child, base));
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     await pack.commit();
-    assert.deepEqual(store.planCollection(new Set([idOfTensor(child)])).dead, []);
-    assert.equal(store.planCollection(new Set()).dead.length, 2);
+    assert.deepEqual((await store.planCollection(new Set([idOfTensor(child)]))).dead, []);
+    assert.equal((await store.planCollection(new Set())).dead.length, 2);
     await store.close();
   });
 }

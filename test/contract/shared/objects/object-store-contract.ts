@@ -190,20 +190,20 @@ function leasesAndReferences(start: StartStore): void {
     const lease = store.lease([a], 1000);
     assert.equal(lease.expiresAtMs, clock.now() + 1000);
     const second = store.lease([b], 5000);
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     clock.advance(900);
     store.renew(lease.id, 1000);
     clock.advance(999);
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     clock.advance(1);
     assert.deepEqual(
-      store.planCollection(new Set()).dead.map(({ id }) => id),
+      (await store.planCollection(new Set())).dead.map(({ id }) => id),
       [a],
     );
     assert.throws(() => store.renew(lease.id, 1000), hasCode("LEASE_EXPIRED"));
     store.release(second.id);
     assert.throws(() => store.renew(second.id, 1000), hasCode("LEASE_UNKNOWN"));
-    assert.equal(store.planCollection(new Set()).dead.length, 2);
+    assert.equal((await store.planCollection(new Set())).dead.length, 2);
     await store.close();
   });
 
@@ -211,7 +211,7 @@ function leasesAndReferences(start: StartStore): void {
     const { store } = await start();
     store.lease([idOfTensor(testTensor(1))], 1000);
     await saveTensors(store, testTensor(1));
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     await store.close();
   });
 
@@ -222,11 +222,11 @@ function leasesAndReferences(start: StartStore): void {
     const pack = await store.begin();
     await pack.putTensor(sourceOfTensor(testTensor(1)));
     clock.advance(1_000_000);
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     await pack.commit();
-    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    assert.deepEqual((await store.planCollection(new Set())).dead, []);
     await store.commitReferences([known], () => Promise.resolve());
-    assert.equal(store.planCollection(new Set()).dead.length, 1);
+    assert.equal((await store.planCollection(new Set())).dead.length, 1);
     await store.close();
   });
 

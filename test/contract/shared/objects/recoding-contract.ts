@@ -24,7 +24,7 @@ export function recoding(start: StartStore): void {
     };
     await writePack(store, tensors);
     const collect = async (): Promise<void> => {
-      const plan = store.planCollection(live);
+      const plan = await store.planCollection(live);
       assert.deepEqual(plan.dead, []);
       assert.ok(plan.bytesAfter < plan.bytesBefore);
       assert.equal((await store.collect(plan, () => live)).freedBytes, plan.bytesBefore - plan.bytesAfter);
@@ -63,9 +63,9 @@ export function recoding(start: StartStore): void {
     if (reopened === undefined) return;
     await assertReadable(reopened, ...tensors);
     assert.equal(reopened.encodingOf(idOfTensor(second))?.code, 0);
-    const plan = reopened.planCollection(live);
+    const plan = await reopened.planCollection(live);
     await reopened.collect(plan, () => live);
-    assert.equal(reopened.planCollection(live).bytesAfter, reopened.planCollection(live).bytesBefore);
+    assert.equal((await reopened.planCollection(live)).bytesAfter, (await reopened.planCollection(live)).bytesBefore);
     await assertReadable(reopened, ...tensors);
     await reopened.close();
   });
@@ -117,7 +117,7 @@ export function recoding(start: StartStore): void {
     );
     for (let round = 0; round < 9; round++) {
       await writePack(store, [forwards, backwards, raw][round % 3]!, { recode: true });
-      await store.collect(store.planCollection(live), () => live);
+      await store.collect(await store.planCollection(live), () => live);
     }
     done = true;
     assert.ok((await reading).every((count) => count >= 3));

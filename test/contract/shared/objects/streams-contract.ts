@@ -90,7 +90,7 @@ function readsStreams(start: StartStore): void {
     await stream.range(0, 1);
     const reading = stream.chunks()[Symbol.asyncIterator]();
     const pieces = [(await reading.next()).value as Uint8Array];
-    await store.collect(store.planCollection(new Set([kept])), () => new Set([kept]));
+    await store.collect(await store.planCollection(new Set([kept])), () => new Set([kept]));
     for (let piece = await reading.next(); piece.done !== true; piece = await reading.next())
       pieces.push(piece.value);
     assert.deepEqual(Buffer.concat(pieces), Buffer.from(bytes));

@@ -62,7 +62,7 @@ async function recodeAll(store: PackStore, live: readonly number[], random: () =
 
 async function collect(store: PackStore, live: readonly number[]): Promise<void> {
   const needed = new Set(live.map((n) => ids[n] as Hash));
-  await store.collect(store.planCollection(needed), () => needed);
+  await store.collect(await store.planCollection(needed), () => needed);
 }
 
 async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
@@ -149,7 +149,7 @@ it("keeps tensors exact in any crash state of storing them as what they follow f
       for (const [index, [name, from]] of recodings.entries()) {
         const own = coded.get(`${name} ${from.join()}`) ?? assert.fail(name);
         await writePack(store, [own], { recode: true });
-        if (index % 4 === 3) await store.collect(store.planCollection(live), () => live);
+        if (index % 4 === 3) await store.collect(await store.planCollection(live), () => live);
       }
       assert.equal(store.encodingOf(idOfTensor(of("average")))?.others?.length, 1);
       await store.close();
@@ -159,7 +159,7 @@ it("keeps tensors exact in any crash state of storing them as what they follow f
       assert.deepEqual(store.problems(), []);
       if (marks.length > 0) {
         await assertAll(store);
-        await store.collect(store.planCollection(live), () => live);
+        await store.collect(await store.planCollection(live), () => live);
         await assertAll(store);
       }
       await store.close();

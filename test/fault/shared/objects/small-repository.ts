@@ -86,7 +86,7 @@ export async function openSmall(files: Files, seed: string) {
     async collect(): Promise<void> {
       // A concurrent save may need what was planned to be removed; then nothing is removed.
       try {
-        await store.collect(store.planCollection(live()), live);
+        await store.collect(await store.planCollection(live()), live);
       } catch (error) {
         if (!isStemmaError(error, "PLAN_STALE")) throw error;
       }

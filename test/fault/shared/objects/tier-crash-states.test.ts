@@ -57,7 +57,7 @@ async function work(files: Files, mark: (family: number) => void): Promise<void>
     }
   }
   const live = new Set(families.flatMap(chainOf).map(idOfTensor));
-  await store.collect(store.planCollection(live), () => live);
+  await store.collect(await store.planCollection(live), () => live);
   assert.ok((await store.lowBytes.removeUnused()).rewrittenBytes > 0);
   assert.equal((await store.lowBytes.bringBack(tier)).tensors, 4);
   await store.close();
@@ -69,7 +69,7 @@ async function check(files: Files, saved: readonly number[]): Promise<void> {
   for (const family of saved) await assertReadable(store, ...chainOf(family));
   // What the crash left is removed, and nothing else.
   const live = new Set([...store.list()].map(({ id }) => id));
-  await store.collect(store.planCollection(live), () => live);
+  await store.collect(await store.planCollection(live), () => live);
   await store.lowBytes.removeUnused();
   for (const family of saved) await assertReadable(store, ...chainOf(family));
   const { files: count } = store.lowBytes.totals();

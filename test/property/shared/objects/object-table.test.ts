@@ -1,6 +1,6 @@
 /**
  * The table of objects answers as a map does, over any history of packs that come and go, and counts what is coded
- * against objects also while they are absent.
+ * against objects, and its owner's references, also while they are absent. What comes during a marking is marked.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -36,7 +36,12 @@ const step = fc.oneof(
     arbitrary: fc.record({ count: fc.nat({ max: 400 }), by: fc.constantFrom(1 as const, -1 as const) }),
   },
   { weight: 1, arbitrary: fc.record({ depth: fc.nat({ max: 400 }), is: fc.nat({ max: 32 }) }) },
-  { weight: 1, arbitrary: fc.constant("forget" as const) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ refer: fc.nat({ max: 400 }), by: fc.constantFrom(1 as const, -1 as const) }),
+  },
+  { weight: 2, arbitrary: fc.record({ mark: fc.nat({ max: 400 }) }) },
+  { weight: 1, arbitrary: fc.constantFrom("forget" as const, "begin marks" as const, "end marks" as const) },
 );
 
 it("answers as a map does", () => {
@@ -45,12 +50,29 @@ it("answers as a map does", () => {
       const table = new ObjectTable();
       const places = new Map<Hash, string>();
       const counts = new Map<Hash, number>();
+      const references = new Map<Hash, number>();
+      let marks: Set<Hash> | undefined;
       const depths = new Map<Hash, number>();
       const all = new Map<CompactPack, Set<Hash>>();
       for (const one of steps) {
         if (one === "forget") {
           table.forgetDepths();
           depths.clear();
+        } else if (one === "begin marks") {
+          table.beginMarks();
+          marks = new Set();
+        } else if (one === "end marks") {
+          table.endMarks();
+          marks = undefined;
+        } else if ("mark" in one) {
+          const id = idOf(one.mark);
+          const isNew = marks !== undefined && places.has(id) && !marks.has(id);
+          if (marks !== undefined) assert.equal(table.mark(id), isNew);
+          if (isNew) marks?.add(id);
+        } else if ("refer" in one) {
+          const id = idOf(one.refer);
+          table.references.change(id, one.by);
+          references.set(id, Math.max(0, (references.get(id) ?? 0) + one.by));
         } else if ("add" in one) {
           const pack = packOf(one.add);
           table.addPack(pack);
@@ -60,6 +82,7 @@ it("answers as a map does", () => {
             for (const held of all.values()) held.delete(id);
             all.get(pack)?.add(id);
             table.set(pack, at);
+            if (!places.has(id)) marks?.add(id);
             places.set(id, `${pack.name} ${at}`);
             depths.delete(id);
           }
@@ -69,6 +92,7 @@ it("answers as a map does", () => {
             table.delete(id);
             places.delete(id);
             depths.delete(id);
+            marks?.delete(id);
             for (const held of all.values()) held.delete(id);
           }
         else if ("count" in one) {
@@ -97,7 +121,12 @@ it("answers as a map does", () => {
         assert.equal(place?.pack.idAt(place.at) ?? id, id);
         assert.equal(table.isCounted(id), (counts.get(id) ?? 0) > 0);
         assert.equal(table.depth(id), depths.get(id));
+        assert.equal(table.references.of(id), references.get(id) ?? 0);
+        if (place !== undefined && marks !== undefined)
+          assert.equal(table.isMarked(place.pack, place.at), marks.has(id));
       }
+      const absent = [...references].filter(([id, count]) => count > 0 && !places.has(id));
+      assert.deepEqual([...table.references.absent()].sort(), absent.map(([id]) => id).sort());
     }),
     { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5000 : 150 },
   );

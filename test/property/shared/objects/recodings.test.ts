@@ -157,7 +157,7 @@ async function run(
     if (one.do === "collect") {
       for (const n of live) if (!one.live.includes(n)) live.delete(n);
       const needed = (): Set<Hash> => new Set([...live].map((n) => ids[n] as Hash));
-      const plan = store.planCollection(needed());
+      const plan = await store.planCollection(needed());
       // What is written between plan and execution, or during the execution, makes the plan stale or is kept.
       const [before, beside] = [one.between.slice(0, 1), one.between.slice(1)];
       if (before.length > 0) for (const n of await write(store, related, before, true)) live.add(n);

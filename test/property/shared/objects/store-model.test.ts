@@ -71,7 +71,7 @@ async function run(
         ...named,
         ...leased.filter(({ untilMs }) => untilMs > clock.monotonic()).flatMap((lease) => lease.numbers),
       ]);
-      const plan = store.planCollection(live);
+      const plan = await store.planCollection(live);
       const { freedBytes } = await store.collect(plan, () => live);
       assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
       for (const n of [...there]) if (!stays.has(n)) there.delete(n);

@@ -6,6 +6,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { collectPlanned } from "../../../../shared/objects/collector.js";
 import { Leases } from "../../../../shared/objects/leases.js";
 import { ObjectIndex } from "../../../../shared/objects/object-index.js";
+import { planCollection } from "../../../../shared/objects/plan-collection.js";
 import type { PackEntry } from "../../../../shared/objects/pack-entry.js";
 import { packBytes, type PackIndex } from "../../../../shared/objects/pack-format.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
@@ -78,11 +79,11 @@ it("rewrites pack by pack where space is short, and frees as much as was planned
   const { kept, live } = await filled(store);
   // The pack that keeps the least, 5,000 bytes, fits; each replaced pack then frees 9,000.
   await limit(6000);
-  const plan = store.planCollection(live);
+  const plan = await store.planCollection(live);
   assert.equal(plan.repackPacks.length, 6);
   const { freedBytes } = await store.collect(plan, () => live);
   assert.ok(freedBytes > 6 * 9000, `${freedBytes}`);
-  assert.deepEqual(store.planCollection(live).dead, []);
+  assert.deepEqual((await store.planCollection(live)).dead, []);
   for (const current of [store, await open(files, "again")])
     for (const tensor of kept) assert.deepEqual(await readBack(current, tensor), tensor.bytes);
 });
@@ -93,7 +94,7 @@ it("deletes packs without live objects before it needs space for others", async 
   const { live } = await filled(store);
   await saveTensors(store, testTensor(500, 25_000));
   await limit(0);
-  const { freedBytes } = await store.collect(store.planCollection(live), () => live);
+  const { freedBytes } = await store.collect(await store.planCollection(live), () => live);
   assert.ok(freedBytes > 25_000 + 6 * 9000, `${freedBytes}`);
 });
 
@@ -106,13 +107,13 @@ it("ends early where the space ends, and the next collection continues", async (
   await saveTensors(store, dead[1] as Tensor);
   const live = new Set([idOfTensor(large)]);
   await limit(0);
-  const first = await store.collect(store.planCollection(live), () => live);
+  const first = await store.collect(await store.planCollection(live), () => live);
   assert.ok(first.freedBytes >= 3000 && first.freedBytes < 4000);
   // A save of what was forgotten is a new copy, which the next collection keeps.
   await limit(1_000_000);
   await saveTensors(store, dead[0] as Tensor);
   live.add(idOfTensor(dead[0] as Tensor));
-  await store.collect(store.planCollection(live), () => live);
+  await store.collect(await store.planCollection(live), () => live);
   assert.deepEqual(await readBack(store, dead[0] as Tensor), dead[0]?.bytes);
   assert.deepEqual(await readBack(store, large), large.bytes);
 });
@@ -122,7 +123,7 @@ it("changes nothing where not even the first step fits", async () => {
   const store = await open(files);
   const { live } = await filled(store);
   await limit(100);
-  const plan = store.planCollection(live);
+  const plan = await store.planCollection(live);
   await assert.rejects(
     store.collect(plan, () => live),
     hasCode("DISK_FULL"),
@@ -153,7 +154,7 @@ it("predicts what it frees also where it takes several steps", async () => {
   for (const n of [0, 1, 2]) index.add(packOf(`p${n}`, [entry(n), entry(10 + n)]));
   index.settle();
   const live = new Set([0, 1, 2].map((n) => entry(n).id));
-  const plan = index.plan(live, new Set());
+  const plan = await planCollection(index, live, () => new Set());
   const before = index.bytes;
   let made = 0;
   const { freedBytes } = await collectPlanned(
@@ -178,4 +179,27 @@ it("predicts what it frees also where it takes several steps", async () => {
   assert.equal(made, 3);
   assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
   assert.equal(index.bytes, before - freedBytes);
+});
+
+it("plans in steps beside other work; what is saved meanwhile is no part of the plan", async () => {
+  const store = await open(memoryFiles());
+  const many = Array.from({ length: 2500 }, (_, n) => testTensor(n, 4));
+  await saveTensors(store, ...many);
+  const live = new Set(many.slice(0, 10).map(idOfTensor));
+  let turns = 0;
+  const onTurn = (): void => {
+    turns++;
+    waiting = setImmediate(onTurn);
+  };
+  let waiting = setImmediate(onTurn);
+  const planning = store.planCollection(live);
+  const late = testTensor(9000, 4);
+  await saveTensors(store, late);
+  const plan = await planning;
+  clearImmediate(waiting);
+  assert.ok(turns >= 4, `${turns} turns of the event loop`);
+  assert.equal(plan.dead.length, many.length - 10);
+  assert.ok(!plan.dead.some(({ id }) => id === idOfTensor(late)));
+  assert.equal(plan.live, 11);
+  assert.deepEqual((await store.unneeded(live)).size, many.length - 10 + 1);
 });

@@ -51,7 +51,7 @@ it("reads golden packs of format 2, with and without their cache and after a col
       const store = await openPackStore(nodeFiles(), join(folder, "packs"), options());
       assert.deepEqual(store.problems(), []);
       const live = new Set(expected.tensors.map(({ id }) => id));
-      if (way === "collected") await store.collect(store.planCollection(live), () => live);
+      if (way === "collected") await store.collect(await store.planCollection(live), () => live);
       assert.deepEqual(new Set([...store.list()].map(({ id }) => id)), live);
       for (const { id, dtype, shape, representation } of expected.tensors) {
         const tensor = await tensorOfSource(store.openTensor(id, { verify: false }));
@@ -106,7 +106,7 @@ it("reads golden packs of format 3 with their low file, also after a collection"
       });
       assert.deepEqual(store.problems(), []);
       const live = new Set(tensors.slice(1).map(({ id }) => id));
-      if (way === "collected") await store.collect(store.planCollection(live), () => live);
+      if (way === "collected") await store.collect(await store.planCollection(live), () => live);
       const { files: _files, ...totals } = store.lowBytes.totals();
       assert.deepEqual(totals, moved);
       for (const { id, low } of tensors) {

@@ -103,7 +103,7 @@ describe("indexes of packs that are not in memory", () => {
     const { packs } = (store as unknown as { readonly index: ObjectIndex }).index;
     await until(() => [...packs.values()].filter(({ isInMemory }) => isInMemory).length < 20);
     const live = new Set(saved.slice(0, 100));
-    await store.collect(store.planCollection(live), () => live);
+    await store.collect(await store.planCollection(live), () => live);
     for (const id of live) assert.ok(store.has(id));
     for (const id of saved.slice(100)) assert.ok(!store.has(id));
     await store.close();

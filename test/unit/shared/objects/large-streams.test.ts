@@ -104,7 +104,7 @@ it("writes, reads, checks, rewrites and rebuilds a large stream with buffers of 
   await store.maintenance.repair();
   assert.deepEqual(store.problems(), []);
   const live = new Set([data].filter((id) => store.has(id)));
-  await store.collect(store.planCollection(live), () => live);
+  await store.collect(await store.planCollection(live), () => live);
   assert.ok(Math.max(...files.lengths) <= largestBuffer);
   await store.close();
 });
@@ -123,7 +123,7 @@ it("finds a flipped bit of a large stream when it is read, ranged, checked and r
   for (const use of [
     (opened: PackStore) => drain(opened.openStream("data", data).chunks()),
     (opened: PackStore) => opened.read("data", data),
-    (opened: PackStore) => opened.collect(opened.planCollection(new Set([data])), () => new Set([data])),
+    async (opened: PackStore) => opened.collect(await opened.planCollection(new Set([data])), () => new Set([data])),
   ]) {
     const opened = await open(files);
     await assert.rejects(() => use(opened), mismatch);

@@ -136,7 +136,7 @@ it("forgets the objects of a pack that is missing, and knows them again when it 
     ["FILE_MISSING"],
   );
   for (const tensor of tensors) assert.ok(!store.has(idOfTensor(tensor)));
-  assert.throws(() => store.planCollection(new Set()), hasCode("COLLECTION_REFUSED"));
+  await assert.rejects(() => store.planCollection(new Set()), hasCode("COLLECTION_REFUSED"));
   await replace(files, path, bytes);
   await store.maintenance.inspect();
   assert.deepEqual(store.problems(), []);
@@ -160,7 +160,7 @@ it("a repair rewrites what is whole, sets the damaged file aside, and allows col
     assert.deepEqual(await files.read(repaired?.setAside as string), damaged);
     assert.deepEqual(store.problems(), []);
     assert.equal(store.has(idOfTensor(first)), at === "header");
-    store.planCollection(new Set(others.map(idOfTensor)));
+    await store.planCollection(new Set(others.map(idOfTensor)));
     await store.close();
     const again = await open(files);
     await assertAllRead(again, at === "header" ? tensors : others, at);

@@ -189,7 +189,7 @@ it("waits while a collection is planned, until that has run", async () => {
   const store = await open(memoryFiles());
   const tensors = await fillLevel(store);
   const live = new Set(tensors.slice(1).map(idOfTensor));
-  const plan = store.planCollection(live);
+  const plan = await store.planCollection(live);
   assert.equal(await store.merging.merge(), undefined);
   await store.collect(plan, () => live);
   await saveTensors(store, testTensor(500, 300));

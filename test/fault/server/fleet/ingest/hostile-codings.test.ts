@@ -125,7 +125,7 @@ it(`survives ${mutations} altered codings (seed ${seed})`, async () => {
         one.tensor.bytes,
         `mutation ${at}`,
       );
-      await store.collect(store.planCollection(new Set(held)), () => new Set(held));
+      await store.collect(await store.planCollection(new Set(held)), () => new Set(held));
     } catch (error) {
       if (
         !isMalformedCoding(error) &&

@@ -96,7 +96,7 @@ describe("applying ends early", () => {
         ...repository,
         planCollection: async () => {
           await Promise.resolve();
-          return repository.objects.planCollection(new Set(["0".repeat(64) as Hash]));
+          return await repository.objects.planCollection(new Set(["0".repeat(64) as Hash]));
         },
       },
       plan,

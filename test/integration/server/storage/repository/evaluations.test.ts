@@ -9,7 +9,7 @@ import { openHome } from "../../../../../server/storage/repository/home.js";
 import type { EvaluationState } from "../../../../../server/storage/repository/state/evaluation-state.js";
 import { evaluationOf, predictionsOfOne as predictions } from "../../../../helpers/evaluation-of.js";
 import { objectId } from "../../../../../shared/tensor/hash.js";
-import { memoryHome, modelOf, openRepository, tensorsOf } from "./harness.js";
+import { memoryHome, modelOf, openRepository, tensorsOf, withoutObjects } from "./harness.js";
 
 const evaluationsOf = (
   repository: FleetRepository,
@@ -72,9 +72,10 @@ for (const lost of ["object", "predictions"] as const)
     const repository = await openRepository(home, "fleet-a");
     const { summary } = await repository.save(modelOf(tensorsOf("a", 1)), { name: "m" });
     const first = await repository.storeEvaluation(evaluationOf(summary, 0), predictions);
-    const live = new Set(await repository.liveObjects());
-    assert.ok(live.delete(first[lost]!));
-    await repository.objects.collect(repository.objects.planCollection(live), () => live);
+    const needed = await repository.liveObjects();
+    assert.ok(needed.has(first[lost]!));
+    const live = withoutObjects(needed, new Set([first[lost]!]));
+    await repository.objects.collect(await repository.objects.planCollection(live), () => live);
     const missing = [["evaluation: OBJECT_MISSING", first.object]];
     const problemsOf = ({
       problems,

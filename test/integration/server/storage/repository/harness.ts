@@ -8,6 +8,7 @@ import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import type { ModelSource, SaveRecord, UnhashedModel } from "../../../../../shared/model/model.js";
 import { streamedObjectsOf } from "../../../../../shared/model/record-objects.js";
+import type { LiveObjects } from "../../../../../shared/objects/object-store.js";
 import type { Files, Random } from "../../../../../shared/ports.js";
 import { manualClock, type ManualClock } from "../../../../helpers/manual-clock.js";
 import { streamOf, streamedBytes } from "../../../../helpers/object-stores.js";
@@ -17,6 +18,14 @@ import { tensorOfSource, type Hash, type Tensor } from "../../../../../shared/te
 import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
 import { openHome, type Home, type HomePorts } from "../../../../../server/storage/repository/home.js";
 import { openRepository } from "../../../../../server/storage/repository/open-repository.js";
+
+/** The live objects without some of them, as if nothing needed these. */
+export function withoutObjects(live: LiveObjects, lost: ReadonlySet<Hash | undefined>): LiveObjects {
+  return {
+    has: (id) => !lost.has(id) && live.has(id),
+    keys: () => [...live.keys()].filter((id) => !lost.has(id)),
+  };
+}
 
 /** Bytes that a seed gives, the same on every machine. */
 export function seededBytes(seed: string, count: number): Uint8Array {

@@ -26,6 +26,7 @@ import {
   sameTensors,
   seededBytes,
   tensorsOf,
+  withoutObjects,
   type NamedTensor,
 } from "./harness.js";
 
@@ -295,9 +296,9 @@ describe("damage and redaction", () => {
     const { versionId, record } = await save(repository, "v1");
     // A store without openings, data and recipe, as after a loss.
     const lost = new Set([record.objects.openings, record.uses?.recipe, ...(record.uses?.data ?? [])]);
-    const live = new Set([...(await repository.liveObjects())].filter((id) => !lost.has(id)));
+    const live = withoutObjects(await repository.liveObjects(), lost);
     ports.clock.advance(graceMs);
-    await repository.objects.collect(repository.objects.planCollection(live), () => live);
+    await repository.objects.collect(await repository.objects.planCollection(live), () => live);
     const named = async (): Promise<readonly string[]> =>
       (await repository.check()).problems.map(({ what, id }) => `${what} ${id}`).sort();
     const missing = (kind: string, id: string | undefined): string => `${kind}: OBJECT_MISSING ${String(id)}`;
