@@ -68,6 +68,12 @@ export interface PackParts {
   readonly count: number;
 }
 
+/** A pack whose index was valid when its checks were kept. It has to be left to a source before it is used. */
+export interface PackElsewhere extends Omit<PackParts, "index"> {
+  /** The size of the index, and the CRC-32 of each of its parts. */
+  readonly index: { readonly length: number; readonly checks: ArrayLike<number> };
+}
+
 export class CompactPack implements PackIndex, PackParts {
   readonly name: string;
   readonly bytes: number;
@@ -81,14 +87,15 @@ export class CompactPack implements PackIndex, PackParts {
   #offset = 0;
   /** The first of the keys of its parts. */
   readonly #firstKey = packsSoFar++ * partsOfAPack;
-  /** CRC-32 of each part. */
-  #checks: readonly number[] = [];
+  /** CRC-32 of each part; empty while the index is in memory. */
+  #checks: ArrayLike<number> = [];
 
-  constructor({ name, bytes, index, format, count }: PackParts) {
+  constructor({ name, bytes, index, format, count }: PackParts | PackElsewhere) {
     this.name = name;
     this.bytes = bytes;
     this.indexBytes = index.length;
-    this.#index = Buffer.from(index.buffer, index.byteOffset, index.length);
+    if (index instanceof Uint8Array) this.#index = Buffer.from(index.buffer, index.byteOffset, index.length);
+    else this.#checks = index.checks;
     this.format = format;
     this.count = count;
     // Packs in memory have neither header nor trailer.
@@ -106,6 +113,14 @@ export class CompactPack implements PackIndex, PackParts {
   get index(): Buffer {
     return this.#index ?? this.#read();
   }
+  /** CRC-32 of each part of the index, of which there are `partsOf`. */
+  get checks(): ArrayLike<number> {
+    return this.#index === undefined ? this.#checks : this.#checksOf(this.#index);
+  }
+  /** The number of parts of an index of so many bytes. */
+  static partsOf(indexBytes: number): number {
+    return Math.ceil(indexBytes / partBytes);
+  }
   get isInMemory(): boolean {
     return this.#index !== undefined;
   }
@@ -118,7 +133,7 @@ export class CompactPack implements PackIndex, PackParts {
   }
 
   #checksOf(index: Buffer): readonly number[] {
-    return Array.from({ length: Math.ceil(this.indexBytes / partBytes) }, (_, part) =>
+    return Array.from({ length: CompactPack.partsOf(this.indexBytes) }, (_, part) =>
       crc32(index.subarray(part * partBytes, this.#endOf(part))),
     );
   }

@@ -15,12 +15,14 @@ import {
   indexOffsets,
   maxCacheBytes,
 } from "./index-cache.js";
+import { IndexReader } from "./index-reader.js";
 import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
 import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
 import { isPackName, type PackIndex } from "./pack-format.js";
 import type { StoreProblem } from "./pack-tensors.js";
+import { readTable, type RestoredTable } from "./table-file.js";
 import { lowFileSuffix } from "./tiers/folder-tier-files.js";
 import type { RebuiltIndex } from "./rebuild-index.js";
 
@@ -47,6 +49,10 @@ export interface OpenedPacks {
   readonly cacheFiles: readonly CacheFile[];
   /** Names of the low files in the folder. */
   readonly lowFiles: ReadonlySet<string>;
+  /** Reads indexes that are not in memory; undefined where all of them are. */
+  readonly indexReader: IndexReader | undefined;
+  /** True if the table of objects was read from its file, and nothing was added to it. */
+  readonly isTableKept: boolean;
 }
 
 /** True if an index is complete, as the hash in its pack's name states. */
@@ -193,11 +199,21 @@ export async function loadPacks(
 ): Promise<OpenedPacks> {
   const present = await files.list(folder);
   for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
+  const indexReader = indexReaderOf(files, folder);
+  const isCacheFile = (name: string): boolean => cachePattern.test(name);
+  const restored = indexReader && (await readTable(files, folder, present, isCacheFile));
+  if (restored !== undefined) indexReader?.leave(restored.index.packs, restored.cacheFiles);
   return await openPacks(packFiles, present, {
     log,
-    cached: (wanted) =>
-      readCache(files, folder, { wanted, cacheNames: present.filter((name) => cachePattern.test(name)) }),
+    indexReader,
+    restored,
+    cached: (wanted) => readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
   });
+}
+
+function indexReaderOf(files: Files, folder: string): IndexReader | undefined {
+  const { openNow } = files;
+  return openNow && new IndexReader({ ...files, openNow }, folder);
 }
 
 /** Loads all packs from their own indexes. Changes nothing in the folder. */
@@ -208,13 +224,16 @@ export async function readPacks(
 ): Promise<OpenedPacks> {
   const opened = await openPacks(packFiles, await files.list(packFiles.folder), {
     log,
+    indexReader: undefined,
+    restored: undefined,
     cached: () => Promise.resolve({ packs: new Map(), files: [] }),
   });
   return { ...opened, isCacheStale: false };
 }
 
-interface OpenPacksParts {
+interface OpenPacksParts extends Pick<OpenedPacks, "indexReader"> {
   readonly log: Log | undefined;
+  readonly restored: RestoredTable | undefined;
   /** The packs of these names that are in the index cache, and its files. */
   readonly cached: (names: ReadonlySet<string>) => Promise<Cached>;
 }
@@ -222,20 +241,25 @@ interface OpenPacksParts {
 async function openPacks(
   packFiles: PackFiles,
   present: readonly string[],
-  { log, cached: readCached }: OpenPacksParts,
+  { log, indexReader, restored, cached: readCached }: OpenPacksParts,
 ): Promise<OpenedPacks> {
   const { folder } = packFiles;
   const names = present
     .filter((name) => name.endsWith(packSuffix))
     .map((name) => name.slice(0, -packSuffix.length));
-  const { packs: cached, files: cacheFiles } = await readCached(new Set(names));
-  const packs = new Map<string, PackIndex>(cached);
+  const { packs: cached, files: cacheFiles } =
+    restored === undefined
+      ? await readCached(new Set(names))
+      : { packs: restored.index.packs, files: restored.cacheFiles };
+  const packs = new Map<string, PackIndex>();
   const problems: StoreProblem[] = [];
   const note = (pack: string, error: StemmaError): void => {
     problems.push({ pack, error });
     log?.error("pack-damaged", { pack, code: error.code, message: error.message });
   };
-  const uncached = names.filter((name) => !cached.has(name));
+  // All packs of a restored table are there.
+  const uncached =
+    restored !== undefined && cached.size === names.length ? [] : names.filter((name) => !cached.has(name));
   await mapConcurrent(uncached, maxConcurrentScans, async (name) => {
     try {
       if (!isPackName(name)) throw strangeFile(join(folder, name + packSuffix), name);
@@ -247,10 +271,10 @@ async function openPacks(
       note(name, error);
     }
   });
-  const index = new ObjectIndex();
-  index.reserve([...cached.values()].reduce((sum, { count }) => sum + count, 0));
-  for (const name of names) {
-    const pack = packs.get(name);
+  const index = restored?.index ?? new ObjectIndex();
+  if (restored === undefined) index.reserve([...cached.values()].reduce((sum, { count }) => sum + count, 0));
+  for (const name of restored === undefined ? names : uncached) {
+    const pack = cached.get(name) ?? packs.get(name);
     if (pack !== undefined) index.add(pack);
   }
   index.settle();
@@ -259,5 +283,13 @@ async function openPacks(
       .filter((name) => name.endsWith(lowFileSuffix))
       .map((name) => name.slice(0, -lowFileSuffix.length)),
   );
-  return { index, problems, cacheFiles, isCacheStale: uncached.length >= staleCachePacks, lowFiles };
+  return {
+    index,
+    problems,
+    cacheFiles,
+    isCacheStale: uncached.length >= staleCachePacks,
+    lowFiles,
+    indexReader,
+    isTableKept: restored !== undefined && uncached.length === 0,
+  };
 }

@@ -8,7 +8,7 @@ import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { CompactPack, type Located } from "./compact-pack.js";
-import { ObjectTable, type ObjectCounts, type Place } from "./object-table.js";
+import { ObjectTable, type ObjectCounts, type Place, type SavedTable } from "./object-table.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { StoredObject } from "./object-store.js";
 import type { PackEntry } from "./pack-entry.js";
@@ -24,9 +24,16 @@ function wins({ pack, at }: Place, known: Place): boolean {
   return !pack.isCodedAt(at) && known.pack.isCodedAt(known.at);
 }
 
+/** What a file keeps of an index. */
+export interface SavedIndex {
+  readonly table: SavedTable;
+  readonly epoch: number;
+  readonly lowCount: number;
+}
+
 export class ObjectIndex {
   readonly #packs = new Map<string, CompactPack>();
-  readonly #table = new ObjectTable();
+  readonly #table: ObjectTable;
   /** Objects found damaged, until another copy replaces the damaged one. */
   readonly #damaged = new Map<Hash, StemmaError>();
   /** Names of the packs when packs were last removed, or at opening. */
@@ -38,6 +45,20 @@ export class ObjectIndex {
   #lowCount = 0;
   /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
+
+  constructor(saved?: SavedIndex) {
+    this.#table = saved === undefined ? new ObjectTable() : ObjectTable.restored(saved.table);
+    if (saved === undefined) return;
+    for (const pack of saved.table.packs) this.#packs.set(pack.name, pack);
+    this.#epoch = saved.epoch;
+    this.#lowCount = saved.lowCount;
+  }
+
+  /** What a file keeps of it; undefined where objects are damaged or absent, or packs have gone since it was made. */
+  saved(): SavedIndex | undefined {
+    const table = this.#damaged.size > 0 ? undefined : this.#table.saved();
+    return table && { table, epoch: this.#epoch, lowCount: this.#lowCount };
+  }
 
   get packs(): ReadonlyMap<string, CompactPack> {
     return this.#packs;

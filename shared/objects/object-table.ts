@@ -14,8 +14,8 @@ const firstSlots = 64;
 const maxLoad = 0.7;
 const empty = 0;
 const removed = 0xffffffff;
-/** Drawn for each process, so that nobody can make ids that all fall into the same slots. */
-const spread = (randomInt(2 ** 31) * 2 + 1) >>> 0;
+/** Drawn for each process that makes tables, so that nobody can make ids that all fall into the same slots. */
+const drawnSpread = (randomInt(2 ** 31) * 2 + 1) >>> 0;
 
 export interface Place {
   readonly pack: CompactPack;
@@ -31,7 +31,21 @@ export interface ObjectCounts {
   absent(): Iterable<Hash>;
 }
 
+/** The parts of a table, for a file. Slots have the number of their pack and one. */
+export interface SavedTable {
+  readonly spread: number;
+  readonly used: number;
+  readonly size: number;
+  /** Packs by their numbers. */
+  readonly packs: readonly CompactPack[];
+  readonly packOf: Uint32Array<ArrayBuffer>;
+  readonly at: Uint32Array<ArrayBuffer>;
+  readonly tag: Uint32Array<ArrayBuffer>;
+  readonly count: Uint32Array<ArrayBuffer>;
+}
+
 export class ObjectTable {
+  #spread = drawnSpread;
   /** Packs by their number; a number is used again once its pack is gone. */
   readonly #packs: (CompactPack | undefined)[] = [];
   readonly #numbers = new Map<CompactPack, number>();
@@ -52,6 +66,40 @@ export class ObjectTable {
   /** Counts of tensors coded against objects that the table does not have. */
   readonly #absentCounts = new Map<Hash, number>();
   readonly #absentReferences = new Map<Hash, number>();
+
+  /** The parts of the table as it is now; undefined where it knows of absent objects. */
+  saved(): SavedTable | undefined {
+    if (this.#absentCounts.size > 0) return undefined;
+    const packs: CompactPack[] = [];
+    // Numbers that no pack has any more are not kept.
+    const numbers = this.#packs.map((pack) => (pack === undefined ? empty : packs.push(pack)));
+    return {
+      spread: this.#spread,
+      used: this.#used,
+      size: this.#size,
+      packs,
+      packOf: this.#pack.map((number) =>
+        number === empty || number === removed ? number : (numbers[number - 1] as number),
+      ),
+      at: this.#at,
+      tag: this.#tag,
+      count: this.#count,
+    };
+  }
+
+  static restored({ spread, used, size, packs, packOf, at, tag, count }: SavedTable): ObjectTable {
+    const table = new ObjectTable();
+    table.#spread = spread;
+    table.#used = used;
+    table.#size = size;
+    for (const pack of packs) table.addPack(pack);
+    table.#pack = packOf;
+    table.#at = at;
+    table.#tag = tag;
+    table.#count = count;
+    table.#depth = new Uint8Array(packOf.length);
+    return table;
+  }
 
   /** The number of objects. */
   get size(): number {
@@ -211,6 +259,11 @@ export class ObjectTable {
     this.#depth.fill(0);
   }
 
+  #startOf(tag: number): number {
+    const mixed = Math.imul(tag, this.#spread);
+    return (mixed ^ (mixed >>> 15)) >>> 0;
+  }
+
   #placeIn(slot: number): Place {
     return {
       pack: this.#packs[(this.#pack[slot] as number) - 1] as CompactPack,
@@ -231,7 +284,7 @@ export class ObjectTable {
   /** The slot of the object whose id is the 32 bytes at `from`; -1: there is none. */
   #findBytes(bytes: Uint8Array, from: number, tag: number): number {
     const mask = this.#pack.length - 1;
-    for (let slot = startOf(tag) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = this.#startOf(tag) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#pack[slot] as number;
       if (number === empty) return -1;
       if (number === removed || this.#tag[slot] !== tag) continue;
@@ -241,7 +294,7 @@ export class ObjectTable {
 
   #freeSlot(tag: number): number {
     const mask = this.#pack.length - 1;
-    let slot = startOf(tag) & mask;
+    let slot = this.#startOf(tag) & mask;
     while (this.#pack[slot] !== empty && this.#pack[slot] !== removed) slot = (slot + 1) & mask;
     return slot;
   }
@@ -288,7 +341,3 @@ function tagOf(id: Uint8Array): number {
   );
 }
 
-function startOf(tag: number): number {
-  const mixed = Math.imul(tag, spread);
-  return (mixed ^ (mixed >>> 15)) >>> 0;
-}

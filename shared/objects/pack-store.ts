@@ -13,7 +13,7 @@ import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
-import { IndexReader } from "./index-reader.js";
+import type { IndexReader } from "./index-reader.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
 import { storeDamaged, storeStopped } from "./object-errors.js";
@@ -38,6 +38,7 @@ import { folderTierFiles } from "./tiers/folder-tier-files.js";
 import { LowBytesMoves } from "./tiers/low-bytes-moves.js";
 import { LowFiles } from "./tiers/low-files.js";
 import type { Tier } from "./tiers/tier-files.js";
+import { writeTable } from "./table-file.js";
 import { TensorOpening } from "./tensor-opening.js";
 import { TensorReading } from "./tensor-reading.js";
 
@@ -54,6 +55,8 @@ export interface PackStoreOptions {
   readonly decodedCacheBytes?: number | undefined;
   /** Indexes of new packs stay in memory up to about so many bytes. Default 16 MiB. */
   readonly mostIndexBytes?: number | undefined;
+  /** The table of objects is kept in a file from so many objects on. Default 4096. */
+  readonly leastTableObjects?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
 }
@@ -111,7 +114,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #closed = false;
   #isCacheStale: boolean;
   #cacheFiles: OpenedPacks["cacheFiles"];
+  /** True unless the file of the table is as the store is. */
+  #isTableStale: boolean;
   readonly #mostIndexBytes: number;
+  readonly #leastTableObjects: number;
   /** Reads indexes that are not in memory; undefined where all of them are. */
   readonly #indexReader: IndexReader | undefined;
   /** New names since the bytes of indexes in memory were counted. */
@@ -134,9 +140,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#packFiles = packFiles;
     this.#isCacheStale = opened.isCacheStale;
     this.#cacheFiles = opened.cacheFiles;
+    this.#isTableStale = !opened.isTableKept;
     this.#mostIndexBytes = options.mostIndexBytes ?? defaultMostIndexBytes;
-    const { openNow } = files;
-    this.#indexReader = openNow && new IndexReader({ ...files, openNow }, folder);
+    this.#leastTableObjects = options.leastTableObjects ?? defaultLeastTableObjects;
+    this.#indexReader = opened.indexReader;
     this.#indexReader?.leave(this.index.packs, this.#cacheFiles);
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
@@ -235,6 +242,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   /** Makes renames and removals in the folder durable. */
   async #syncNames(): Promise<void> {
     this.#isCacheStale = true;
+    this.#isTableStale = true;
     try {
       await this.#syncFolder();
     } catch (error) {
@@ -260,6 +268,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
 
   async #writeCache(): Promise<void> {
     this.#isCacheStale = false;
+    this.#isTableStale = true;
     try {
       this.#cacheFiles = await writeCache(this.#files, this.#folder, this.index, {
         damaged: this.problems(),
@@ -268,6 +277,21 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     } catch (error) {
       this.#isCacheStale = true;
       throw error;
+    }
+  }
+
+  /** Keeps the table of objects for the next start, where it is large enough that making it anew takes long. */
+  async keepTable(): Promise<void> {
+    const { index } = this;
+    if (!this.#isTableStale || this.#indexReader === undefined || index.size < this.#leastTableObjects) return;
+    if (this.problems().length > 0) return;
+    try {
+      const cached = new Set(this.#cacheFiles.flatMap(({ packs }) => packs));
+      if (![...index.packs.keys()].every((name) => cached.has(name))) await this.#writeCache();
+      await writeTable(this.#files, this.#folder, index, this.#cacheFiles);
+      this.#isTableStale = false;
+    } catch (error) {
+      cacheNotWritten(error);
     }
   }
 
@@ -295,12 +319,14 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     await this.#packFiles.close();
     await this.#caching;
     if (this.#isCacheStale) await this.#writeCache().catch(cacheNotWritten);
+    await this.keepTable();
     this.#indexReader?.close();
   }
 }
 
 /** New names of packs after which the indexes in memory are counted. */
 const namesPerCount = 512;
+const defaultLeastTableObjects = 4096;
 const defaultMostIndexBytes = 16 * 1024 * 1024;
 
 /** A disk that refuses the cache costs the next start its time, and nothing else. */
@@ -334,7 +360,16 @@ export async function openPackStore(
         return opened.cacheFiles;
       },
     );
-  return new FilePackStore(files, packFiles, options, { ...opened, cacheFiles, isCacheStale: false });
+  const isTableKept = opened.isTableKept && cacheFiles === opened.cacheFiles;
+  const store = new FilePackStore(files, packFiles, options, {
+    ...opened,
+    cacheFiles,
+    isCacheStale: false,
+    isTableKept,
+  });
+  // Who only reads a home leaves it as it is.
+  if (files.writer !== undefined) await store.keepTable();
+  return store;
 }
 
 /**

@@ -25,7 +25,12 @@ type Mark = { readonly what: "saved" | "giving-up"; readonly tensor: number };
 const tensors = Array.from({ length: 12 }, (_, i) => memberOf(Math.floor(i / 6), i % 6, [6, 30]));
 const ids = tensors.map(idOfTensor);
 const open = (files: Files, seed: string): Promise<PackStore> =>
-  openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed), decodedCacheBytes: 4000 });
+  openPackStore(files, folder, {
+    clock: manualClock(),
+    random: seededRandom(seed),
+    decodedCacheBytes: 4000,
+    leastTableObjects: 1,
+  });
 const coded = new Map<string, ReturnType<typeof codedAgainst>>();
 function coding(tensor: number, base: number): ReturnType<typeof codedAgainst> {
   const key = `${tensor} ${base}`;

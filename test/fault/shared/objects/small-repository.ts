@@ -43,6 +43,7 @@ export async function openSmall(files: Files, seed: string) {
     clock: manualClock(),
     random: seededRandom(seed),
     graceMs: 60_000,
+    leastTableObjects: 1,
   });
   const journal = await openJournal<TestFact>(files, folders.journal, { segmentBytes: 700 });
   const saves = new Map<number, TestFact & { readonly type: "saved" }>();
@@ -138,7 +139,7 @@ export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 
   await home.close();
   const names = await files.list(folders.packs);
   assert.ok(
-    names.every((name) => name.endsWith(".pack") || name === "index"),
+    names.every((name) => name.endsWith(".pack") || name === "index" || name === "table"),
     `left over: ${names.join(" ")}`,
   );
 }

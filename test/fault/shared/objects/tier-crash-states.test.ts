@@ -31,6 +31,7 @@ async function open(
 ): Promise<{ store: PackStore; tier: Tier }> {
   const tier: Tier = { name: "cold", files: folderTierFiles(files, folders.tier) };
   const store = await openPackStore(files, "/packs", {
+    leastTableObjects: 1,
     clock: manualClock(),
     random: seededRandom("tier crashes"),
     tiers: () => [tier],

@@ -134,7 +134,12 @@ async function run(
   let opened = 0;
   const open = async (): Promise<ObjectPruner> =>
     onFiles
-      ? openPackStore(files, "/p", { clock, random: seededRandom(opened++), decodedCacheBytes })
+      ? openPackStore(files, "/p", {
+          clock,
+          random: seededRandom(opened++),
+          decodedCacheBytes,
+          leastTableObjects: 1,
+        })
       : memoryStore({ clock, random: seededRandom(opened++) });
   let store = await open();
   const live = new Set<number>();

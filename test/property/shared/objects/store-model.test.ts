@@ -35,7 +35,7 @@ async function run(
   let opened = 0;
   const open = async (): Promise<ObjectPruner> =>
     onFiles
-      ? openPackStore(files, "/p", { clock, random: seededRandom(opened++) })
+      ? openPackStore(files, "/p", { clock, random: seededRandom(opened++), leastTableObjects: 1 })
       : memoryStore({ clock, random: seededRandom(opened++) });
   let store = await open();
   const there = new Set<number>();
