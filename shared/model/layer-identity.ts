@@ -203,11 +203,20 @@ function firstCalls({ layers, instances }: LayerGraph): readonly (readonly numbe
   return first;
 }
 
+/** Identities that were computed, for as long as their architectures are in memory. */
+const known = new WeakMap<Architecture, readonly (Hash | undefined)[]>();
+
 /**
  * Identity of each layer of an architecture, by layer index; undefined where the order among twins is not
  * certain, and for every layer after such a one. Identities that are present are unique.
  */
 export function layerIdentities(architecture: Architecture): readonly (Hash | undefined)[] {
+  let identities = known.get(architecture);
+  if (identities === undefined) known.set(architecture, (identities = computeIdentities(architecture)));
+  return identities;
+}
+
+function computeIdentities(architecture: Architecture): readonly (Hash | undefined)[] {
   const graph = new LayerGraph(architecture);
   const { layers, instances } = graph;
   const order = orderAmongTwins(graph);

@@ -2,7 +2,7 @@
  * Finds the stored model that an architecture shares the most layers with, and what it can take over (EvoStore, EV1).
  */
 import { nameOneOf } from "../../../shared/missing-errors.js";
-import { decodeArchitecture, weightSlots } from "../../../shared/model/architecture.js";
+import { weightSlots } from "../../../shared/model/architecture.js";
 import { commonPrefix } from "../../../shared/model/common-prefix.js";
 import { readModelJson } from "../../../shared/model/model-json.js";
 import { decodeNames } from "../../../shared/model/names.js";
@@ -90,7 +90,7 @@ export async function askedArchitecture(
   }
   const summary = repository.resolve(model as string);
   const id = requireArchitecture(summary);
-  const architecture = decodeArchitecture(await repository.objects.read("architecture", id));
+  const architecture = await repository.architecture(id);
   const paths = pathsOf(architecture);
   const names = decodeNames(
     await repository.objects.read("names", summary.record.objects.names),

@@ -100,6 +100,8 @@ export interface FleetRepository {
   /** The versions that were declared to come after this one (MH15), and before it. */
   successors(versionId: Hash): readonly DeclaredRelation[];
   predecessors(versionId: Hash): readonly DeclaredRelation[];
+  /** A stored architecture, decoded; its callers share it. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+  architecture(id: Hash): Promise<Architecture>;
   /**
    * The version that has the most layers in common with an architecture, of equal ones the newest (EV1).
    * @param except a version that is not looked at

@@ -23,6 +23,7 @@ import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
+import { DecodedArchitectures } from "./decoded-architectures.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
 import type { RowKeeper } from "./row-keeper.js";
 import { checkFleet } from "./check-fleet.js";
@@ -177,7 +178,8 @@ async function openContext(
     ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
-    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, log });
+    const architectures = new DecodedArchitectures(objects);
+    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, architectures, log });
     let rows: Promise<RowKeeper> | undefined;
     return {
       fleet,
@@ -196,6 +198,7 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
+      architectures,
       rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
@@ -226,7 +229,13 @@ async function openRows(table: VersionTable): Promise<RowKeeper> {
 /** The indexes in memory, which are made at the first question. */
 function keepersOf(
   table: VersionTable & Pick<History, "candidates">,
-  { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
+  {
+    files,
+    folder,
+    objects,
+    architectures,
+    log,
+  }: Pick<RepositoryContext, "files" | "folder" | "objects" | "architectures" | "log">,
 ): Pick<RepositoryContext, "catalog" | "prefixes"> {
   return {
     catalog: new CatalogKeeper({
@@ -239,7 +248,7 @@ function keepersOf(
     prefixes: new PrefixKeeper({
       table,
       candidates: table.candidates,
-      objects,
+      architectures,
       cache: new IdentityCache(files, folder),
       createIndex: () => new PostingIndex(),
       log,
@@ -413,6 +422,7 @@ type Lookups = Pick<
   | "assignment"
   | "isAssignmentAnswered"
   | "hasSwitched"
+  | "architecture"
   | "isStillGiven"
   | "hasHad"
   | "hasSent"
@@ -442,6 +452,7 @@ function lookups(context: RepositoryContext): Lookups {
     generations: (versionId) => generationsTo(context, versionId),
     successors: (versionId) => successorsOf(context, versionId),
     predecessors: (versionId) => predecessorsOf(context, versionId),
+    architecture: (id) => context.architectures.read(id),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
     rows: context.rows,
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),

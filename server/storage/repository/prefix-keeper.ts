@@ -6,21 +6,20 @@
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../../shared/errors.js";
-import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import { layerIdentities } from "../../../shared/model/layer-identity.js";
 import type { Architecture } from "../../../shared/model/model.js";
-import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CandidateTable } from "../lineage/candidate-table.js";
 import type { PrefixCandidate, PrefixIndex, PrefixMatch } from "../lineage/prefix-index.js";
+import type { DecodedArchitectures } from "./decoded-architectures.js";
 import type { IdentityCache } from "./identity-cache.js";
 import type { VersionTable } from "./state/version-table.js";
 
 export interface PrefixSource {
   readonly table: Pick<VersionTable, "state" | "records">;
   readonly candidates: CandidateTable;
-  readonly objects: Pick<ObjectReader, "read">;
+  readonly architectures: DecodedArchitectures;
   readonly cache: IdentityCache;
   /** Makes an empty index. */
   readonly createIndex: () => PrefixIndex;
@@ -102,7 +101,7 @@ export class PrefixKeeper {
     const id = this.#architectureOf(model.id);
     return {
       versionId: model.id,
-      architecture: decodeArchitecture(await this.#source.objects.read("architecture", id as Hash)),
+      architecture: await this.#source.architectures.read(id as Hash),
       layers,
     };
   }
@@ -167,7 +166,7 @@ export class PrefixKeeper {
     const cached = this.#source.cache.get(architecture);
     if (cached !== undefined) return cached;
     try {
-      const decoded = decodeArchitecture(await this.#source.objects.read("architecture", architecture));
+      const decoded = await this.#source.architectures.read(architecture);
       const identities = layerIdentities(decoded).filter((identity) => identity !== undefined);
       this.#source.cache.add(architecture, identities);
       return identities;

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CandidateTable } from "../../../../../server/storage/lineage/candidate-table.js";
 import { PostingIndex } from "../../../../../server/storage/lineage/posting-index.js";
+import { DecodedArchitectures } from "../../../../../server/storage/repository/decoded-architectures.js";
 import { IdentityCache } from "../../../../../server/storage/repository/identity-cache.js";
 import { PrefixKeeper } from "../../../../../server/storage/repository/prefix-keeper.js";
 import { emptyState } from "../../../../../server/storage/repository/state/state.js";
@@ -33,12 +34,12 @@ test("a fleet of one architecture costs a read of it, and another version is the
   const keeper = new PrefixKeeper({
     table: { state, records },
     candidates,
-    objects: {
+    architectures: new DecodedArchitectures({
       read: () => {
         reads++;
         return Promise.resolve(encodeArchitecture(architecture));
       },
-    },
+    }),
     cache: new IdentityCache(memoryFiles(), "/fleet"),
     createIndex: () => new PostingIndex(),
     log: undefined,
@@ -48,7 +49,7 @@ test("a fleet of one architecture costs a read of it, and another version is the
     return [found.nearest?.versionId, found.indexed];
   };
   assert.deepEqual(await nearest(idOf(count - 1)), [idOf(count - 2), count - 1]);
-  assert.equal(reads, 2, "once for the index, once for the answer");
+  assert.equal(reads, 1, "one architecture, decoded once");
   assert.deepEqual(await nearest(), [idOf(count - 1), count]);
   add(count);
   keeper.changed([idOf(count)]);
