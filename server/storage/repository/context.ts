@@ -40,6 +40,8 @@ export interface RepositoryContext extends VersionIndexes {
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
   readonly index: StateIndex;
+  /** Writes the index where it lacks many facts. Call when no more will be applied. */
+  readonly endIndex: () => Promise<void>;
   readonly queue: FactQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;

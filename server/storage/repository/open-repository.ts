@@ -195,6 +195,7 @@ async function openContext(
       queue: new CommitQueue(objects, journal, state, () => {
         writing.applied();
       }),
+      endIndex: () => writing.end(),
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
@@ -356,6 +357,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     close: async () => {
       await context.droppedTensors.close();
       await context.queue.settled();
+      await context.endIndex();
       await context.index.close();
       await context.recordCache.flush();
       await journal.close();

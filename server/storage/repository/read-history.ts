@@ -200,6 +200,8 @@ function onlyExpected(error: unknown): void {
   if (!isStemmaError(error)) throw error;
 }
 
+/** An end writes the index where it lacks so many facts: applying them takes a start longer than writing them takes now. */
+const endFacts = 500;
 /** The number of facts after which an index that could not be written is tried again. */
 const retryFacts = 1000;
 
@@ -222,17 +224,28 @@ export class IndexWriting {
     const { length, chain } = this.journal.head();
     if (length !== state.length) return;
     this.#nextAt = state.length + retryFacts;
-    this.#write(chain).catch((error: unknown) => {
-      // Nothing depends on it: the state is in memory, and the index stays what it was.
-      this.log?.warn("index-not-written", { error });
-    });
+    void this.#write(chain);
+  }
+
+  /** Call when no more facts will be applied, so that the next start has few to apply. Never rejects. */
+  async end(): Promise<void> {
+    const { index, state } = this.history;
+    const { length, chain } = this.journal.head();
+    if (index.isSaving || length !== state.length) return;
+    if (state.length - index.position < Math.min(endFacts, this.everyFacts)) return;
+    await this.#write(chain);
   }
 
   async #write(chain: string): Promise<void> {
     const { index, recordCache, damaged } = this.history;
-    recordCache.indexBegun();
-    if (!(await index.save(chain, damaged.keys()))) return;
-    this.#nextAt = 0;
-    recordCache.indexWritten();
+    try {
+      recordCache.indexBegun();
+      if (!(await index.save(chain, damaged.keys()))) return;
+      this.#nextAt = 0;
+      recordCache.indexWritten();
+    } catch (error) {
+      // Nothing depends on it: the journal leads to the state, and the index stays what it was.
+      this.log?.warn("index-not-written", { error });
+    }
   }
 }

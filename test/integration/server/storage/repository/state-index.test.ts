@@ -280,6 +280,31 @@ test("a full disk leaves the index as it was, and no fact is lost", async () => 
   assert.deepEqual(written.found, await folded(ports, folder));
 });
 
+test("an end with many facts leaves the next start none to apply, one with few does not write", async () => {
+  const { ports } = await closedHome();
+  const folder = "/home/fleets/f";
+  const indexedAfter = async (facts: number) => {
+    const home = await openHome("/home", { ...ports, indexEveryFacts: 100_000 });
+    const repository = await openRepository(home, "f");
+    await repository.append(
+      ...Array.from({ length: facts }, (_, n) => ({
+        type: "backup" as const,
+        atMs: n,
+        position: n,
+        location: "/elsewhere",
+      })),
+    );
+    await repository.close();
+    await home.close();
+    return await historyOf(ports, folder, Infinity);
+  };
+  const few = await indexedAfter(40);
+  assert.ok(few.length - few.position >= 40);
+  const many = await indexedAfter(600);
+  assert.equal(many.position, many.length);
+  assert.deepEqual(many.found, await folded(ports, folder));
+});
+
 for (const every of [1, 4, Infinity])
   test(`a nearest ancestor is found after a start, with an index every ${every} facts`, async () => {
     const { ports } = await closedHome();
