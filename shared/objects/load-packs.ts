@@ -203,12 +203,14 @@ export async function loadPacks(
   const isCacheFile = (name: string): boolean => cachePattern.test(name);
   const restored = indexReader && (await readTable(files, folder, present, isCacheFile));
   if (restored !== undefined) indexReader?.leave(restored.index.packs, restored.cacheFiles);
-  return await openPacks(packFiles, present, {
+  const opened = await openPacks(packFiles, present, {
     log,
     indexReader,
     restored,
     cached: (wanted) => readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
   });
+  if (restored === undefined) indexReader?.leave(opened.index.packs, opened.cacheFiles);
+  return opened;
 }
 
 function indexReaderOf(files: Files, folder: string): IndexReader | undefined {

@@ -144,7 +144,6 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#mostIndexBytes = options.mostIndexBytes ?? defaultMostIndexBytes;
     this.#leastTableObjects = options.leastTableObjects ?? defaultLeastTableObjects;
     this.#indexReader = opened.indexReader;
-    this.#indexReader?.leave(this.index.packs, this.#cacheFiles);
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
     });
@@ -361,6 +360,7 @@ export async function openPackStore(
       },
     );
   const isTableKept = opened.isTableKept && cacheFiles === opened.cacheFiles;
+  if (cacheFiles !== opened.cacheFiles) opened.indexReader?.leave(index.packs, cacheFiles);
   const store = new FilePackStore(files, packFiles, options, {
     ...opened,
     cacheFiles,

@@ -17,7 +17,6 @@ import { CompactPack } from "./compact-pack.js";
 import type { CacheFile } from "./load-packs.js";
 import { ObjectIndex, type SavedIndex } from "./object-index.js";
 import { packFormats } from "./pack-entry.js";
-import { isPackName } from "./pack-format.js";
 
 const fileName = "table";
 const magic = "STEMTABL";
@@ -157,8 +156,9 @@ class Reader {
   u32(): number {
     return this.bytes.readUInt32LE((this.#at += 4) - 4);
   }
+  /** Less than 2^53. */
   u64(): number {
-    return Number(this.bytes.readBigUInt64LE((this.#at += 8) - 8));
+    return this.u32() + this.u32() * 2 ** 32;
   }
   /** A copy, so that the file's bytes need not stay. */
   u32s(length: number): Uint32Array<ArrayBuffer> {
@@ -218,7 +218,7 @@ function readPack(reader: Reader): { readonly pack: CompactPack } & InCacheFile 
   const file = reader.u32();
   const offset = reader.u64();
   const format = packFormats.find((each) => each === formatNumber);
-  if (!isPackName(name) || format === undefined) throw new RangeError("The table has a pack without a name.");
+  if (format === undefined) throw new RangeError("The table has a pack of an unknown format.");
   const checks = Array.from({ length: CompactPack.partsOf(indexBytes) }, () => reader.u32());
   return { pack: new CompactPack({ name, bytes, index: { length: indexBytes, checks }, format, count }), file, offset };
 }
