@@ -31,7 +31,7 @@ import type {
 import type { ObjectCounts } from "./object-table.js";
 import { rawEncodingCode } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
-import { planCollection, unneededObjects } from "./plan-collection.js";
+import { everyPack, planCollection, unneededObjects } from "./plan-collection.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
@@ -97,20 +97,22 @@ export abstract class IndexedStore<
   list(): Iterable<StoredObject> {
     return this.index.list();
   }
-  totals(): StoreTotals {
+  async totals(): Promise<StoreTotals> {
     let [objects, tensors] = [0, 0];
     const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
-    for (const { id, kind, encodingCode, storedBytes, byteLength } of this.index.entries()) {
-      objects++;
-      if (kind !== "tensor") continue;
-      tensors++;
-      const depth = encodingCode === rawEncodingCode ? undefined : this.encodingOf(id)?.depth;
-      if (depth === undefined) continue;
-      coded.tensors++;
-      coded.storedBytes += storedBytes;
-      coded.byteLength += byteLength;
-      coded.deepest = Math.max(coded.deepest, depth);
-    }
+    for await (const pack of everyPack(this.index.packs.values()))
+      for (const { at } of this.index.placesIn([pack])) {
+        const { id, kind, encodingCode, storedBytes, byteLength } = pack.entryAt(at);
+        objects++;
+        if (kind !== "tensor") continue;
+        tensors++;
+        const depth = encodingCode === rawEncodingCode ? undefined : this.encodingOf(id)?.depth;
+        if (depth === undefined) continue;
+        coded.tensors++;
+        coded.storedBytes += storedBytes;
+        coded.byteLength += byteLength;
+        coded.deepest = Math.max(coded.deepest, depth);
+      }
     return { objects, tensors, coded };
   }
 

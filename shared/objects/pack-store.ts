@@ -77,8 +77,8 @@ export interface PackStore extends ObjectPruner {
   forgetReadAhead(): void;
   /** Moves low-order bytes of tensors to tiers and back. */
   readonly lowBytes: LowBytesMoves;
-  /** Goes through all objects. */
-  totals(): StoreTotals;
+  /** Goes through all objects, in steps beside other work. */
+  totals(): Promise<StoreTotals>;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;

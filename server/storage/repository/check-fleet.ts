@@ -3,24 +3,21 @@
  * pack, every version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or
  * of a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
-import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { objectKinds, type ObjectKind, type SaveRecord } from "../../../shared/model/model.js";
 import { objectsOf, smallObjectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
 import { decodeSaveRecord } from "../../../shared/model/save-record.js";
 import { usedDataOf } from "../../../shared/data/stored-data.js";
-import type { StoredObject } from "../../../shared/objects/object-store.js";
 import type { PackStore } from "../../../shared/objects/pack-store.js";
 import { mayBeAbsent } from "../../../shared/objects/references.js";
-import type { Random } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { restoreAdvice } from "../../../shared/objects/object-errors.js";
+import { checkObjects } from "./check-objects.js";
 import { lacksEngine } from "./engine-needs.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./answers/store-answers.js";
 import type { Dropped } from "./answers/version-answers.js";
-import type { NotLookedAt } from "./tiers/tier-port.js";
 import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
@@ -100,7 +97,9 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
           "parameters and not proved, and its device is revoked or replaced. If that device still has its home, " +
           "recover the model there.",
       });
-  const { notLookedAt, ...read } = await checkObjects(context, sample, problems, reported);
+  const { notLookedAt, ...read } = await checkObjects(context, sample, reported, (kind, id, error) => {
+    problems.push(problemOf(kind, id, error));
+  });
   const unrecoverable = await findUnrecoverable(context, damagedObjects(findings));
   return {
     versions: versions.size,
@@ -334,60 +333,4 @@ function unreadableError(objects: Pick<PackStore, "openTensor" | "damageOf">, te
     `The tensor ${tensor} could not be read a moment ago. Check again.`,
     { id: tensor },
   );
-}
-
-async function checkObjects(
-  { objects, random }: RepositoryContext,
-  sample: number | undefined,
-  problems: Problem[],
-  reported: ReadonlySet<Hash>,
-): Promise<Pick<CheckReport, "objects" | "bytes"> & { readonly notLookedAt: readonly NotLookedAt[] }> {
-  // Unreadable objects that no version needs are removed by the next collection, so they are not checked.
-  // Damaged objects are checked, because they prevent collections.
-  const damaged = new Set(objects.problems().map(({ id }) => id));
-  const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
-  const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
-  let bytes = 0;
-  const absent = new Map<string, NotLookedAt>();
-  for await (const { id, kind, byteLength } of inSteps(chosen)) {
-    if (reported.has(id)) continue;
-    try {
-      if (kind !== "tensor") for await (const chunk of objects.openStream(kind, id).chunks()) void chunk;
-      else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
-      bytes += byteLength;
-    } catch (error) {
-      const found = isStemmaError(error, "TIER_UNREACHABLE") ? await damageInPack(objects, id) : error;
-      if (found !== undefined) problems.push(problemOf(kind, id, found));
-      else countAbsent(absent, error as StemmaError);
-    }
-  }
-  const notLookedAt = [...absent.values()];
-  const skipped = notLookedAt.reduce((sum, { objects: count }) => sum + count, 0);
-  return { objects: chosen.length - skipped, bytes, notLookedAt };
-}
-
-/** Compares what a pack has of a tensor whose low-order bytes cannot be reached now. */
-async function damageInPack({ lowBytes }: Pick<PackStore, "lowBytes">, id: Hash): Promise<unknown> {
-  try {
-    await lowBytes.verifyInPack(id);
-    return undefined;
-  } catch (error) {
-    return error;
-  }
-}
-
-function countAbsent(absent: Map<string, NotLookedAt>, { details, message }: StemmaError): void {
-  const tier = String(details["tier"]);
-  absent.set(tier, { tier, objects: (absent.get(tier)?.objects ?? 0) + 1, message });
-}
-
-/** Draws `count` of the objects, each equally likely. */
-function drawSample(random: Random, all: readonly StoredObject[], count: number): readonly StoredObject[] {
-  const pool = [...all];
-  for (let at = 0; at < count; at++) {
-    const draw = Buffer.from(random.bytes(6)).readUIntBE(0, 6);
-    const other = at + (draw % (pool.length - at));
-    [pool[at], pool[other]] = [pool[other] as StoredObject, pool[at] as StoredObject];
-  }
-  return pool.slice(0, count);
 }

@@ -6,7 +6,7 @@ import { unreadableVersions } from "./state/version-table.js";
 export async function fleetStats(context: RepositoryContext): Promise<FleetStats> {
   const { state, objects, journal } = context;
   const { tensorBytes: logicalBytes, dropped } = state.live;
-  const { objects: count, tensors, coded } = objects.totals();
+  const { objects: count, tensors, coded } = await objects.totals();
   const packs = objects.packs();
   return {
     versions: state.versions.size - state.retiredCount,
