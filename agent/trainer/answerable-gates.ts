@@ -16,7 +16,8 @@ export interface GateSubject {
   readonly live: string;
 }
 
-const programsOutputs = "its program tells a change only where it leaves predictions, and never time or memory";
+const programsOutputs =
+  "its program tells a change only where it leaves predictions, and never time or memory";
 
 export async function answerableGates(
   line: string,

@@ -1,0 +1,32 @@
+/** Rollouts to lines that nothing measures, or whose program fails: what the policy says, and never a pass. */
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { testLine as line } from "../../../../helpers/agent-test-environment.js";
+import { testFleet as fleet } from "../../../../helpers/test-server.js";
+import { openProgramFleet, rollOut, takeLinearSamples, untrained } from "./program-fleet.js";
+import { verdicts } from "./rollout-fleet.js";
+
+it("a line that nothing measures does what --unmeasured says, and a failing program never passes", async (t) => {
+  const { vehicles } = await openProgramFleet(t);
+  const failing = { exec: ["/bin/sh", "-c", `echo '{"losses": NaN}' > measurement.json`] };
+  const v1 = await vehicles.add("v1", "old", untrained);
+  const v2 = await vehicles.add("v2", "old", { ...untrained, measure: failing });
+  for (const device of [v1, v2]) await takeLinearSamples(device);
+  const old = await v1.runs();
+  const alone = { fleet, device: "v1", line };
+  await assert.rejects(vehicles.operations.evaluateOnDevice(alone), { code: "MODEL_OPAQUE" });
+  const failed = await rollOut(vehicles, { name: "first", model: "good", select: "name=v1" });
+  assert.equal(failed.plan.gates[0]?.measuredBy, "nothing");
+  assert.deepEqual(verdicts(failed.state), { v1: "failed" });
+  assert.match(failed.state.because, /v1 failed: not measured: .*no program of the device/u);
+  await vehicles.operations.setRollout({ fleet, rollout: "first", phase: "aborted" });
+
+  const policy = { unmeasured: "switch", maxFailed: 1 };
+  const { state } = await rollOut(vehicles, { name: "second", model: "good", select: "all", policy });
+  assert.deepEqual(verdicts(state), { v1: "passed", v2: "failed" });
+  const { versionId } = await vehicles.operations.model({ fleet, model: "good" });
+  assert.deepEqual([await v1.runs(), await v2.runs()], [versionId, old]);
+  assert.match(state.members.find(({ device }) => device === "v2")?.because ?? "", /^not measured: .*NaN/u);
+  await vehicles.operations.undoRollout({ fleet, rollout: "second" });
+  await v1.log.until("activated", 2, { versionId: old });
+});
