@@ -34,7 +34,7 @@ it("a device answers what its model and its samples allow", async () => {
     assert.deepEqual([measured.losses, measured.measuredBy], ["", "program"]);
     assert.match(measured.outputs, /only where it leaves predictions/);
   }
-  const without = await gates({ settings: measure, samples: { heldOut: 0 } } as Partial<GateSubject>);
+  const without = await gates({ settings: measure, samples: { heldOut: 0 } });
   assert.equal(without.measuredBy, "nothing");
   assert.equal((await gates({}, "opaque")).live, "");
   assert.equal((await gates({ live: "it is silent" })).live, "it is silent");
