@@ -2,7 +2,6 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
-import { join } from "node:path";
 import * as z from "zod";
 import { defined } from "../../shared/defined.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
@@ -158,9 +157,8 @@ async function saveOutput(
   { folder, command, samples, durationMs }: Finished,
 ): Promise<TrainedExternally> {
   const { model: opened, metrics, attachments, dropped } = await readOutput(folder);
-  const { file, requireUnchanged } = opened;
+  const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
-    const where = join(folder, "model.safetensors");
     const model = await modelOfLine(options.outbox, {
       file,
       where,
@@ -203,6 +201,7 @@ async function saveOutput(
           "large, too many, or not regular files.",
         line,
       );
+    for (const note of notes) options.log.info("trainer-model", { line, text: `${line}: ${note}` });
     const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
     options.log.info("trained", {
       line,
@@ -217,7 +216,7 @@ async function saveOutput(
     });
     return { ...stored, metric: metrics.metric };
   } finally {
-    await file.close();
+    await close();
   }
 }
 

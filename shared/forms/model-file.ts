@@ -48,11 +48,12 @@ const maxJsonValues = 2_500_000;
 const maxFiles = 2_000;
 
 /**
+ * @param followLinks false: the named file must not be a link either, because another program chose what it is
  * @throws MODEL_FILE_MALFORMED naming what is wrong; FILE_MISSING, FILE_NOT_REGULAR, FILE_FAILED; also what reading
  * safetensors throws, for each shard
  */
-export async function openModelFile(path: string): Promise<ModelFile> {
-  const opened = [await openRegularFile(path, { followLinks: true })];
+export async function openModelFile(path: string, { followLinks = true } = {}): Promise<ModelFile> {
+  const opened = [await openRegularFile(path, { followLinks })];
   const beside: string[] = [];
   const close = async (): Promise<void> => {
     for (const { file } of opened) await file.close();
