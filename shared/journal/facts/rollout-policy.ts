@@ -144,7 +144,9 @@ export const policyMembers = {
     },
   },
   unmeasured: {
-    asked: z.enum(["fail", "switch"]).describe("What a device does that has no samples, or nothing that measures its model"),
+    asked: z
+      .enum(["fail", "switch"])
+      .describe("What a device does that has no samples, or nothing that measures its model"),
     default: "fail",
     option: {
       name: "unmeasured",
