@@ -30,3 +30,34 @@ it("a line that nothing measures does what --unmeasured says, and a failing prog
   await vehicles.operations.undoRollout({ fleet, rollout: "second" });
   await v1.log.until("activated", 2, { versionId: old });
 });
+
+/** Tells one figure, and the model's first weight as its output for every sample. */
+const predicting = `
+const { readFileSync, writeFileSync } = require("node:fs");
+const source = process.env.STEMMA_INPUT;
+const job = JSON.parse(readFileSync(source + "/job.json"));
+const model = readFileSync(source + "/" + job.model);
+const { count } = job.samples.heldOut;
+const outputs = Buffer.from(new Float32Array(count).fill(model.readFloatLE(model.length - 8)).buffer);
+const header = Buffer.from(
+  JSON.stringify({ outputs: { dtype: "F32", shape: [count, 1], data_offsets: [0, 4 * count] } }),
+);
+const length = Buffer.alloc(8);
+length.writeBigUInt64LE(BigInt(header.length));
+writeFileSync("predictions.safetensors", Buffer.concat([length, header, outputs]));
+writeFileSync("measurement.json", '{"losses": 0.5}');
+`;
+
+it("one figure is compared with nothing, predictions are", async (t) => {
+  const { vehicles } = await openProgramFleet(t);
+  const measure = { exec: [process.execPath, "-e", predicting] };
+  const v1 = await vehicles.add("v1", "old", { ...untrained, measure });
+  await takeLinearSamples(v1);
+  const bad = await rollOut(vehicles, { name: "first", model: "good", select: "all" });
+  assert.match(bad.state.members[0]?.because ?? "", /does not tell sample by sample/u);
+  await vehicles.operations.setRollout({ fleet, rollout: "first", phase: "aborted" });
+  const policy = { maxChange: 1 };
+  const { state } = await rollOut(vehicles, { name: "second", model: "good", select: "all", policy });
+  assert.deepEqual(verdicts(state), { v1: "failed" });
+  assert.match(state.members[0]?.because ?? "", /^its outputs differ by 2\.00 .*more than 1$/u);
+});
