@@ -187,7 +187,15 @@ function composeLines(
     resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
   });
   const evaluator =
-    parts.evaluator ?? new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
+    parts.evaluator ??
+    new Evaluator({
+      ...common,
+      activator,
+      intakes,
+      random: parts.random,
+      commandOwner: parts.commandOwner,
+      evaluate: parts.evaluate,
+    });
   const saver = new FileSaver({ ...common, random: parts.random });
   return { hooks, activator, trainer, offers, evaluator, saver };
 }

@@ -194,17 +194,15 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
   };
 }
 
-/** @throws CONFIG_INVALID where others than the owner of agent.json could change what trainers and hooks run */
+/** @throws CONFIG_INVALID where others than the owner of agent.json could change what its lines' programs are */
 async function checkPrograms({ config, commandOwner, configFile }: Settings): Promise<void> {
-  const lines = Object.values(config.lines);
-  const runsPrograms = lines.some(({ trainer, hooks }) => trainer !== undefined || hooksOf(hooks).length > 0);
-  if (runsPrograms && configFile !== undefined) await checkSettingsFile(configFile, commandOwner);
-  for (const [line, { trainer, hooks }] of Object.entries(config.lines)) {
-    const owner = commandOwner;
-    if (trainer !== undefined) await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner });
-    for (const { name, hook } of hooksOf(hooks))
-      await checkCommand(hook, { field: `lines.${line}.hooks.${name}.exec`, owner });
-  }
+  const programs = Object.entries(config.lines).flatMap(([line, { trainer, measure, hooks }]) => [
+    ...(trainer === undefined ? [] : [{ field: `lines.${line}.trainer.exec`, program: trainer }]),
+    ...(measure === undefined ? [] : [{ field: `lines.${line}.measure.exec`, program: measure }]),
+    ...hooksOf(hooks).map(({ name, hook }) => ({ field: `lines.${line}.hooks.${name}.exec`, program: hook })),
+  ]);
+  if (programs.length > 0 && configFile !== undefined) await checkSettingsFile(configFile, commandOwner);
+  for (const { field, program } of programs) await checkCommand(program, { field, owner: commandOwner });
 }
 
 /** The log, with what the server has set of it and of the rest; the agent's home must be open. */

@@ -2,7 +2,6 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
-import { join } from "node:path";
 import * as z from "zod";
 import { defined } from "../../shared/defined.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
@@ -17,12 +16,11 @@ import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
 import type { ExternalTrainer } from "../settings/external-trainer.js";
-import { prepareJobFolder, type ExternalJob, type GivenSamples, type JobFolders } from "./job-folder.js";
+import { prepareJobFolder, type ExternalJob, type GivenSamples } from "./job-folder.js";
 import { readOutput } from "./read-output.js";
-import { runCommand } from "./run-command.js";
-import { endLeftProcess, noteProcess } from "../programs/left-process.js";
-import { plainEnvironment } from "../../shared/adapters/run-program.js";
-import { endStrayProcesses } from "../programs/stray-processes.js";
+import { trainerKind } from "./run-command.js";
+import { runJob } from "./run-job.js";
+import { endLeftProcess } from "../programs/left-process.js";
 import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {
@@ -69,35 +67,19 @@ export async function trainExternally(
   const command = await identifyCommand(trainer);
   const job = await jobOf(options, training);
   const { folders, samples } = await prepareJobFolder(workFolder, job, options);
-  try {
-    await runCommand(
-      {
-        exec: trainer.exec,
-        folder: folders.output,
-        environment: environmentOf(trainer, job, folders),
-        watched: { folders: [folders.output, folders.scratch], maxBytes: job.maxOutputBytes },
-        timeoutSeconds: job.timeoutSeconds,
+  await runJob(
+    { line, kind: trainerKind, program: trainer, workFolder, folders, limits: job },
+    {
+      clock,
+      log: options.log,
+      signal,
+      takesLine: (text) => {
+        const progress = progressOf(text);
+        if (progress !== undefined) onProgress(progress);
+        return progress !== undefined;
       },
-      {
-        clock,
-        signal,
-        onLine: (text) => {
-          const progress = progressOf(text);
-          if (progress !== undefined) onProgress(progress);
-          else if (text !== "") options.log.debug("trainer-output", { line, text: text.slice(0, 2000) });
-        },
-        onStarted: (pid) => noteProcess(workFolder, pid),
-      },
-    );
-  } finally {
-    const strays = await endStrayProcesses(workFolder);
-    if (strays > 0)
-      options.log.warn("trainer-left-processes", {
-        line,
-        strays,
-        text: `${line}: ${strays} processes that the external trainer left behind were ended`,
-      });
-  }
+    },
+  );
   return await saveOutput(options, training, {
     folder: folders.output,
     command,
@@ -130,24 +112,6 @@ async function jobOf(
       trainer.maxOutputBytes ?? 2 * baseBytes + defaultOutputBytes,
       verdict.remainingBytes,
     ),
-  };
-}
-
-/** All that the program gets from its surroundings; nothing of the agent's own environment. */
-function environmentOf(
-  { environment }: ExternalTrainer,
-  { memoryLimitMb, threads }: ExternalJob,
-  { input, output, scratch }: JobFolders,
-): Record<string, string> {
-  return {
-    ...plainEnvironment,
-    OMP_NUM_THREADS: String(threads),
-    ...environment,
-    HOME: scratch,
-    TMPDIR: scratch,
-    STEMMA_INPUT: input,
-    STEMMA_OUTPUT: output,
-    STEMMA_MEMORY_LIMIT_MB: String(memoryLimitMb),
   };
 }
 
@@ -193,9 +157,8 @@ async function saveOutput(
   { folder, command, samples, durationMs }: Finished,
 ): Promise<TrainedExternally> {
   const { model: opened, metrics, attachments, dropped } = await readOutput(folder);
-  const { file, requireUnchanged } = opened;
+  const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
-    const where = join(folder, "model.safetensors");
     const model = await modelOfLine(options.outbox, {
       file,
       where,
@@ -238,6 +201,7 @@ async function saveOutput(
           "large, too many, or not regular files.",
         line,
       );
+    for (const note of notes) options.log.info("trainer-model", { line, text: `${line}: ${note}` });
     const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
     options.log.info("trained", {
       line,
@@ -252,7 +216,7 @@ async function saveOutput(
     });
     return { ...stored, metric: metrics.metric };
   } finally {
-    await file.close();
+    await close();
   }
 }
 

@@ -21,7 +21,16 @@ import { loadDataset } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import type { TrainerParameters } from "../settings/external-trainer.js";
 
-export interface ExternalJob {
+/** The limits of a program. */
+export interface JobLimits {
+  /** A hint to the program, as `threads` is. */
+  readonly memoryLimitMb: number;
+  readonly threads: number;
+  readonly timeoutSeconds: number;
+  readonly maxOutputBytes: number;
+}
+
+export interface ExternalJob extends JobLimits {
   readonly line: string;
   readonly invocation: number;
   readonly seed: string;
@@ -29,10 +38,6 @@ export interface ExternalJob {
   readonly base: { readonly versionId: Hash; readonly folder: string };
   /** undefined: the trainer gets no samples. */
   readonly dataset: DatasetReference | undefined;
-  readonly memoryLimitMb: number;
-  readonly threads: number;
-  readonly timeoutSeconds: number;
-  readonly maxOutputBytes: number;
 }
 
 export interface JobFolders {
@@ -49,6 +54,9 @@ export interface GivenSamples {
   readonly heldOut: number;
 }
 
+/** The form of samples, as the job describes it. */
+export type SampleForm = Pick<SampleSet, "task" | "inputShape" | "targetSize" | "classes">;
+
 const readOnly = 0o400;
 const baseFiles = ["model.safetensors", "architecture.json", "names.json"];
 const parts = [
@@ -58,8 +66,7 @@ const parts = [
 ] as const;
 
 /**
- * Makes the folders of a try. The output has a new name each time: a process that an earlier try left cannot write
- * there.
+ * Prepares a try of a training.
  * @throws the readers' errors (DATASET_EMPTY, DATASET_MALFORMED), DISK_FULL, FILE_FAILED
  */
 export async function prepareJobFolder(
@@ -67,45 +74,26 @@ export async function prepareJobFolder(
   job: ExternalJob,
   { files, random }: { readonly files: Files; readonly random: Random },
 ): Promise<{ readonly folders: JobFolders; readonly samples: GivenSamples | undefined }> {
-  const folders = {
-    input: join(workFolder, "input"),
-    output: join(workFolder, `output-${Buffer.from(random.bytes(8)).toString("hex")}`),
-    scratch: join(workFolder, "scratch"),
-  };
   try {
-    await rm(workFolder, { recursive: true, force: true });
-    for (const folder of [
-      folders.output,
-      folders.scratch,
-      join(folders.input, "base"),
-      join(folders.input, "samples"),
-    ])
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-    const base = await copyBase(job.base.folder, join(folders.input, "base"));
+    const folders = await makeJobFolders(workFolder, random, ["base", "samples"]);
+    const base = await copyModel(job.base.folder, folders, "base");
     const loaded = job.dataset === undefined ? undefined : await loadDataset(job.dataset, files);
-    const samples = loaded === undefined ? null : await writeSamples(files, folders.input, loaded.set);
+    const samples = loaded === undefined ? null : await writeSamples(files, folders, loaded.set);
     const { line, invocation, seed, parameters, memoryLimitMb, threads, timeoutSeconds, maxOutputBytes } =
       job;
-    await writeInput(
-      join(folders.input, "job.json"),
-      `${JSON.stringify(
-        {
-          format: 1,
-          line,
-          invocation,
-          seed,
-          parameters,
-          base: { versionId: job.base.versionId, ...base },
-          samples,
-          memoryLimitMb,
-          threads,
-          timeoutSeconds,
-          maxOutputBytes,
-        },
-        null,
-        2,
-      )}\n`,
-    );
+    await writeJob(folders, {
+      format: 1,
+      line,
+      invocation,
+      seed,
+      parameters,
+      base: { versionId: job.base.versionId, ...base },
+      samples,
+      memoryLimitMb,
+      threads,
+      timeoutSeconds,
+      maxOutputBytes,
+    });
     return {
       folders,
       samples:
@@ -123,23 +111,59 @@ export async function prepareJobFolder(
   }
 }
 
-/** Copies, because the slot of a version must never change; the file system shares the bytes where it can. */
-async function copyBase(from: string, to: string): Promise<Record<string, string>> {
+/**
+ * Makes the folders of a try. The output has a new name each time: a process that an earlier try left cannot write
+ * there.
+ * @param inputs folders below the input
+ */
+export async function makeJobFolders(
+  workFolder: string,
+  random: Random,
+  inputs: readonly string[],
+): Promise<JobFolders> {
+  const folders = {
+    input: join(workFolder, "input"),
+    output: join(workFolder, `output-${Buffer.from(random.bytes(8)).toString("hex")}`),
+    scratch: join(workFolder, "scratch"),
+  };
+  await rm(workFolder, { recursive: true, force: true });
+  for (const folder of [folders.output, folders.scratch, ...inputs.map((name) => join(folders.input, name))])
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  return folders;
+}
+
+/**
+ * Copies an installed version into a folder below the input: its slot must never change. The file system shares the
+ * bytes where it can.
+ * @returns `model`, and `architecture` and `names` where it has them: paths below the input
+ */
+export async function copyModel(
+  from: string,
+  { input }: JobFolders,
+  folder: string,
+): Promise<Record<string, string>> {
+  const to = join(input, folder);
   const present = new Set(await readdir(from));
   const paths: Record<string, string> = {};
   for (const name of baseFiles.filter((each) => present.has(each))) {
     await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
     await chmod(join(to, name), readOnly);
-    paths[name.slice(0, name.indexOf("."))] = `base/${name}`;
+    paths[name.slice(0, name.indexOf("."))] = `${folder}/${name}`;
   }
   return paths;
 }
 
-async function writeSamples(files: Files, input: string, set: SampleSet): Promise<object> {
+/** Writes the parts of samples that it is given, and returns their description for the job. */
+export async function writeSamples(
+  files: Files,
+  { input }: JobFolders,
+  set: SampleForm & Partial<Pick<SampleSet, "train" | "validation" | "heldOut">>,
+): Promise<object> {
   const { task, inputShape, targetSize, classes } = set;
   const described: Record<string, object> = {};
   for (const [member, name] of parts) {
     const part = set[member];
+    if (part === undefined) continue;
     // A file of safetensors has no place for a tensor without elements.
     if (part.count > 0) await writePart(files, join(input, "samples", `${name}.safetensors`), { set, part });
     described[member] = {
@@ -153,7 +177,7 @@ async function writeSamples(files: Files, input: string, set: SampleSet): Promis
 async function writePart(
   files: Files,
   path: string,
-  { set, part }: { readonly set: SampleSet; readonly part: SamplePart },
+  { set, part }: { readonly set: SampleForm; readonly part: SamplePart },
 ): Promise<void> {
   const { count, inputs, targets } = part;
   const tensors: readonly NamedSource[] = [
@@ -178,6 +202,7 @@ function floats(shape: readonly number[], values: Float32Array): NamedSource["so
   return sourceOfTensor({ dtype: "F32", shape, bytes });
 }
 
-async function writeInput(path: string, text: string): Promise<void> {
-  await writeFile(path, text, { mode: readOnly });
+/** Writes what is asked of the program. */
+export async function writeJob({ input }: JobFolders, job: object): Promise<void> {
+  await writeFile(join(input, "job.json"), `${JSON.stringify(job, null, 2)}\n`, { mode: readOnly });
 }

@@ -1,17 +1,25 @@
 /**
- * Reads what an external trainer left: model.safetensors, metrics.json and files in attachments/. All of it was
- * written by another program: only regular files are read, never through links, and all within limits.
+ * Reads what an external trainer left: a model in any form that is read, metrics.json and files in attachments/. All of
+ * it was written by another program: only regular files are read, never through links, and all within limits.
  */
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
 import { openRegularFile, type RegularFile } from "../../shared/files/regular-file.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { parseMetrics, type Metrics } from "../saving/metrics.js";
 import type { Attachment } from "../saving/store-model.js";
 
-const modelName = "model.safetensors";
+/** The names that a model may have: the first that is there is read. */
+const modelNames = [
+  "model.safetensors",
+  "model.safetensors.index.json",
+  "model.json",
+  "model.pt",
+  "model.pth",
+] as const;
 const metricsName = "metrics.json";
 const maxMetricsBytes = 2 * 1024 * 1024;
 /** A save record names at most 256. */
@@ -19,18 +27,37 @@ const maxAttachments = 200;
 
 export interface TrainerOutput {
   /** Open; the caller closes it. */
-  readonly model: RegularFile;
+  readonly model: ModelFile & { readonly path: string };
   readonly metrics: Metrics;
   readonly attachments: readonly Attachment[];
   /** Names of files in attachments/ that are too large, too many, or not regular files. */
   readonly dropped: readonly string[];
 }
 
-/** @throws TRAINER_OUTPUT_INVALID where a file is missing, is not a regular file or cannot be understood */
+/**
+ * @throws TRAINER_OUTPUT_INVALID where a file is missing, is not a regular file or cannot be understood;
+ * MODEL_FILE_MALFORMED, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED for the model
+ */
 export async function readOutput(folder: string): Promise<TrainerOutput> {
   const metrics = await readMetrics(folder);
   const { attachments, dropped } = await readAttachments(join(folder, "attachments"));
-  return { model: await openOutput(folder, modelName), metrics, attachments, dropped };
+  return { model: await openModel(folder), metrics, attachments, dropped };
+}
+
+async function openModel(folder: string): Promise<TrainerOutput["model"]> {
+  for (const name of modelNames) {
+    const path = join(folder, name);
+    if ((await lstat(path).catch(() => undefined)) === undefined) continue;
+    try {
+      return { ...(await openModelFile(path, { followLinks: false })), path };
+    } catch (cause) {
+      if (isStemmaError(cause) && /^(MODEL_FILE|SAFETENSORS)_/.test(cause.code)) throw cause;
+      throw invalid(`left a ${name} that cannot be read (${messageOf(cause)})`, cause);
+    }
+  }
+  throw invalid(
+    `left no ${modelNames.slice(0, -1).join(", ")} or ${modelNames.at(-1)} in its current directory`,
+  );
 }
 
 async function openOutput(folder: string, name: string): Promise<RegularFile> {

@@ -1,5 +1,6 @@
 /**
- * Runs an external trainer, with a limit on what it writes (run-program.ts has the rest). Knows nothing of models.
+ * Runs an external trainer or a measurement program, with a limit on what it writes (run-program.ts has the rest).
+ * Knows nothing of models.
  */
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +14,33 @@ import {
   type ProgramRun,
 } from "../../shared/adapters/run-program.js";
 
+/** The kind of a program, as messages about it need it. */
+export interface ProgramKind {
+  readonly title: string;
+  /** The member of a line in agent.json that names it. */
+  readonly setting: "trainer" | "measure";
+  /** Says what does not happen when it fails. */
+  readonly outcome: string;
+  /** Says what follows when it was cut short. */
+  readonly afterwards: string;
+}
+
+export const trainerKind: ProgramKind = {
+  title: "external trainer",
+  setting: "trainer",
+  outcome: "Nothing was saved",
+  afterwards: "it begins again",
+};
+
+export const measureKind: ProgramKind = {
+  title: "measurement program",
+  setting: "measure",
+  outcome: "Nothing was measured",
+  afterwards: "ask again",
+};
+
 export interface CommandRun extends ProgramRun {
+  readonly kind: ProgramKind;
   /** The folders that it may fill, and with how many bytes. */
   readonly watched: { readonly folders: readonly string[]; readonly maxBytes: number };
 }
@@ -24,20 +51,20 @@ const maxWatchedFiles = 20_000;
 const outerSignals = new Set(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
 /**
- * Runs a trainer to its end. When this resolves or rejects, nothing of its process group runs any more.
+ * Runs a program to its end. When this resolves or rejects, nothing of its process group runs any more.
  * @throws TRAINER_FAILED, TRAINER_TIMED_OUT, TRAINER_OUTPUT_TOO_LARGE; TRAINING_STOPPED when it was aborted, or
  * killed from outside
  */
 export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<void> {
-  if (ports.signal.aborted) throw stopped("was stopped before it began");
-  const { watched, exec } = run;
+  const { watched, exec, kind } = run;
+  if (ports.signal.aborted) throw stopped(kind, "was stopped before it began");
   let end: ProgramEnd;
   try {
     end = await runProgram(run, ports, (onTooLarge) => watchBytes(watched, ports.clock, onTooLarge));
   } catch (cause) {
     throw new StemmaError(
       "TRAINER_FAILED",
-      `The external trainer ${exec[0] ?? ""} could not be started: ${messageOf(cause)}. Check the program ` +
+      `The ${kind.title} ${exec[0] ?? ""} could not be started: ${messageOf(cause)}. Check the program ` +
         "and its permissions.",
       { cause },
     );
@@ -47,43 +74,41 @@ export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<
   throwUnlessDone(isTooLarge ? { ...end, reason: "too-large" } : end, run);
 }
 
-function stopped(how: string): StemmaError {
-  return new StemmaError(
-    "TRAINING_STOPPED",
-    `The external trainer ${how}. Nothing was saved; it begins again.`,
-  );
+function stopped({ title, outcome, afterwards }: ProgramKind, how: string): StemmaError {
+  return new StemmaError("TRAINING_STOPPED", `The ${title} ${how}. ${outcome}; ${afterwards}.`);
 }
 
 function throwUnlessDone(
   { reason, code, signal, errors }: ProgramEnd,
-  { timeoutSeconds, watched }: CommandRun,
+  { timeoutSeconds, watched, kind }: CommandRun,
 ): void {
+  const { title, setting, outcome } = kind;
   const output = errors === "" ? "" : ` It wrote: ${errors.slice(-400)}`;
   switch (reason) {
     case "stopped":
-      throw stopped("was stopped");
+      throw stopped(kind, "was stopped");
     case "timed-out":
       throw new StemmaError(
         "TRAINER_TIMED_OUT",
-        `The external trainer did not end within ${timeoutSeconds} seconds (trainer.timeoutSeconds) ` +
-          `and was ended. Nothing was saved; let it do less, or raise the limit.${output}`,
+        `The ${title} did not end within ${timeoutSeconds} seconds (${setting}.timeoutSeconds) ` +
+          `and was ended. ${outcome}; let it do less, or raise the limit.${output}`,
         { timeoutSeconds },
       );
     case "too-large":
       throw new StemmaError(
         "TRAINER_OUTPUT_TOO_LARGE",
-        `The external trainer wrote more than ${watched.maxBytes} bytes, or very many files, and was ` +
-          `ended. Nothing was saved; let it write less, or raise trainer.maxOutputBytes.${output}`,
+        `The ${title} wrote more than ${watched.maxBytes} bytes, or very many files, and was ` +
+          `ended. ${outcome}; let it write less, or raise ${setting}.maxOutputBytes.${output}`,
         { maxBytes: watched.maxBytes },
       );
     case undefined:
   }
-  if (signal !== null && outerSignals.has(signal)) throw stopped(`was killed by ${signal}`);
+  if (signal !== null && outerSignals.has(signal)) throw stopped(kind, `was killed by ${signal}`);
   if (code !== 0)
     throw new StemmaError(
       "TRAINER_FAILED",
-      `The external trainer ended with ${signal === null ? `status ${code}` : signal}. Nothing was ` +
-        "saved; see what it wrote, and run it by hand in a folder like the one that docs/own-models.md " +
+      `The ${title} ended with ${signal === null ? `status ${code}` : signal}. ${outcome}; see what it ` +
+        "wrote, and run it by hand in a folder like the one that docs/own-models.md " +
         `describes.${output}`,
       { code, signal, stderr: errors },
     );

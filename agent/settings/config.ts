@@ -13,6 +13,7 @@ import { deviceKeySchema } from "./device-key.js";
 import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
 import { ownerCertificateSchema } from "./owner-certificate.js";
+import { measureProgramSchema } from "./measure-program.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 import { configFieldInvalid } from "./settings-errors.js";
 import { witnessesSchema } from "./witnesses.js";
@@ -47,6 +48,8 @@ const lineFields = z.strictObject({
   parameters: z.record(z.string().max(64), scalar).default({}),
   /** A program of the device's own that trains this line instead of a recipe. */
   trainer: externalTrainerSchema.optional(),
+  /** A program of the device's own that measures this line's models instead of the engine. */
+  measure: measureProgramSchema.optional(),
   /** Commands that are run when the line switches to another model. */
   hooks: hooksSchema,
   /** Training data; the line's own collected samples when absent. */

@@ -21,21 +21,28 @@ export const execSchema = z
   .max(64)
   .refine(([program = ""]) => isAbsolute(program), "must begin with the absolute path of a program");
 
+/** Bytes that a program may write. */
+export const outputBytesSchema = z
+  .number()
+  .int()
+  .min(4096)
+  .max(2 ** 50);
+
+/** Environment variables by name. */
+export const environmentSchema = z
+  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), argument)
+  .default({});
+
 export const externalTrainerSchema = z.strictObject({
   exec: execSchema,
   /** Seconds after which it is ended. */
   timeoutSeconds: z.number().int().min(1).max(604_800).default(3600),
   /** Bytes that it may write; when absent, twice its base and 256 MiB. */
-  maxOutputBytes: z
-    .number()
-    .int()
-    .min(4096)
-    .max(2 ** 50)
-    .optional(),
+  maxOutputBytes: outputBytesSchema.optional(),
   /** True if it gets the line's samples or data set; one that has data of its own does not need them. */
   samples: z.boolean().default(true),
   /** Environment variables, in addition to those that every trainer gets. */
-  environment: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), argument).default({}),
+  environment: environmentSchema,
   /** Parameters that a request may set, each with its bounds or its allowed values. */
   allow: z
     .record(

@@ -5,7 +5,8 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { SimulatedAnswers } from "../../shared/simulation/simulation-messages.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { EvaluatedVersion, EvaluationRequest, LineEvaluation } from "../trainer/evaluator.js";
+import type { EvaluationRequest, LineEvaluation } from "../trainer/evaluator.js";
+import type { EvaluatedVersion } from "../trainer/measure-version.js";
 
 /** Roughly normal, of mean 0 and standard deviation 1: a sum of twelve uniform numbers. */
 function normal(draw: () => number): number {

@@ -2,31 +2,31 @@
  * Measures versions on the held-out samples of their line, which no training has seen, and compares two sample by
  * sample. The device must have the versions. Runs between trainings, so that both never need their memory at once.
  */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { defined } from "../../shared/defined.js";
-import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { SampleSet } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
-import type { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
-import { firstSamples, metricValue, taskMetrics } from "../../shared/train/evaluation.js";
-import { maxEvaluated, outputsFile, type InferenceCost } from "../../shared/train/evaluation-job.js";
+import { maxEvaluated } from "../../shared/train/evaluation-job.js";
 import { outputChange } from "../../shared/train/output-change.js";
-import { pairLosses, sampleLosses, type PairedLosses } from "../../shared/train/sample-losses.js";
-import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
+import { pairLosses, type PairedLosses } from "../../shared/train/sample-losses.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import type { MeasuredBy } from "../../shared/wire/gate-answers.js";
 import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { limitNotAllowed, modelNotKept, nothingToEvaluate } from "./trainer-errors.js";
+import {
+  measureByEngine,
+  measureByProgram,
+  type EvaluatedVersion,
+  type Measured,
+  type MeasureOptions,
+  type VersionMeasurement,
+} from "./measure-version.js";
+import { limitNotAllowed, modelNotKept, notMeasurable, nothingToEvaluate } from "./trainer-errors.js";
 import { datasetOf, type JobOptions } from "./training-job.js";
-import { settingsOf } from "./training-settings.js";
 
-export interface EvaluatorOptions extends Omit<JobOptions, "recipes"> {
-  readonly files: Files;
+export interface EvaluatorOptions extends Omit<JobOptions, "recipes">, MeasureOptions {
   readonly home: string;
   readonly activator: Activator;
-  readonly outbox: Pick<Outbox, "entry">;
-  readonly evaluate: typeof evaluateInChild;
+  readonly outbox: Pick<Outbox, "entry" | "record">;
 }
 
 export interface EvaluationRequest {
@@ -36,22 +36,9 @@ export interface EvaluationRequest {
   readonly limit?: number | undefined;
 }
 
-export interface EvaluatedVersion {
-  readonly versionId: Hash;
-  readonly metric: {
-    readonly name: string;
-    readonly unit: string;
-    readonly lowerIsBetter: boolean;
-    /** Null where it is not finite. */
-    readonly value: number | null;
-  };
-  readonly durationMs: number;
-  /** Time of one sample and memory of the process; only beside another version. */
-  readonly inference?: InferenceCost | undefined;
-}
-
 export interface LineEvaluation {
   readonly line: string;
+  readonly measuredBy?: Exclude<MeasuredBy, "nothing">;
   readonly versions: readonly EvaluatedVersion[];
   readonly samples: { readonly evaluated: number; readonly heldOut: number };
   /** The hash over all samples of the line, by which two evaluations can be seen to have had the same. */
@@ -84,31 +71,35 @@ export class Evaluator {
   }
 
   /**
-   * @throws MODEL_NOT_FOUND where the device does not have a version, DATASET_EMPTY without samples, what
-   * evaluateInChild throws
+   * @throws MODEL_NOT_FOUND where the device does not have a version, MODEL_OPAQUE where it has nothing that can run
+   * one, DATASET_EMPTY without samples, what measureByEngine and measureByProgram throw
    */
   async evaluate(line: string, { versionIds, limit }: EvaluationRequest): Promise<LineEvaluation> {
-    const { activator } = this.options;
+    const { activator, config } = this.options;
     const active = activator.base(line)?.versionId;
     const asked = versionIds.length > 0 ? versionIds : active === undefined ? [] : [active];
     if (asked.length === 0) throw nothingToEvaluate(line);
     for (const versionId of asked) this.#requireHere(line, versionId);
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1 && limit <= maxEvaluated))
       throw limitNotAllowed(maxEvaluated);
-    const { dataset } = await datasetOf(this.options, line, this.options.config.lines[line]?.dataset);
-    const measured: Measured[] = [];
+    for (const versionId of asked) await this.#requireMeasurable(line, versionId);
+    const { dataset } = await datasetOf(this.options, line, config.lines[line]?.dataset);
     const inference = asked.length > 1;
-    for (const versionId of asked)
-      measured.push(await this.#measure(line, versionId, { dataset, limit, inference }));
-    const [first, second] = measured as [Measured, Measured | undefined];
+    const [versionId, other] = asked as [Hash, Hash | undefined];
+    const first = await this.#measure({ line, versionId, dataset, limit, inference });
+    // The second gets the same samples as the first, or is refused.
+    const same = { ...dataset, hash: first.datasetHash };
+    const second =
+      other === undefined
+        ? undefined
+        : await this.#measure({ line, versionId: other, dataset: same, limit, inference });
     return {
       line,
-      versions: measured.map(({ version }) => version),
+      measuredBy: config.lines[line]?.measure === undefined ? "engine" : "program",
+      versions: [first, ...(second === undefined ? [] : [second])].map(({ version }) => version),
       samples: first.samples,
       datasetHash: first.datasetHash,
-      ...(second === undefined
-        ? { paired: null, change: null }
-        : await this.#compare(first, second, dataset)),
+      ...(second === undefined ? { paired: null, change: null } : await this.#compare(first, second, same)),
     };
   }
 
@@ -118,43 +109,28 @@ export class Evaluator {
       throw modelNotKept(line, versionId, this.options.profile.disk.keepLast);
   }
 
+  /** @throws MODEL_OPAQUE */
+  async #requireMeasurable(line: string, versionId: Hash): Promise<void> {
+    const { outbox, config } = this.options;
+    if (config.lines[line]?.measure !== undefined) return;
+    if ((await outbox.record(versionId)).record.kind === "opaque") throw notMeasurable(line, versionId);
+  }
+
   async #measure(
-    line: string,
-    versionId: Hash,
-    { dataset, limit, inference }: Measurement,
+    asked: Pick<VersionMeasurement, "line" | "versionId" | "dataset" | "limit" | "inference">,
   ): Promise<Measured> {
-    const { activator, files, home, profile, evaluate } = this.options;
+    const { activator, files, home, config, outbox } = this.options;
+    const { line, versionId } = asked;
     const workFolder = join(home, "work", `evaluate-${line}`);
     this.#inUse.add(versionId);
     try {
       const { folder } = await activator.installBase(line, versionId);
-      await files.remove(workFolder);
-      await files.makeFolder(workFolder);
-      const { memoryLimitMb, threads } = settingsOf(profile);
-      const result = await evaluate(
-        {
-          format: jobFormat,
-          evaluate: { ...defined({ limit }), outputs: true, inference },
-          dataset,
-          base: { folder, versionId },
-          memoryLimitMb,
-          threads,
-        },
-        { workFolder, signal: this.#abort.signal, memoryLimitMb },
-      );
-      const metric = taskMetrics[result.evaluation.task];
-      const value = metricValue(result.evaluation, metric.unit);
-      return {
-        version: {
-          versionId,
-          metric: { ...metric, value: Number.isFinite(value) ? value : null },
-          durationMs: Math.round(result.durationMs),
-          ...defined({ inference: result.inference }),
-        },
-        samples: result.samples,
-        datasetHash: result.datasetHash,
-        outputs: floatsOf(await readFile(join(workFolder, "result", outputsFile))),
-      };
+      const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
+      const measurement = { ...asked, folder, bytes, workFolder, signal: this.#abort.signal };
+      const program = config.lines[line]?.measure;
+      return program === undefined
+        ? await measureByEngine(this.options, measurement)
+        : await measureByProgram(this.options, program, measurement);
     } finally {
       this.#inUse.delete(versionId);
       await files.remove(workFolder);
@@ -166,36 +142,15 @@ export class Evaluator {
     second: Measured,
     dataset: DatasetReference,
   ): Promise<Pick<LineEvaluation, "paired" | "change">> {
-    const { set } = await loadDataset({ ...dataset, hash: first.datasetHash }, this.options.files);
-    const [a, b] = [first, second].map((each) => lossesOf(set, each));
+    const { set } = await loadDataset(dataset, this.options.files);
+    const [a, b] = [first.lossesOn(set), second.lossesOn(set)];
+    const change =
+      first.outputs === undefined || second.outputs === undefined
+        ? undefined
+        : outputChange(set, first.samples.evaluated, [first.outputs, second.outputs]);
     return {
       paired: a === undefined || b === undefined ? null : pairLosses(a, b),
-      change: outputChange(set, first.samples.evaluated, [first.outputs, second.outputs]) ?? null,
+      change: change ?? null,
     };
   }
-}
-
-interface Measurement {
-  readonly dataset: DatasetReference;
-  readonly limit: number | undefined;
-  /** True if time and memory are measured. */
-  readonly inference: boolean;
-}
-
-interface Measured {
-  readonly version: EvaluatedVersion;
-  readonly samples: { readonly evaluated: number; readonly heldOut: number };
-  readonly datasetHash: Hash;
-  readonly outputs: Float32Array;
-}
-
-function lossesOf(set: SampleSet, { outputs, samples }: Measured): Float64Array | undefined {
-  return sampleLosses(set, firstSamples(set.heldOut, samples.evaluated), outputs);
-}
-
-/** Reads little-endian float32, on any machine. */
-function floatsOf(bytes: Buffer): Float32Array {
-  const floats = new Float32Array(bytes.length / 4);
-  for (let i = 0; i < floats.length; i++) floats[i] = bytes.readFloatLE(4 * i);
-  return floats;
 }

@@ -51,6 +51,12 @@ export const withoutArchitecture = (line: string, name: string): StemmaError =>
     `The model "${name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch, or let a program of your own train it (lines.${line}.trainer in agent.json).`,
     { line },
   );
+export const notMeasurable = (line: string, versionId: Hash): StemmaError =>
+  new StemmaError(
+    "MODEL_OPAQUE",
+    `The model ${versionId.slice(0, 12)} of ${line} has no architecture, and no program measures it here. Name one in agent.json (lines.${line}.measure).`,
+    { line, versionId },
+  );
 export const nothingToEvaluate = (line: string): StemmaError =>
   modelMissing(`The line ${line} runs no model yet. Assign one on the server.`, {
     line,
@@ -76,6 +82,12 @@ export const noSamples = (line: string, unfit: number, form: SampleForm): Stemma
     unfit === 0
       ? `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`
       : `None of the ${unfit} samples of the line ${line} fits its model, which needs ${describeForm(form)}. Send samples of that form; \`stemma agent samples list ${line} --unfit\` shows those that are skipped.`,
+    { line },
+  );
+export const noHeldOut = (line: string): StemmaError =>
+  new StemmaError(
+    "DATASET_EMPTY",
+    `The line ${line} has no held-out samples, so no model can be measured. Send more samples, or use data that has that part.`,
     { line },
   );
 

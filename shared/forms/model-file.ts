@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import { openRegularFile, type RegularFile } from "../files/regular-file.js";
 import { decodeText } from "../model/canonical-json.js";
-import { readFully } from "../tensor/safetensors-reader.js";
+import { readFully, type ByteFile } from "../tensor/safetensors-reader.js";
 import { isJsonObject, parseStrictJson, type JsonObject } from "../tensor/strict-json.js";
 import { assembledFile } from "./assembled-file.js";
 import {
@@ -48,11 +48,12 @@ const maxJsonValues = 2_500_000;
 const maxFiles = 2_000;
 
 /**
+ * @param followLinks false: the named file must not be a link either, because another program chose what it is
  * @throws MODEL_FILE_MALFORMED naming what is wrong; FILE_MISSING, FILE_NOT_REGULAR, FILE_FAILED; also what reading
  * safetensors throws, for each shard
  */
-export async function openModelFile(path: string): Promise<ModelFile> {
-  const opened = [await openRegularFile(path, { followLinks: true })];
+export async function openModelFile(path: string, { followLinks = true } = {}): Promise<ModelFile> {
+  const opened = [await openRegularFile(path, { followLinks })];
   const beside: string[] = [];
   const close = async (): Promise<void> => {
     for (const { file } of opened) await file.close();
@@ -61,7 +62,7 @@ export async function openModelFile(path: string): Promise<ModelFile> {
     for (const part of opened) await part.requireUnchanged();
   };
   try {
-    const content = await contentOf(path, opened, beside);
+    const content = await contentOf(inputOf(path, { opened, beside }));
     const model =
       content === undefined ? plainFile(path, opened[0] as RegularFile) : assembled(path, content);
     return { ...model, beside, requireUnchanged, close };
@@ -92,20 +93,42 @@ function assembled(path: string, content: FormContent): Model {
   return { ...assembledFile(content), isPlain: false, architecture, notes };
 }
 
-async function contentOf(
-  path: string,
-  opened: RegularFile[],
-  beside: string[],
-): Promise<FormContent | undefined> {
-  const { file, size } = opened[0] as RegularFile;
+async function contentOf(input: FormInput): Promise<FormContent | undefined> {
+  const { file, size, path } = input;
   const first = Buffer.alloc(Math.min(size, firstBytes));
   await readFully(file, first, 0, path);
-  const input = inputOf(path, { opened, beside });
   for (const form of forms) {
     const content = form.matches(first) ? await form.open(input) : undefined;
     if (content !== undefined) return content;
   }
   return undefined;
+}
+
+/**
+ * Reads a model file that came without its folder, such as the body of a request, as `openModelFile` does.
+ * @param title what messages call the file
+ * @throws MODEL_FILE_MALFORMED also for a file that names others
+ */
+export async function readLoneFile(file: ByteFile, title: string): Promise<Pick<Model, "file" | "notes">> {
+  const size = await file.size();
+  let json: Promise<JsonObject | undefined> | undefined;
+  const content = await contentOf({
+    file,
+    size,
+    path: title,
+    json: () => (json ??= readJson(title, { file, size })),
+    listBeside: () => Promise.reject(cameAlone(title)),
+    openBeside: () => Promise.reject(cameAlone(title)),
+  });
+  return content === undefined ? { file, notes: [] } : assembled(title, content);
+}
+
+function cameAlone(title: string): StemmaError {
+  return formMalformed(
+    title,
+    "a model",
+    "it names other files, and they were not sent with it. `stemma model import` sends all of them.",
+  );
 }
 
 function inputOf(

@@ -4,6 +4,10 @@ import * as z from "zod";
 /** Empty: it can; else why it cannot. */
 const reason = z.string().max(500);
 
+/** The measurer of a line's models on a device. */
+export const measuredBy = z.enum(["engine", "program", "nothing"]);
+export type MeasuredBy = z.infer<typeof measuredBy>;
+
 export const gateAnswers = z.object({
   /** The gate that tells which of two models is the better one, by labels of samples that no training has seen. */
   losses: reason,
@@ -11,5 +15,7 @@ export const gateAnswers = z.object({
   outputs: reason,
   /** The gate of both on its live inputs, which its own software tells. */
   live: reason.default("its agent does not tell"),
+  /** An older agent, which has no program, leaves it out; so does what this server does not know. */
+  measuredBy: measuredBy.optional().catch(undefined),
 });
 export type GateAnswers = z.infer<typeof gateAnswers>;

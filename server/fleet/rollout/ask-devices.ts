@@ -1,5 +1,6 @@
 /** Asks devices whether their power and their link are such as a rollout wants, and which gates they can answer. */
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { defined, type Defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
@@ -56,7 +57,7 @@ export async function gatesNow(
   live: Pick<LiveFleet, "command" | "isOnline">,
   devices: readonly string[],
   line: string,
-): Promise<readonly ({ readonly device: string } & GateAnswers)[]> {
+): Promise<readonly ({ readonly device: string } & Defined<GateAnswers>)[]> {
   const answers = await askEach(live, devices, async (device): Promise<GateAnswers> => {
     const untold = "its agent does not tell";
     try {
@@ -69,7 +70,11 @@ export async function gatesNow(
       return { losses: because, outputs: because, live: because };
     }
   });
-  return answers.map(({ device, answer }) => ({ device, ...answer }));
+  return answers.map(({ device, answer: { measuredBy, ...answer } }) => ({
+    device,
+    ...answer,
+    ...defined({ measuredBy }),
+  }));
 }
 
 async function askEach<Answer>(

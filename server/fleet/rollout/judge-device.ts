@@ -10,6 +10,7 @@ import type {
   DeviceJudgement,
   RolloutTrial,
 } from "../../../shared/journal/facts/rollout-facts.js";
+import type { RolloutPolicy } from "../../../shared/journal/facts/rollout-policy.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
@@ -43,6 +44,8 @@ interface Compared {
   readonly isOwn: boolean;
   readonly losses: ComparedLosses;
   readonly trial: RolloutTrial;
+  /** Says which other gate of the policy the device could not answer. */
+  readonly unanswered?: string;
 }
 
 /** Errors of the version itself, which another try does not change. */
@@ -52,6 +55,18 @@ const lasting = new Set([
   "LAYER_NOT_ALLOWED",
   "RECORD_INVALID",
   "ROOT_MISMATCH",
+]);
+
+/** Errors of a device that cannot run a model without architecture; FILE_MISSING is that of older agents. */
+const unmeasurable = new Set(["MODEL_OPAQUE", "FILE_MISSING"]);
+
+/** Errors of a device's measurement program, or of an engine that was killed. */
+const notMeasured = new Set([
+  "TRAINER_FAILED",
+  "TRAINER_TIMED_OUT",
+  "TRAINER_OUTPUT_INVALID",
+  "TRAINER_OUTPUT_TOO_LARGE",
+  "TRAINING_STOPPED",
 ]);
 
 /** Errors after which the same question may be answered later; so it may after MODEL_NOT_FOUND (`afterError`). */
@@ -105,14 +120,11 @@ export async function measureOnDevice(
   const { runs } = standing;
   const before = runs.versionId;
   const unmeasured = (because: string): Judgement => ({
-    // A difference that its samples cannot show may show on its live inputs.
-    verdict: policy.live !== undefined || policy.unmeasured === "switch" ? "passed" : "failed",
+    verdict: unmeasuredVerdict(policy),
     before,
     because,
     isMeasured: true,
   });
-  if (policy.live !== undefined && repository.get(versionId)?.record.kind === "opaque")
-    return unmeasured("has no architecture, so that only the device's own software can run it");
   try {
     const evaluation = await operations.evaluateOnDevice({
       fleet: repository.fleet,
@@ -126,21 +138,31 @@ export async function measureOnDevice(
     const gates = throughGates(policy, trial);
     if (gates !== undefined && "failed" in gates)
       return { verdict: "failed", before, because: gates.failed, trial };
+    if (paired !== null && paired.samples > 0) {
+      const compared = { before, isOwn: runs.record.device === device, losses: lossesOf(paired), trial };
+      return { compared: { ...compared, ...defined({ unanswered: gates?.unmeasured }) } };
+    }
     if (gates !== undefined) return { ...unmeasured(gates.unmeasured), trial };
-    if (paired !== null && paired.samples > 0)
-      return {
-        compared: { before, isOwn: runs.record.device === device, losses: lossesOf(paired), trial },
-      };
     // Where losses cannot be told by sample, the outputs can still be compared with those of what it runs.
     if (policy.maxChange !== undefined && trial.change !== undefined) {
       const because = `its outputs differ by ${trial.change.toPrecision(3)}`;
       return { verdict: "passed", before, because, trial, isMeasured: true };
     }
-    return { ...unmeasured("its samples do not tell sample by sample how wrong a model is"), trial };
+    return { ...unmeasured("it does not tell sample by sample how wrong a model is"), trial };
   } catch (error) {
     if (isStemmaError(error, "DATASET_EMPTY")) return unmeasured("has no held-out samples");
+    const isOpaque = [versionId, before].some((id) => repository.get(id)?.record.kind === "opaque");
+    if (isOpaque && isStemmaError(error) && unmeasurable.has(error.code))
+      return unmeasured(
+        "not measured: a model without architecture, and no program of the device measures it",
+      );
     return afterError(error, before);
   }
+}
+
+/** A difference that its samples cannot show may show on its live inputs. */
+function unmeasuredVerdict({ live, unmeasured }: RolloutPolicy): "passed" | "failed" {
+  return live !== undefined || unmeasured === "switch" ? "passed" : "failed";
 }
 
 /** Judges the version by an error of a device. @throws any other than a StemmaError */
@@ -148,7 +170,8 @@ export function afterError(error: unknown, before: Hash): Judgement | Waits {
   if (!isStemmaError(error)) throw error;
   if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version", isFetching: true };
   if (passing.has(error.code)) return { waits: messageOf(error) };
-  const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
+  const because = notMeasured.has(error.code) ? `not measured: ${messageOf(error)}` : messageOf(error);
+  const failed: Judgement = { verdict: "failed", before, because };
   // A failure such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of
   // the version.
   return lasting.has(error.code) ? failed : { waits: failed.because, otherwise: failed };
@@ -165,13 +188,20 @@ function lossesOf({
 /** The verdict on what a device compared, by what those before it spent of the level. */
 export function judge(
   { policy, comparisons }: Pick<RolloutState, "policy" | "comparisons">,
-  { before, isOwn, losses, trial }: Compared,
+  { before, isOwn, losses, trial, unanswered }: Compared,
 ): Judgement {
   const by = differenceText("samples", losses);
   const compared = { before, because: by, compared: losses, trial };
   if (evidenceOnDevice(losses, policy.margin) >= deviceThreshold(policy.level, comparisons + 1))
     return { verdict: "worse", ...compared };
   if (policy.own === "keep" && isOwn && losses.meanDifference > 0) return { verdict: "kept", ...compared };
+  if (unanswered !== undefined)
+    return {
+      verdict: unmeasuredVerdict(policy),
+      ...compared,
+      because: `${unanswered}; ${by}`,
+      isMeasured: true,
+    };
   return { verdict: "passed", ...compared, isMeasured: true };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Import: a safetensors file becomes a version. A file of this machine is read in place. A stream is written to
+ * Import: a model file becomes a version. A file of this machine is read in place. A stream is written to
  * disk first, because only after the complete model is hashed is it known which parts are new.
  */
 import { isAbsolute, join } from "node:path";
@@ -8,6 +8,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Files, FileStat } from "../../../shared/ports.js";
 import { architectureHash } from "../../../shared/model/architecture.js";
 import type { ModelSource, UnhashedModel } from "../../../shared/model/model.js";
+import { readLoneFile } from "../../../shared/forms/model-file.js";
 import { modelSourceOfSafetensors, modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
 import { completeModel } from "../../../shared/save/partial-model.js";
 import { leavesOfSave, type SaveUses } from "../../../shared/save/save-uses.js";
@@ -45,7 +46,7 @@ import { workFolderOf } from "../../services/context/work-folder.js";
 import { changedWhileImported, fileNotShared, importCutOff } from "./model-errors.js";
 
 /**
- * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
+ * @throws MODEL_FILE_MALFORMED, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
  * ARCHITECTURE_MISMATCH, STORY_INVALID, STORY_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL,
  * FILE_CHANGED (nothing is saved then),
  * FILE_NOT_SHARED
@@ -153,10 +154,11 @@ async function importFile(
   const named = parent === undefined ? undefined : repository.resolve(parent);
   const modelJson =
     options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
-  const file = await files.open(path, "read");
+  const openFile = await files.open(path, "read");
   let opened: OpenedParts | undefined;
   try {
     const where = nameIn(options);
+    const { file, notes } = await readLoneFile(openFile, where);
     const story = await storyInFile(file, where, options);
     const base = story === undefined ? named : await baseOfStory(repository, story, named);
     const described = modelJson === undefined ? {} : { modelJson };
@@ -175,11 +177,12 @@ async function importFile(
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
+    const noted = notes.length === 0 ? {} : { notes: [...notes] };
     if (options.dryRun !== true)
-      return await save(context, repository, { model, base, uses, story }, options);
+      return { ...(await save(context, repository, { model, base, uses, story }, options)), ...noted };
     if ("unhashedLeaves" in model)
       throw new StemmaError("INTERNAL", "A dry run got a model that is not hashed. Report this.");
-    return await reportDry(repository, { model, base, uses, story });
+    return { ...(await reportDry(repository, { model, base, uses, story })), ...noted };
   } catch (error) {
     // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
     // and compared with the ids of their tensors.
@@ -187,7 +190,7 @@ async function importFile(
     throw error;
   } finally {
     await opened?.close();
-    await file.close();
+    await openFile.close();
   }
 }
 

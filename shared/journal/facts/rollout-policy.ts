@@ -144,11 +144,13 @@ export const policyMembers = {
     },
   },
   unmeasured: {
-    asked: z.enum(["fail", "switch"]).describe("What a device does that has no samples to compare by"),
+    asked: z
+      .enum(["fail", "switch"])
+      .describe("What a device does that has no samples, or nothing that measures its model"),
     default: "fail",
     option: {
       name: "unmeasured",
-      text: "<policy> devices without samples to compare by (default: fail)",
+      text: "<policy> devices that cannot compare (default: fail)",
       choices: ["fail", "switch"],
     },
   },

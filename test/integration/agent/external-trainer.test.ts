@@ -75,10 +75,12 @@ describe("a line with an external trainer", () => {
     const program = join(home, "train");
     await writeFile(program, "#!/bin/sh\n", { mode: 0o755 });
     await chmod(program, 0o777);
-    await assert.rejects(
-      startAgent({ lines: { [testLine]: { trainer: { exec: [program] } } } }),
-      (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("lines.cam.trainer.exec"),
-    );
+    for (const setting of ["trainer", "measure"])
+      await assert.rejects(
+        startAgent({ lines: { [testLine]: { [setting]: { exec: [program] } } } }),
+        (error) =>
+          isStemmaError(error, "CONFIG_INVALID") && error.message.includes(`lines.cam.${setting}.exec`),
+      );
     await assert.rejects(
       startAgent({ lines: { [testLine]: { recipe: "fake", trainer: { exec: ["/bin/true"] } } } }),
       (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("not both"),

@@ -88,10 +88,11 @@ The device must still have the models; it keeps the last ones (disk.keepLast).
   }),
 });
 
-function describe(device: string, { samples, versions, paired }: Evaluation): string {
+function describe(device: string, { samples, versions, paired, measuredBy }: Evaluation): string {
   const { evaluated, heldOut } = samples;
   const [first, second] = versions;
-  const measured = `measured by ${device} on ${evaluated} of its ${heldOut} held-out samples`;
+  const by = measuredBy === "program" ? `a program of ${device}` : device;
+  const measured = `measured by ${by} on ${evaluated} of its ${heldOut} held-out samples`;
   if (paired === null || first === undefined || second === undefined) return measured;
   const { better, worse, equal, meanDifference, standardDeviation } = paired;
   const error = standardDeviation / Math.sqrt(paired.samples);

@@ -60,16 +60,16 @@ export function describePlan({
   ].join("\n");
 }
 
-/** Describes how many devices can answer each kind of gate, and why others cannot. */
+/** Describes how many devices can answer each kind of gate, why others cannot, and what measures them. */
 function describeGates(
   gates: RolloutPlanAnswer["gates"],
-  { live }: Pick<RolloutPlanAnswer["policy"], "live">,
+  policy: Pick<RolloutPlanAnswer["policy"], "live" | "unmeasured">,
 ): readonly string[] {
   return (
     [
       ["losses", "losses by labels"],
       ["outputs", "change of outputs, time and memory"],
-      ...(live === undefined ? [] : [["live", "both on their live inputs"] as const]),
+      ...(policy.live === undefined ? [] : [["live", "both on their live inputs"] as const]),
     ] as const
   ).flatMap(([gate, what]) => {
     if (gates.length === 0) return [];
@@ -81,8 +81,26 @@ function describeGates(
         const devices = gates.filter((each) => each[gate] === because).map(({ device }) => device);
         return `  not ${someOf(devices)}: ${because}`;
       }),
+      ...(gate === "losses" ? describeMeasuring(gates, policy) : []),
     ];
   });
+}
+
+/** Describes which devices measure with a program of their own, and what becomes of those that measure nothing. */
+function describeMeasuring(
+  gates: RolloutPlanAnswer["gates"],
+  { live, unmeasured }: Pick<RolloutPlanAnswer["policy"], "live" | "unmeasured">,
+): readonly string[] {
+  const [programs, nothing] = (["program", "nothing"] as const).map((by) =>
+    gates.filter(({ measuredBy }) => measuredBy === by).map(({ device }) => device),
+  ) as [string[], string[]];
+  const would = unmeasured === "switch" ? "would switch unmeasured" : "would fail";
+  return [
+    ...(programs.length === 0 ? [] : [`  by a program of the device, not the engine: ${someOf(programs)}`]),
+    ...(nothing.length === 0 || live !== undefined
+      ? []
+      : [`  ${would} (--unmeasured ${unmeasured}): ${someOf(nothing)}`]),
+  ];
 }
 
 function describeRates(ofRollout: number | undefined, ofFleet: number | undefined): readonly string[] {

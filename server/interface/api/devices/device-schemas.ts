@@ -236,6 +236,10 @@ export const serverAddresses = z
 export const deviceEvaluation = z
   .object({
     line: text,
+    measuredBy: z
+      .enum(["engine", "program"])
+      .exactOptional()
+      .describe("Whether a program of the device's own measured instead of the engine; absent: older agents"),
     versions: z.array(
       z.object({
         versionId: hash,
@@ -266,7 +270,9 @@ export const deviceEvaluation = z
         equal: count,
         meanDifference: z
           .number()
-          .describe("Of the losses, first less second: 0 or 1 for a class, mean absolute error for numbers"),
+          .describe(
+            "Of the losses, first less second: 0 or 1 for a class, mean absolute error for numbers, or its program's",
+          ),
         standardDeviation: z.number().describe("Of the differences"),
       })
       .nullable()

@@ -16,6 +16,7 @@ export const importReport = z
     newTensorBytes: count,
     overheadBytes: count,
     unchanged: z.boolean().describe("Whether it equals its base"),
+    notes: z.array(text).exactOptional().describe("What of the file is not kept, or read as something else"),
     story: z
       .object({ versionId: hash, fleet: text, name: text, device: text })
       .exactOptional()

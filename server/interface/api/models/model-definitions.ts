@@ -178,7 +178,7 @@ export const modelOperations = {
     isLong: true,
   }),
   import: stream({
-    summary: "Save a safetensors file as a version of a model",
+    summary: "Save a safetensors or PyTorch file as a version of a model",
     method: "POST",
     path: `${fleetPath}/import`,
     right: "change-models",

@@ -137,6 +137,10 @@ const rolloutPlan = z
       .array(
         z.object({
           device: text,
+          measuredBy: z
+            .enum(["engine", "program", "nothing"])
+            .exactOptional()
+            .describe("What measures the line's models there; absent: its agent does not tell"),
           losses: text.describe("Whether it can tell which model is better by labels: empty, or why not"),
           outputs: text.describe("The same of the change of the outputs, of time and of memory"),
           live: text.describe("The same of a trial on live inputs, in which its software takes part"),

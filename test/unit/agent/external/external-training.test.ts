@@ -23,11 +23,13 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { decodeEnvironment } from "../../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../../shared/model/metadata.js";
+import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { shardedModel, tfjsModelFiles, torchModel } from "../../../helpers/foreign-models.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
@@ -214,6 +216,43 @@ describe("a training by a program of the device's own", () => {
     ] as const)
       await assert.rejects(train(base, { exec: shell(script) }), hasCode(code), `${script}: ${code}`);
     assert.equal(outbox.newest(line)?.versionId, base);
+  });
+
+  it("may leave a model in another form, and not through a link", async (t) => {
+    const setup = await openTraining(t);
+    const { folder, outbox, train } = setup;
+    await nodeFiles().makeFolder(join(folder, "slot"));
+    const metrics = "echo '{}' > metrics.json; ";
+    for (const [{ main, files }, name] of [
+      [shardedModel(), "model.safetensors.index.json"],
+      [tfjsModelFiles(), "model.json"],
+      [torchModel(), "model.pt"],
+      [torchModel(), "model.pth"],
+    ] as const) {
+      const given = join(folder, name);
+      await nodeFiles().makeFolder(given);
+      for (const [each, bytes] of Object.entries(files)) await writeFile(join(given, each), bytes);
+      const model = await openModelFile(join(given, main));
+      const base = await saveBase(outbox, await modelSourceOfSafetensors(model.file, main), line);
+      await model.close();
+      const copied = main === name ? "" : `mv ${main} ${name}; `;
+      const { versionId } = await train(base, { exec: shell(`${metrics} cp ${given}/* .; ${copied}`) });
+      const rootOf = async (id: Hash): Promise<Hash> => (await outbox.record(id)).record.root;
+      assert.equal(await rootOf(versionId), await rootOf(base), name);
+      const linked = shell(`${metrics} cp ${given}/* .; rm -f ${main}; ln -s ${given}/${main} ${name}`);
+      await assert.rejects(train(base, { exec: linked }), hasCode("TRAINER_OUTPUT_INVALID"), name);
+    }
+    const base = await tinyBase(setup);
+    for (const [script, code] of [
+      ["echo '{}' > model.json", "SAFETENSORS_MALFORMED"],
+      [
+        `cp ${folder}/model.safetensors.index.json/*.json model.safetensors.index.json`,
+        "MODEL_FILE_MALFORMED",
+      ],
+      [`cp ${folder}/model.json/g2.bin model.pt`, "SAFETENSORS_TRUNCATED"],
+      [`head -c 500 ${folder}/model.pt/state.pt > model.pt`, "MODEL_FILE_MALFORMED"],
+    ] as const)
+      await assert.rejects(train(base, { exec: shell(metrics + script) }), hasCode(code), script);
   });
 
   it("leaves nothing running, not even what left its group", async (t) => {

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { endLeftProcess, noteProcess } from "../../../../agent/programs/left-process.js";
-import { runCommand } from "../../../../agent/external/run-command.js";
+import { runCommand, trainerKind } from "../../../../agent/external/run-command.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
@@ -33,6 +33,7 @@ async function runScript(t: TestContext, { script, onLine, onStarted }: Run): Pr
   const abort = new AbortController();
   await runCommand(
     {
+      kind: trainerKind,
       exec: ["/bin/sh", "-c", script],
       folder,
       environment: { PATH: "/usr/bin:/bin" },
@@ -99,6 +100,7 @@ describe("the process of an external trainer", () => {
     await assert.rejects(runScript(t, { script: "kill -SEGV $$" }), hasCode("TRAINER_FAILED"));
     await assert.rejects(runScript(t, { script: "kill -KILL $$" }), hasCode("TRAINING_STOPPED"));
     const run = {
+      kind: trainerKind,
       exec: ["/absent/program"],
       folder: "/",
       environment: {},

@@ -22,10 +22,20 @@ const dataset = (reader: string, parameters: object) =>
   ({ dataset: { reader, parameters } }) as unknown as GateSubject["settings"];
 
 it("a device answers what its model and its samples allow", async () => {
-  const can = { losses: "", outputs: "", live: "" };
+  const can = { losses: "", outputs: "", live: "", measuredBy: "engine" };
   assert.deepEqual(await gates({}), can);
   assert.match((await gates({ activator: { base: () => undefined } })).losses, /runs nothing/);
-  assert.match((await gates({}, "opaque")).outputs, /no architecture/);
+  const opaque = await gates({}, "opaque");
+  assert.match(opaque.outputs, /no architecture, and no program/);
+  assert.equal(opaque.measuredBy, "nothing");
+  const measure = { measure: {} } as unknown as GateSubject["settings"];
+  for (const kind of ["layers", "opaque"]) {
+    const measured = await gates({ settings: measure }, kind);
+    assert.deepEqual([measured.losses, measured.measuredBy], ["", "program"]);
+    assert.match(measured.outputs, /only where it leaves predictions/);
+  }
+  const without = await gates({ settings: measure, samples: { heldOut: 0 } });
+  assert.equal(without.measuredBy, "nothing");
   assert.equal((await gates({}, "opaque")).live, "");
   assert.equal((await gates({ live: "it is silent" })).live, "it is silent");
   assert.match((await gates({ activator: { base: () => undefined } })).live, /runs nothing/);

@@ -34,7 +34,7 @@ export class Fleet {
   }
 
   /** A device that runs a model. */
-  async add(name: string, model = "base"): Promise<Device> {
+  async add(name: string, model = "base", more: object = {}): Promise<Device> {
     const home = join(this.folder, name);
     const enrolment = await this.server.enroll(name, [line], { [line]: model });
     const log = new WaitableLog();
@@ -43,7 +43,7 @@ export class Fleet {
       home,
       log,
       enrolment,
-      agent: await this.start(home, enrolment, log),
+      agent: await this.start(home, enrolment, log, more),
       runs: async () => basename(await readlink(join(home, "current", line))),
     };
     this.devices.push(device);

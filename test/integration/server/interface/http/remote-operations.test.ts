@@ -3,7 +3,7 @@
  * give the same answers.
  */
 import assert from "node:assert/strict";
-import { mkdtemp, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -12,6 +12,7 @@ import { encodeImportOptions } from "../../../../../server/interface/http/import
 import { connectOperations } from "../../../../../server/interface/http/client.js";
 import { readHttpToken } from "../../../../../server/interface/http/token.js";
 import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
+import { shardedModel, vectorFolder } from "../../../../helpers/foreign-models.js";
 import { noiseBytes } from "../../../../helpers/noise-bytes.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../../helpers/test-server.js";
 import { ask, fileOf, imports } from "./http-requests.js";
@@ -149,6 +150,20 @@ describe("the interfaces of a server", () => {
       code: "SERVER_UNREACHABLE",
     });
     await assert.rejects(connectOperations({ url: "not a url" }).health(), { code: "USAGE" });
+  });
+
+  it("reads a PyTorch file that is sent alone, and refuses one that names others", async () => {
+    const [torch, plain] = await Promise.all(
+      ["state.pt", "state.safetensors"].map((name) => readFile(new URL(name, vectorFolder))),
+    );
+    const saved = await remote.import(imports(torch!), { fleet: testFleet, name: "from-torch" });
+    const same = await remote.import(imports(plain!), { fleet: testFleet, name: "from-safetensors" });
+    assert.equal(saved.summary?.record.root, same.summary?.record.root);
+    const { main, files } = shardedModel();
+    await assert.rejects(
+      remote.import(imports(Buffer.from(files[main]!)), { fleet: testFleet, name: "index" }),
+      { code: "MODEL_FILE_MALFORMED", message: /were not sent with it/ },
+    );
   });
 
   it("tags, holds, retires and collects, and refuses a collection plan that became stale", async () => {

@@ -41,9 +41,38 @@ it("a device is asked again, unless the version itself is the reason", async () 
   assert.deepEqual(await measuredWhere("NOT_A_NUMBER"), { ...failed, because: "NOT_A_NUMBER" });
   // It failed only where it still cannot after a few tries.
   assert.deepEqual(await measuredWhere("TRAINING_STOPPED"), {
-    waits: "TRAINING_STOPPED",
-    otherwise: { ...failed, because: "TRAINING_STOPPED" },
+    waits: "not measured: TRAINING_STOPPED",
+    otherwise: { ...failed, because: "not measured: TRAINING_STOPPED" },
   });
+});
+
+it("a program that cannot measure never lets a version pass", async () => {
+  const policy = { ...defaultPolicy, unmeasured: "switch" } as const;
+  for (const code of [
+    "TRAINER_FAILED",
+    "TRAINER_TIMED_OUT",
+    "TRAINER_OUTPUT_INVALID",
+    "TRAINER_OUTPUT_TOO_LARGE",
+    "TRAINING_STOPPED",
+  ] as const) {
+    const because = `not measured: ${code}`;
+    const otherwise = { verdict: "failed", before, because };
+    assert.deepEqual(await measuredWhere(code, policy, "opaque"), { waits: because, otherwise });
+  }
+});
+
+it("what nothing on the device can measure is left to the policy, also where the agent is older", async () => {
+  for (const code of ["MODEL_OPAQUE", "FILE_MISSING"] as const)
+    for (const [unmeasured, verdict] of [
+      ["switch", "passed"],
+      ["fail", "failed"],
+    ] as const) {
+      const found = await measuredWhere(code, { ...defaultPolicy, unmeasured }, "opaque");
+      assert.ok("verdict" in found && /no program of the device/u.test(found.because));
+      assert.equal(found.verdict, verdict);
+    }
+  const missing = await measuredWhere("FILE_MISSING", { ...defaultPolicy, unmeasured: "switch" });
+  assert.ok("waits" in missing && missing.otherwise?.verdict === "failed");
 });
 
 it("what a device cannot tell by its samples it may tell by its live inputs, if the rollout asks for them", async () => {
@@ -55,8 +84,7 @@ it("what a device cannot tell by its samples it may tell by its live inputs, if 
   };
   assert.deepEqual(await verdictOf("DATASET_EMPTY"), ["failed", true]);
   assert.deepEqual(await verdictOf("DATASET_EMPTY", live), ["passed", true]);
-  // It is not even asked to evaluate what only its own software can run.
-  assert.deepEqual(await verdictOf("NOT_A_NUMBER", live, "opaque"), ["passed", true]);
+  assert.deepEqual(await verdictOf("MODEL_OPAQUE", live, "opaque"), ["passed", true]);
   assert.deepEqual(await verdictOf("NOT_A_NUMBER", live), ["failed", undefined]);
 });
 
@@ -261,8 +289,26 @@ describe("what a device measured", () => {
   it("fails at a gate, and is not taken for good where a gate could not be answered", async () => {
     assert.deepEqual(verdict(await measured({}, { maxSlowdown: 1.4 })), ["failed", undefined]);
     assert.deepEqual(verdict(await measured({}, { maxSlowdown: 1.5 })), ["compared"]);
-    assert.deepEqual(verdict(await measured({}, { maxChange: 0.5 })), ["failed", true]);
-    assert.deepEqual(verdict(await measured({}, { maxChange: 0.5, unmeasured: "switch" })), ["passed", true]);
+    const none = { paired: null };
+    assert.deepEqual(verdict(await measured(none, { maxChange: 0.5 })), ["failed", true]);
+    assert.deepEqual(verdict(await measured(none, { maxChange: 0.5, unmeasured: "switch" })), [
+      "passed",
+      true,
+    ]);
+    // The losses decide first: what is worse does not switch because another gate was not answered.
+    for (const [meanDifference, unmeasured, wanted] of [
+      [0.1, "switch", "passed"],
+      [0.1, "fail", "failed"],
+      [2, "switch", "worse"],
+      [2, "fail", "worse"],
+    ] as const) {
+      const policy = { ...defaultPolicy, maxChange: 0.5, unmeasured };
+      const { found } = await measured({ paired: { ...paired, meanDifference } }, policy);
+      assert.ok("compared" in found && !("verdict" in found));
+      const judged = judge({ policy, comparisons: 0 }, found.compared);
+      assert.equal(judged.verdict, wanted);
+      assert.equal(/did not measure: change/u.test(judged.because), wanted !== "worse");
+    }
   });
 
   it("needs samples; where there are none, a limited change of the outputs", async () => {

@@ -38,6 +38,12 @@ const plan: RolloutPlanAnswer = {
   bytes: 1000,
   storageBytes: 1000,
 };
+const gates = [
+  { device: "van-1", measuredBy: "engine", losses: "", outputs: "", live: "" },
+  { device: "van-2", measuredBy: "program", losses: "", outputs: "only with predictions", live: "" },
+  { device: "van-3", measuredBy: "nothing", losses: "no program", outputs: "no program", live: "" },
+  { device: "van-4", losses: "", outputs: "", live: "" },
+] as const;
 const transfer = { device: "van-1", wave: 1, bytes: 10, isEstimated: false, metered: false, ms: 5 };
 
 describe("the plan of a rollout as text", () => {
@@ -50,4 +56,25 @@ describe("the plan of a rollout as text", () => {
       const lines = describePlan(each).split("\n");
       assert.ok(lines.some((line) => /^not known: .*away.*processors/u.test(line) && line.length <= 80));
     });
+
+  it("says what measures the devices, and what becomes of those that nothing measures", () => {
+    const measuring = (policy: Partial<RolloutPlanAnswer["policy"]>): readonly string[] => {
+      const lines = describePlan({ ...plan, gates, policy: { ...plan.policy, ...policy } }).split("\n");
+      const from = lines.indexOf("can tell losses by labels: 3 of 4 connected");
+      return lines.slice(
+        from + 1,
+        lines.findIndex((line) => line.startsWith("can tell change")),
+      );
+    };
+    const known = ["  not van-3: no program", "  by a program of the device, not the engine: van-2"];
+    assert.deepEqual(measuring({ unmeasured: "fail" }), [
+      ...known,
+      "  would fail (--unmeasured fail): van-3",
+    ]);
+    assert.deepEqual(measuring({ unmeasured: "switch" }), [
+      ...known,
+      "  would switch unmeasured (--unmeasured switch): van-3",
+    ]);
+    assert.deepEqual(measuring({ live: { inputs: 1, minutes: 1, maxFailed: 0 } }), known);
+  });
 });

@@ -1,0 +1,82 @@
+/**
+ * Runs a program of a line in its job's folder, with its limits and nothing of the agent's environment, and ends
+ * whatever it left running.
+ */
+import { plainEnvironment } from "../../shared/adapters/run-program.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import { noteProcess } from "../programs/left-process.js";
+import { endStrayProcesses } from "../programs/stray-processes.js";
+import type { ExternalTrainer } from "../settings/external-trainer.js";
+import type { JobFolders, JobLimits } from "./job-folder.js";
+import { runCommand, type ProgramKind } from "./run-command.js";
+
+export interface ProgramJob {
+  readonly line: string;
+  readonly kind: ProgramKind;
+  readonly program: Pick<ExternalTrainer, "exec" | "environment">;
+  readonly workFolder: string;
+  readonly folders: JobFolders;
+  readonly limits: JobLimits;
+}
+
+export interface JobPorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Gets each line of its standard output; false: the line is logged. */
+  readonly takesLine: (line: string) => boolean;
+}
+
+/** @throws TRAINER_FAILED, TRAINER_TIMED_OUT, TRAINER_OUTPUT_TOO_LARGE, TRAINING_STOPPED */
+export async function runJob(
+  { line, kind, program, workFolder, folders, limits }: ProgramJob,
+  { clock, log, signal, takesLine }: JobPorts,
+): Promise<void> {
+  try {
+    await runCommand(
+      {
+        kind,
+        exec: program.exec,
+        folder: folders.output,
+        environment: environmentOf(program, limits, folders),
+        watched: { folders: [folders.output, folders.scratch], maxBytes: limits.maxOutputBytes },
+        timeoutSeconds: limits.timeoutSeconds,
+      },
+      {
+        clock,
+        signal,
+        onLine: (text) => {
+          if (!takesLine(text) && text !== "")
+            log.debug(`${kind.setting}-output`, { line, text: text.slice(0, 2000) });
+        },
+        onStarted: (pid) => noteProcess(workFolder, pid),
+      },
+    );
+  } finally {
+    const strays = await endStrayProcesses(workFolder);
+    if (strays > 0)
+      log.warn(`${kind.setting}-left-processes`, {
+        line,
+        strays,
+        text: `${line}: ${strays} processes that the ${kind.title} left behind were ended`,
+      });
+  }
+}
+
+/** All that the program gets from its surroundings; nothing of the agent's own environment. */
+function environmentOf(
+  { environment }: Pick<ExternalTrainer, "environment">,
+  { memoryLimitMb, threads }: JobLimits,
+  { input, output, scratch }: JobFolders,
+): Record<string, string> {
+  return {
+    ...plainEnvironment,
+    OMP_NUM_THREADS: String(threads),
+    ...environment,
+    HOME: scratch,
+    TMPDIR: scratch,
+    STEMMA_INPUT: input,
+    STEMMA_OUTPUT: output,
+    STEMMA_MEMORY_LIMIT_MB: String(memoryLimitMb),
+  };
+}
