@@ -81,7 +81,11 @@ function argumentTest(
   captured: ReadonlySet<number>,
   fail: FailAt,
 ): ArgumentTest {
-  if (setting !== undefined) return (_, { config }) => hasValue(config[setting], value);
+  if (setting !== undefined) {
+    if (typeof value === "object" && "args" in value)
+      fail(value.at, "a wrapper is also what it holds: a condition names the layer inside it alone");
+    return (_, { config }) => hasValue(config[setting], value);
+  }
   const name = String(value);
   const used = usedCaptures(name);
   const missing = used.find((number) => !captured.has(number));
@@ -94,8 +98,9 @@ function argumentTest(
   };
 }
 
-/** A list, such as the size of a kernel, has a value where each of its members has. */
+/** A list, such as the size of a kernel, has a value where each of its members has, and a list where it is equal. */
 function hasValue(actual: unknown, value: TemplateArgument["value"]): boolean {
+  if (Array.isArray(value)) return JSON.stringify(actual) === JSON.stringify(value);
   return Array.isArray(actual)
     ? actual.length > 0 && actual.every((each) => each === value)
     : actual === value;

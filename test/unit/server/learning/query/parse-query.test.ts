@@ -3,10 +3,23 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileSelect } from "../../../../../server/learning/query/compile-query.js";
 import { maxQueryCharacters, parseQuery } from "../../../../../server/learning/query/parse-query.js";
+import { compileDerivation } from "../../../../../server/learning/query/derive/compile-derivation.js";
+import type { Select } from "../../../../../server/learning/query/syntax.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 
+function parseSelect(text: string): Select {
+  const statement = parseQuery(text);
+  assert.ok(statement.kind === "select");
+  return statement;
+}
+
+function compile(text: string): unknown {
+  const statement = parseQuery(text);
+  return statement.kind === "select" ? compileSelect(statement, text) : compileDerivation(statement, text);
+}
+
 test("the paper's Query 1 is read as it is written", () => {
-  const { variables, where } = parseQuery(`select m1
+  const { variables, where } = parseSelect(`select m1
 where m1.name like "alexnet_%" and
       m1.creation_time > "2015-11-22" and
       m1["conv[1,3,5]"].next has POOL("MAX")`);
@@ -24,7 +37,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
     `SELECT m -- all of them\nWhere m.name = 'a"b\\'\\\\'`,
   ];
   const values = texts.map((text) => {
-    const { where } = parseQuery(text);
+    const { where } = parseSelect(text);
     return where?.kind === "compare" && where.right.kind === "literal" ? where.right.value : undefined;
   });
   assert.deepEqual(values, [`a"b'\\`, `a"b'\\`]);
@@ -32,7 +45,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
 
 /** Query → line and column of the error, and a part of its message. */
 const wrong: readonly (readonly [query: string, line: number, column: number, message: RegExp])[] = [
-  ["", 1, 1, /expected "select", but there is the end/],
+  ["", 1, 1, /expected "construct", "select" or "slice", but there is the end/],
   ["select m1 wher", 1, 11, /expected ",", "from", "where" or the end, but there is "wher"/],
   ['select m where m.name lik "x"', 1, 23, /like", "in" or "is"|"like"/],
   [
@@ -76,7 +89,7 @@ const wrong: readonly (readonly [query: string, line: number, column: number, me
 for (const [query, line, column, message] of wrong)
   test(`an error points at its place: ${query.slice(0, 50)}`, () => {
     assert.throws(
-      () => compileSelect(parseQuery(query), query),
+      () => compile(query),
       (error) => {
         assert.ok(isStemmaError(error, "QUERY_INVALID"), String(error));
         assert.deepEqual(error.details, { line, column });
