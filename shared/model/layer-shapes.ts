@@ -1,6 +1,6 @@
 /**
- * The shapes that layers give for one sample, by Keras's rules for the layers of the catalog. A shape that depends on the
- * data, or on channels that come first, is not known. Pure.
+ * The shapes that layers give for one sample, by Keras's rules for the layers of the catalog. A shape that depends on
+ * the data, or on channels that come first, is not known. Pure.
  */
 import type { Architecture, LeafLayer } from "./model.js";
 

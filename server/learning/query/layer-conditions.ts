@@ -44,7 +44,9 @@ export function compileHas({ nodes, template }: Has, scope: Scope): Untitled {
   const { variable, pattern, hops, startsIn } = compileNodes(nodes, scope);
   const fits = layerTest(template, new Set(pattern.captures.keys()), scope.fail);
   // Layers that are all tested alike are followed together.
-  const isAlike = template.args.every((arg) => usedCaptures(String(arg.value)).length === 0);
+  const isAlike = template.args.every(
+    ({ setting, value }) => setting !== undefined || usedCaptures(value).length === 0,
+  );
   const answers = new WeakMap<Network, boolean>();
   const answerFor = (network: Network, work: Work): boolean => {
     const found = startsIn(network, work);

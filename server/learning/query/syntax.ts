@@ -55,12 +55,14 @@ type Member = Literal["value"] | readonly Literal["value"][];
 /** A written value, a list of them, or the layer that a wrapper holds. */
 export type SettingValue = Literal["value"] | readonly Member[] | Template;
 
-export interface TemplateArgument {
-  /** The setting that is to have the value; absent: the value is a kind or a name. */
-  readonly setting?: string;
-  readonly value: SettingValue;
+/** A kind or a name. */
+export interface TextArgument {
+  readonly setting?: undefined;
+  readonly value: string;
   readonly at: number;
 }
+export type TemplateArgument =
+  TextArgument | { readonly setting: string; readonly value: SettingValue; readonly at: number };
 
 /** A layer as a condition describes it, or as it is to be made: POOL("MAX"). */
 export interface Template {

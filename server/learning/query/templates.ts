@@ -60,8 +60,7 @@ export function layerTest(
     );
   }
   const [first, ...others] = args;
-  const kinds = typeof first?.value === "string" && first.setting === undefined ? group.kinds : undefined;
-  const kind = kinds?.[String(first?.value).toUpperCase()];
+  const kind = first?.setting === undefined && first ? group.kinds?.[first.value.toUpperCase()] : undefined;
   const classes = new Set(kind ?? group.classes);
   const rest = (kind === undefined ? args : others).map((arg) => argumentTest(arg, captured, fail));
   const isOfGroup = (form: LayerForm): boolean =>
@@ -76,17 +75,14 @@ export function layerTest(
 type ArgumentTest = (layer: NetworkLayer, form: LayerForm, captures: Captures) => boolean;
 
 /** A setting has a value, and a text alone is a pattern of the layer's name. */
-function argumentTest(
-  { setting, value, at }: TemplateArgument,
-  captured: ReadonlySet<number>,
-  fail: FailAt,
-): ArgumentTest {
-  if (setting !== undefined) {
+function argumentTest(argument: TemplateArgument, captured: ReadonlySet<number>, fail: FailAt): ArgumentTest {
+  if (argument.setting !== undefined) {
+    const { setting, value } = argument;
     if (typeof value === "object" && "args" in value)
       fail(value.at, "a wrapper is also what it holds: a condition names the layer inside it alone");
     return (_, { config }) => hasValue(config[setting], value);
   }
-  const name = String(value);
+  const { value: name, at } = argument;
   const used = usedCaptures(name);
   const missing = used.find((number) => !captured.has(number));
   if (missing !== undefined) fail(at, `$${missing} is used, and the selector has no ($${missing})`);

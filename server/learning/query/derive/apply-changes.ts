@@ -49,7 +49,7 @@ export function applyChanges(
           )
             deleted.add(consumer);
   if (changed + deleted.size === 0) throw notDerivable("no layer is where the query would change one");
-  for (const index of deleted) remove(draft, source, index);
+  for (const index of deleted) remove(draft, index);
   return draft;
 }
 
@@ -117,20 +117,22 @@ function insert(draft: Draft, edges: readonly Edge[], { selected, shapes, layer 
 }
 
 /** Takes a layer away: those that it fed are fed by the one that fed it. */
-function remove(draft: Draft, { architecture }: NamedNetwork, index: number): void {
+function remove(draft: Draft, index: number): void {
   const node = draft.nodes.find(({ origin }) => origin === index) as DraftNode;
   const [before, ...others] = node.inputs;
   if (before === undefined || others.length > 0)
     throw notDerivable(
       `${shown(node.name)} joins ${node.inputs.length} layers, so nothing says which of them follows`,
     );
-  if (architecture.layers.some(({ sharedWith }) => sharedWith === index))
-    throw notDerivable(`${shown(node.name)} is called elsewhere too, with the same weights`);
+  const isBefore = (other: DraftReference): boolean =>
+    other.node === before.node && other.output === before.output;
   for (const references of [draft.outputs, ...draft.nodes.map(({ inputs }) => inputs)])
     for (const [slot, reference] of references.entries()) {
       if (reference.node !== node) continue;
       if (reference.output > 0)
         throw notDerivable(`${shown(node.name)} has outputs that no other layer gives`);
+      if (references.some(isBefore))
+        throw notDerivable(`${shown(before.node.name)} would be joined with itself`);
       references[slot] = before;
     }
   draft.nodes.splice(draft.nodes.indexOf(node), 1);

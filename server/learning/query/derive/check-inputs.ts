@@ -31,9 +31,14 @@ export function refusalOf(
   if (wanted !== undefined && input.length !== wanted)
     return `${className} needs ${wanted} axes, and gets ${shapeText(input)}`;
   if (joiningLayers.has(className)) return joinRefusal({ className, config }, inputs);
-  if (className === "TimeDistributed" && input.length < 2)
-    return `${className} needs steps, and gets ${shapeText(input)}`;
-  if (className === "Dense" && input.length === 0) return "Dense needs an axis";
+  // TensorFlow.js refuses to flatten what has one axis.
+  const least =
+    className === "Flatten" || className === "TimeDistributed" ? 2 : className === "Dense" ? 1 : 0;
+  if (input.length < least) return `${className} needs at least ${least} axes, and gets ${shapeText(input)}`;
+  if (className === "Flatten" && input.includes(null))
+    return `Flatten needs known extents, and gets ${shapeText(input)}`;
+  if (className === "Softmax" && ![-1, input.length].includes(Number(config["axis"] ?? 1)))
+    return `Softmax is computed along the last axis alone, and gets ${shapeText(input)}`;
   if (className === "Permute") return permuteRefusal(config["dims"], input);
   if (className === "Reshape") return reshapeRefusal(config["target_shape"], input);
   const needed = (Array.isArray(config["axis"]) ? config["axis"] : [config["axis"] ?? -1]).map(Number);

@@ -1,7 +1,7 @@
 /**
- * Cuts a slice out of a network (MH, Query 2): all layers on paths from its first layers to its last ones, and what these
- * need besides. Layers before the first ones are cut off: where a kept layer needs one of them, the slice gets an input.
- * Pure.
+ * Cuts a slice out of a network (MH, Query 2): all layers on paths from its first layers to its last ones, and what
+ * these need besides. Layers before the first ones are cut off: where a kept layer needs one of them, the slice gets an
+ * input. Pure.
  */
 import type { Work } from "../compiled-query.js";
 import type { LeafLayer } from "../../../../shared/model/model.js";
@@ -101,7 +101,7 @@ class Cutter {
     };
   }
 
-  /** What a kept layer gets: from another one that is kept, or from an input in the place of one that is not. */
+  /** The reference of a kept layer: to another one that is kept, or to an input in the place of one that is not. */
   #inside(reference: DraftReference): DraftReference {
     const { node, output } = reference;
     const index = node.origin;

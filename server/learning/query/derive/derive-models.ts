@@ -1,6 +1,6 @@
 /**
- * Derives models from the versions that a query finds (MH, section III-B: slice and construct): for each its network, and
- * which weights it inherits, or the reason why there is no such model.
+ * Derives models from the versions that a query finds (MH, section III-B: slice and construct): for each its network
+ * and the weights that it inherits, or the reason why there is no such model.
  */
 import { isStemmaError } from "../../../../shared/errors.js";
 import { weightSlots } from "../../../../shared/model/architecture.js";
@@ -26,7 +26,7 @@ const maxDrawnBytes = 256 * 1024 * 1024;
 export interface DerivedModel extends DerivedNetwork {
   readonly leafNames: readonly string[];
   readonly frozenLayers: readonly number[];
-  /** For each weight in canonical order how it is drawn; undefined: it is inherited. */
+  /** The way in which each weight is drawn, in canonical order; undefined: it is inherited. */
   readonly drawers: readonly (DrawWeight | undefined)[];
   /** Names of layers that are new, and of those of the source that it has not. */
   readonly added: readonly string[];

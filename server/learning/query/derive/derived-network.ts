@@ -1,6 +1,6 @@
 /**
- * Makes an architecture of a changed draft: canonical order, the shapes and weights of every layer, all checked. A layer
- * that gets what it got before is as it was; one whose weights have other shapes gets new ones. Pure.
+ * Makes an architecture of a changed draft: canonical order, the shapes and weights of every layer, all checked. A
+ * layer that gets what it got before is as it was; one whose weights have other shapes gets new ones. Pure.
  */
 import { encodeArchitecture, weightSlots } from "../../../../shared/model/architecture.js";
 import { canonicalOrder } from "../../../../shared/model/canonical-order.js";
@@ -19,9 +19,9 @@ import {
 import { weightShapes, type WeightShape } from "./weight-shapes.js";
 
 export interface DerivedNetwork extends NamedNetwork {
-  /** For each weight in canonical order the path of the source's that it is; undefined: it is to be drawn. */
+  /** The path in the source of each weight, in canonical order; undefined: it is to be drawn. */
   readonly inherited: readonly (string | undefined)[];
-  /** For each layer its index in the source. */
+  /** The index in the source of each layer. */
   readonly origins: readonly (number | undefined)[];
   /** Names of layers that the source has too, whose weights have other shapes. */
   readonly reshaped: readonly string[];
@@ -29,6 +29,7 @@ export interface DerivedNetwork extends NamedNetwork {
 
 /** @throws ARCHITECTURE_INVALID, LAYER_NOT_ALLOWED with the reason why it is not a network */
 export function derivedNetwork(draft: Draft, source: NamedNetwork): DerivedNetwork {
+  refuseOutputs(draft);
   const calls = orderedNodes(draft);
   const made = new NetworkMaker(calls, source.architecture);
   const layers = calls.map((node) => made.layer(node));
@@ -51,6 +52,15 @@ function orderedNodes({ nodes, outputs }: Draft): readonly DraftNode[] {
   });
   const calls = nodes.map(({ className, inputs }) => ({ className, inputs: inputs.map(indexOf) }));
   return canonicalOrder(calls, outputs.map(indexOf)).map((index) => nodes[index] as DraftNode);
+}
+
+function refuseOutputs({ outputs }: Draft): void {
+  for (const [at, { node, output }] of outputs.entries()) {
+    if (node.className === "InputLayer")
+      throw notDerivable(`its input ${shown(node.name)} would be its output`);
+    if (outputs.slice(0, at).some((other) => other.node === node && other.output === output))
+      throw notDerivable(`two of its outputs would be that of ${shown(node.name)}`);
+  }
 }
 
 function refuseEqualNames(nodes: readonly DraftNode[], layers: readonly LeafLayer[]): void {
@@ -78,7 +88,7 @@ class NetworkMaker {
     number,
     { readonly index: number; readonly weights: readonly WeightShape[] }
   >();
-  /** For each layer of the result the one of the source that has its weights. */
+  /** The layers of the source that have the weights, by the layer of the result. */
   readonly #inherits: (number | undefined)[] = [];
 
   constructor(

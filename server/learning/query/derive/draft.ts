@@ -13,7 +13,7 @@ export interface DraftNode {
   readonly className: string;
   readonly config: LeafLayer["config"];
   inputs: DraftReference[];
-  /** Its index in the network that it comes from; undefined: it is new. */
+  /** The layer's index in the network that it comes from; undefined: it is new. */
   readonly origin: number | undefined;
 }
 

@@ -9,7 +9,7 @@ import { depthwiseFans, fans, initialize } from "../../../../shared/train/initia
 import { notDerivable, shown } from "./draft.js";
 import type { WeightShape } from "./weight-shapes.js";
 
-/** What Keras takes where a configuration names nothing. */
+/** Keras's choices where a configuration names nothing. */
 const defaults: Readonly<Record<string, string>> = {
   ...{ kernel: "glorotuniform", depthwise_kernel: "glorotuniform", pointwise_kernel: "glorotuniform" },
   ...{ recurrent_kernel: "orthogonal", embeddings: "randomuniform", gamma: "ones", moving_variance: "ones" },
@@ -67,7 +67,7 @@ function initializerOf(layer: Layer, { name }: WeightShape): Initializer {
 }
 
 /** Names of Keras for what VarianceScaling does: scale, fan and distribution. */
-const scalings: Readonly<Record<string, readonly [scale: number, mode: string]>> = {
+const scalings: Readonly<Record<string, readonly [scale: number, mode: unknown]>> = {
   glorot: [1, "fan_avg"],
   he: [2, "fan_in"],
   lecun: [1, "fan_in"],
@@ -89,7 +89,7 @@ function drawerBy({ name, settings }: Initializer, weight: WeightShape): DrawWei
     return (stream) => Promise.resolve(initialize(name, shape, stream));
   const [, prefix = "", distribution = ""] = /^(glorot|he|lecun)(normal|uniform)$/.exec(name) ?? [];
   if (prefix !== "" || name === "variancescaling") {
-    const [scale, mode] = scalings[prefix] ?? [number("scale", 1), String(settings["mode"] ?? "fan_in")];
+    const [scale, mode] = scalings[prefix] ?? [number("scale", 1), settings["mode"] ?? "fan_in"];
     const { fanIn, fanOut } = weight.name === "depthwise_kernel" ? depthwiseFans(shape) : fans(shape);
     const fan = mode === "fan_avg" ? (fanIn + fanOut) / 2 : mode === "fan_out" ? fanOut : fanIn;
     const variance = scale / Math.max(1, fan);

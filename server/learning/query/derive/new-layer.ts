@@ -4,7 +4,7 @@ import type { Shape } from "../../../../shared/model/layer-shapes.js";
 import type { Json, JsonObject } from "../../../../shared/tensor/strict-json.js";
 import { usedCaptures, type Captures } from "../patterns.js";
 import type { FailAt } from "../query-errors.js";
-import type { SettingValue, Template, TemplateArgument } from "../syntax.js";
+import type { SettingValue, Template, TextArgument } from "../syntax.js";
 import { joiningLayers } from "./check-inputs.js";
 import { notDerivable, shown } from "./draft.js";
 
@@ -36,7 +36,8 @@ const groups: Readonly<Record<string, Maker | Readonly<Record<string, Maker>>>> 
   DROPOUT: { classes: ["Dropout"] },
   RELU: { classes: ["ReLU"] },
   ELU: { classes: ["ELU"] },
-  SOFTMAX: { classes: ["Softmax"] },
+  // TensorFlow.js's default is axis 1, and Keras's the last one.
+  SOFTMAX: { classes: ["Softmax"], config: { axis: -1 } },
   SIGMOID: { classes: ["Activation"], config: { activation: "sigmoid" } },
   TANH: { classes: ["Activation"], config: { activation: "tanh" } },
 };
@@ -60,7 +61,7 @@ export function compileNewLayer(template: Template, captured: ReadonlySet<number
   const [name, ...others] = texts;
   if (name === undefined) return fail(template.at, 'the new layer has no name; write such as RELU("relu$1")');
   if (others[0] !== undefined) fail(others[0].at, "the new layer has a name already");
-  const text = String(name.value);
+  const text = name.value;
   const missing = usedCaptures(text).find((number) => !captured.has(number));
   if (missing !== undefined) fail(name.at, `$${missing} is used, and the selector has no ($${missing})`);
   return {
@@ -82,9 +83,9 @@ function nameOf(text: string, captures: Captures): string {
 function makerOf(
   { name, args, at }: Template,
   fail: FailAt,
-): { readonly maker: Maker; readonly texts: readonly TemplateArgument[] } {
+): { readonly maker: Maker; readonly texts: readonly TextArgument[] } {
   const key = name.toUpperCase();
-  const texts = args.filter(({ setting }) => setting === undefined);
+  const texts = args.filter((argument) => argument.setting === undefined);
   const className = classNames.get(key);
   const group = Object.hasOwn(groups, key) ? groups[key] : className && { classes: [className] };
   if (className === "InputLayer" || key === "INPUT") return fail(at, "an input cannot stand behind a layer");
@@ -100,7 +101,7 @@ function makerOf(
       fail(at, `${name} joins several layers, and one that is inserted follows one`);
     return { maker: group, texts };
   }
-  const kind = String(texts[0]?.value).toUpperCase();
+  const kind = (texts[0]?.value ?? "").toUpperCase();
   const maker = Object.hasOwn(group, kind) ? group[kind] : undefined;
   if (maker === undefined)
     return fail(
@@ -128,6 +129,9 @@ function formOf(className: string, { template, maker }: Made, fail: FailAt): Lay
   const config = cleanLayer(className, settings, failHere);
   const ignored = [...settings.keys()].find((key) => !Object.hasOwn(config, key));
   if (ignored !== undefined) failHere(`it has no setting ${ignored.slice(0, 40)}`);
+  const extents = config["target_shape"];
+  if (Array.isArray(extents) && extents.includes(-1))
+    failHere("each extent of its target_shape is to be written");
   const lacking = needed[className];
   if (lacking !== undefined && config[lacking] === undefined) failHere(`it lacks its setting ${lacking}`);
   return { className, config };

@@ -28,8 +28,8 @@ export interface SelectedLayer {
 }
 
 /**
- * The conditions that limit are those on the same selector that all results meet (MH, Query 3: only a convolution that an
- * average pooling follows gets a ReLU).
+ * The conditions that limit are those on the same selector that all results meet (MH, Query 3: only a convolution that
+ * an average pooling follows gets a ReLU).
  */
 export function compileNodeSet(nodes: Nodes, where: readonly Condition[], scope: Scope): NodeSet {
   const selector = compileNodes(nodes, scope);
