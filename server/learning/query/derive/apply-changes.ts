@@ -37,10 +37,12 @@ export function applyChanges(
   const shapes = layerShapes(source.architecture);
   const deleted = new Set<number>();
   let changed = 0;
-  for (const change of changes)
+  for (const change of changes) {
+    /** The layers of each name that the change made. */
+    const counts = new Map<string, number>();
     for (const selected of selectLayers(change.nodes, source.network, work))
       if (change.action === "insert")
-        changed += insert(draft, edges.of(selected), { selected, shapes, ...change });
+        changed += insert(draft, edges.of(selected), { selected, shapes, counts, ...change });
       else
         for (const { consumer } of edges.of(selected))
           if (
@@ -48,6 +50,7 @@ export function applyChanges(
             change.fits(source.network.layers[consumer] as NetworkLayer, selected.captures)
           )
             deleted.add(consumer);
+  }
   if (changed + deleted.size === 0) throw notDerivable("no layer is where the query would change one");
   for (const index of deleted) remove(draft, index);
   return draft;
@@ -95,17 +98,21 @@ class Edges {
 }
 
 interface Insertion {
+  readonly counts: Map<string, number>;
   readonly selected: SelectedLayer;
   readonly shapes: readonly (Shape | undefined)[];
   readonly layer: NewLayer;
 }
 
-/** Splits each edge by a layer of its own; those after the first get a number in their names. */
-function insert(draft: Draft, edges: readonly Edge[], { selected, shapes, layer }: Insertion): number {
+/** Splits each edge by a layer of its own; of several with one name those after the first get a number. */
+function insert(draft: Draft, edges: readonly Edge[], insertion: Insertion): number {
+  const { selected, shapes, counts, layer } = insertion;
   const name = layer.nameOf(selected.captures);
-  for (const [at, { references, slot }] of edges.entries()) {
+  for (const { references, slot } of edges) {
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
     const node: DraftNode = {
-      name: at === 0 ? name : `${name}_${at + 1}`,
+      name: count === 1 ? name : `${name}_${count}`,
       ...layer.formFor(shapes[selected.index]),
       inputs: [references[slot] as DraftReference],
       origin: undefined,

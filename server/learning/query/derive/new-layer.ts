@@ -48,6 +48,7 @@ const needed: Readonly<Record<string, string>> = {
   ...settingOf("pool_size", "MaxPooling1D MaxPooling2D AveragePooling1D AveragePooling2D"),
   ...settingOf("rate", "Dropout SpatialDropout1D GaussianDropout AlphaDropout"),
   ...{ GaussianNoise: "stddev", ZeroPadding2D: "padding", Cropping2D: "cropping", UpSampling2D: "size" },
+  Rescaling: "scale offset",
 };
 
 function settingOf(setting: string, names: string): Readonly<Record<string, string>> {
@@ -132,8 +133,8 @@ function formOf(className: string, { template, maker }: Made, fail: FailAt): Lay
   const extents = config["target_shape"];
   if (Array.isArray(extents) && extents.includes(-1))
     failHere("each extent of its target_shape is to be written");
-  const lacking = needed[className];
-  if (lacking !== undefined && config[lacking] === undefined) failHere(`it lacks its setting ${lacking}`);
+  const lacking = needed[className]?.split(" ").find((setting) => config[setting] === undefined);
+  if (lacking !== undefined) failHere(`it lacks its setting ${lacking}`);
   return { className, config };
 }
 

@@ -45,7 +45,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
 
 /** Query → line and column of the error, and a part of its message. */
 const wrong: readonly (readonly [query: string, line: number, column: number, message: RegExp])[] = [
-  ["", 1, 1, /expected "construct", "select" or "slice", but there is the end/],
+  ["", 1, 1, /expected "select", "construct" or "slice", but there is the end/],
   ["select m1 wher", 1, 11, /expected ",", "from", "where" or the end, but there is "wher"/],
   ['select m where m.name lik "x"', 1, 23, /like", "in" or "is"|"like"/],
   [
@@ -85,6 +85,37 @@ const wrong: readonly (readonly [query: string, line: number, column: number, me
   [`select m where m["${"a".repeat(257)}"] has RELU()`, 1, 19, /at most 256 characters/],
   [`select m where m["a"]${".next".repeat(9)} has RELU()`, 1, 18, /more than 8 steps/],
   [`select m where ${"(".repeat(40)}`, 1, 48, /more than 32 parentheses/],
+  ["construct b from a", 1, 19, /expected "mutate" or "where", but there is the end|"mutate"/],
+  ['construct a from a mutate a["x"].insert = RELU("r")', 1, 18, /a cannot stand for the source too/],
+  ['construct b from a mutate b["x"].insert = RELU("r")', 1, 27, /layers are selected in the source, a/],
+  [
+    'construct b from a mutate a["x"].append = RELU("r")',
+    1,
+    34,
+    /expected insert or delete or next or prev|insert or delete/,
+  ],
+  ['construct b from a mutate a["x"].insert = RELU()', 1, 43, /the new layer has no name/],
+  ['construct b from a mutate a["x*"].insert = RELU("r$1")', 1, 49, /\$1 is used/],
+  ['construct b from a mutate a["x"].insert = ADD("r")', 1, 43, /joins several layers/],
+  ['construct b from a mutate a["x"].insert = INPUT("r")', 1, 43, /an input cannot stand/],
+  ['construct b from a mutate a["x"].insert = POOL("r")', 1, 43, /POOL has the kinds "MAX" and "AVG"/],
+  ['construct b from a mutate a["x"].insert = DENSE("r")', 1, 43, /Dense: it lacks its setting units/],
+  [
+    'construct b from a mutate a["x"].insert = DENSE("r", units=1e999)',
+    1,
+    43,
+    /units has a value that is not/,
+  ],
+  [
+    'construct b from a mutate a["x"].insert = DENSE("r", name="s", units=1)',
+    1,
+    43,
+    /it has no setting name/,
+  ],
+  ['construct b from a mutate a["x"].insert = DROPOUT("r")', 1, 43, /lacks its setting rate/],
+  ['slice b from a mutate a.input = a["x"] and b.output = a["y"]', 1, 23, /a slice sets b\.input/],
+  ['slice b from a mutate b.output = a["x"] and b.input = a["y"]', 1, 23, /b\.input comes first/],
+  ['select m where m["x"] has DENSE(layer=GRU(units=1))', 1, 39, /a wrapper is also what it holds/],
 ];
 for (const [query, line, column, message] of wrong)
   test(`an error points at its place: ${query.slice(0, 50)}`, () => {
