@@ -114,6 +114,7 @@ export const queryOperations = {
     },
     output: savedModels,
     isLong: true,
+    stopsWithClient: true,
   }),
   runQuery: call({
     summary:
