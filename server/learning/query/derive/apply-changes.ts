@@ -4,6 +4,7 @@ import type { Work } from "../compiled-query.js";
 import type { Network, NetworkLayer } from "../network.js";
 import type { LayerTest } from "../templates.js";
 import {
+  addNode,
   draftOf,
   maskedLayers,
   notDerivable,
@@ -33,26 +34,33 @@ export function applyChanges(
   work: Work,
 ): Draft {
   const draft = draftOf(source);
-  const edges = new Edges(draft, source);
+  const edges = edgesOf(draft);
   const shapes = layerShapes(source.architecture);
-  const deleted = new Set<number>();
-  let changed = 0;
+  const masked = maskedLayers(source.architecture);
+  const deleted = new Set<DraftNode>();
+  let inserted = 0;
   for (const change of changes) {
     /** The layers of each name that the change made. */
     const counts = new Map<string, number>();
-    for (const selected of selectLayers(change.nodes, source.network, work))
-      if (change.action === "insert")
-        changed += insert(draft, edges.of(selected), { selected, shapes, counts, ...change });
-      else
-        for (const { consumer } of edges.of(selected))
-          if (
-            consumer !== undefined &&
-            change.fits(source.network.layers[consumer] as NetworkLayer, selected.captures)
-          )
-            deleted.add(consumer);
+    for (const selected of selectLayers(change.nodes, source.network, work)) {
+      const { index, captures, isEdgeMeant, hasMeantEdges } = selected;
+      const fits = ({ consumer }: Edge): boolean => {
+        if (consumer === undefined) return change.action === "insert" && !hasMeantEdges;
+        const layer = source.network.layers[consumer] as NetworkLayer;
+        return isEdgeMeant(consumer) && (change.action === "insert" || change.fits(layer, captures));
+      };
+      const meant = (edges.get(index) ?? []).filter(fits);
+      if (meant.length > 0 && masked.has(index))
+        throw notDerivable(
+          `a mask passes ${shown(source.names[index] ?? "")}, and what follows it stays as it is`,
+        );
+      if (change.action === "delete")
+        for (const { consumer } of meant) deleted.add(draft.nodes[consumer as number] as DraftNode);
+      else inserted += insert(draft, meant, { selected, shapes, counts, ...change });
+    }
   }
-  if (changed + deleted.size === 0) throw notDerivable("no layer is where the query would change one");
-  for (const index of deleted) remove(draft, index);
+  if (inserted + deleted.size === 0) throw notDerivable("no layer is where the query would change one");
+  removeAll(draft, deleted, work);
   return draft;
 }
 
@@ -65,36 +73,19 @@ interface Edge {
   readonly references: DraftReference[];
 }
 
-class Edges {
-  readonly #bySource = new Map<number, Edge[]>();
-  readonly #masked: ReadonlySet<number>;
-  readonly #names: readonly string[];
-
-  constructor(draft: Draft, { architecture, names }: NamedNetwork) {
-    this.#masked = maskedLayers(architecture);
-    this.#names = names;
-    const add = (references: DraftReference[], consumer: number | undefined): void => {
-      for (const [slot, { node }] of references.entries()) {
-        const known = this.#bySource.get(node.origin as number) ?? [];
-        known.push({ consumer, slot, references });
-        this.#bySource.set(node.origin as number, known);
-      }
-    };
-    for (const [index, { inputs }] of draft.nodes.entries()) add(inputs, index);
-    add(draft.outputs, undefined);
-  }
-
-  /** The edges that lead from a layer, as far as the conditions of the query mean them. */
-  of({ index, isEdgeMeant, hasMeantEdges }: SelectedLayer): readonly Edge[] {
-    const meant = (this.#bySource.get(index) ?? []).filter(({ consumer }) =>
-      consumer === undefined ? !hasMeantEdges : isEdgeMeant(consumer),
-    );
-    if (meant.length > 0 && this.#masked.has(index))
-      throw notDerivable(
-        `a mask passes ${shown(this.#names[index] ?? "")}, and what follows it stays as it is`,
-      );
-    return meant;
-  }
+/** The edges that lead from each layer of the source. */
+function edgesOf(draft: Draft): ReadonlyMap<number, readonly Edge[]> {
+  const edges = new Map<number, Edge[]>();
+  const add = (references: DraftReference[], consumer: number | undefined): void => {
+    for (const [slot, { node }] of references.entries()) {
+      const known = edges.get(node.origin as number) ?? [];
+      known.push({ consumer, slot, references });
+      edges.set(node.origin as number, known);
+    }
+  };
+  for (const [index, { inputs }] of draft.nodes.entries()) add(inputs, index);
+  add(draft.outputs, undefined);
+  return edges;
 }
 
 interface Insertion {
@@ -117,30 +108,37 @@ function insert(draft: Draft, edges: readonly Edge[], insertion: Insertion): num
       inputs: [references[slot] as DraftReference],
       origin: undefined,
     };
-    draft.nodes.push(node);
+    addNode(draft, node);
     references[slot] = { node, output: 0 };
   }
   return edges.length;
 }
 
-/** Takes a layer away: those that it fed are fed by the one that fed it. */
-function remove(draft: Draft, index: number): void {
-  const node = draft.nodes.find(({ origin }) => origin === index) as DraftNode;
-  const [before, ...others] = node.inputs;
-  if (before === undefined || others.length > 0)
-    throw notDerivable(
-      `${shown(node.name)} joins ${node.inputs.length} layers, so nothing says which of them follows`,
-    );
-  const isBefore = (other: DraftReference): boolean =>
-    other.node === before.node && other.output === before.output;
+/** Takes layers away: those that one fed are fed by the one that fed it. */
+function removeAll(draft: Draft, deleted: ReadonlySet<DraftNode>, work: Work): void {
+  const instead = new Map<DraftNode, DraftReference>();
+  const now = (reference: DraftReference): DraftReference => {
+    if (reference.output > 0 && deleted.has(reference.node))
+      throw notDerivable(`${shown(reference.node.name)} has outputs that no other layer gives`);
+    return instead.get(reference.node) ?? reference;
+  };
+  // Layers of the source stand behind those that feed them.
+  for (const node of draft.nodes.filter((each) => deleted.has(each))) {
+    const [before] = node.inputs;
+    if (before === undefined || node.inputs.length > 1)
+      throw notDerivable(
+        `${shown(node.name)} joins ${node.inputs.length} layers, so nothing says which of them follows`,
+      );
+    instead.set(node, now(before));
+  }
+  draft.nodes = draft.nodes.filter((node) => !deleted.has(node));
   for (const references of [draft.outputs, ...draft.nodes.map(({ inputs }) => inputs)])
     for (const [slot, reference] of references.entries()) {
-      if (reference.node !== node) continue;
-      if (reference.output > 0)
-        throw notDerivable(`${shown(node.name)} has outputs that no other layer gives`);
-      if (references.some(isBefore))
-        throw notDerivable(`${shown(before.node.name)} would be joined with itself`);
-      references[slot] = before;
+      if (!deleted.has(reference.node)) continue;
+      const { node, output } = now(reference);
+      work.spend(references.length);
+      if (references.some((other) => other.node === node && other.output === output))
+        throw notDerivable(`${shown(node.name)} would be joined with itself`);
+      references[slot] = { node, output };
     }
-  draft.nodes.splice(draft.nodes.indexOf(node), 1);
 }

@@ -34,9 +34,7 @@ type Layers = ReadonlySet<number>;
 export function cutSlice(source: DerivableNetwork, ends: SliceEnds, work: Work): SlicedDraft {
   const { layers } = source.architecture;
   const indicesOf = (nodes: NodeSet): readonly number[] =>
-    selectLayers(nodes, source.network, work)
-      .map(({ index }) => index)
-      .sort((a, b) => a - b);
+    selectLayers(nodes, source.network, work).map(({ index }) => index);
   const [first, last] = [indicesOf(ends.input), indicesOf(ends.output)];
   if (first.length === 0) throw notDerivable("none of its layers is selected as the first");
   if (last.length === 0) throw notDerivable("none of its layers is selected as the last");
@@ -78,26 +76,19 @@ class Cutter {
   }
 
   draft(first: readonly number[], last: readonly number[]): SlicedDraft {
-    const nodes = [...this.kept].sort((a, b) => a - b).map((index) => this.#draft.nodes[index] as DraftNode);
-    const own = new Set<DraftNode>();
+    const nodesOf = (indices: Iterable<number>): readonly DraftNode[] =>
+      [...indices].sort((a, b) => a - b).map((index) => this.#draft.nodes[index] as DraftNode);
+    const [begin, kept] = [nodesOf(first), nodesOf(this.kept)];
     // The inputs of the first layers come first.
-    for (const node of [...first.map((index) => this.#draft.nodes[index] as DraftNode), ...nodes]) {
-      if (own.has(node)) continue;
-      own.add(node);
+    for (const node of new Set([...begin, ...kept]))
       node.inputs = node.inputs.map((reference) => this.#inside(reference));
-    }
-    const isFirst = new Set(first);
-    const begins = new Set<DraftNode>();
-    for (const node of nodes)
-      if (isFirst.has(node.origin as number))
-        for (const each of [node, ...node.inputs.map((input) => input.node)]) begins.add(each);
-    const inputs = [...this.#inputs.values()];
-    const rest = nodes.filter((node) => !inputs.includes(node));
-    const declared = [...inputs, ...rest.filter(({ className }) => className === "InputLayer")];
+    const begins = new Set([...begin, ...begin.flatMap(({ inputs }) => inputs.map(({ node }) => node))]);
+    const nodes = [...this.#inputs.values(), ...kept];
+    const extra = nodes.filter((node) => node.className === "InputLayer" && !begins.has(node));
     return {
-      nodes: [...declared, ...rest.filter(({ className }) => className !== "InputLayer")],
-      outputs: last.map((index) => ({ node: this.#draft.nodes[index] as DraftNode, output: 0 })),
-      extraInputs: new Set(declared.filter((node) => !begins.has(node)).map(({ name }) => name)),
+      nodes,
+      outputs: nodesOf(last).map((node) => ({ node, output: 0 })),
+      extraInputs: new Set(extra.map(({ name }) => name)),
     };
   }
 

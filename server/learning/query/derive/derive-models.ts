@@ -17,9 +17,8 @@ import { derivedNetwork, type DerivedNetwork } from "./derived-network.js";
 import { notDerivable } from "./draft.js";
 import { drawerOf, type DrawWeight } from "./initial-weights.js";
 
-/** Models that one query derives. */
-export const maxDerived = 100;
-const maxLayers = 5000;
+/** Versions that one query derives models from. */
+const maxDerived = 100;
 const maxDrawnBytes = 256 * 1024 * 1024;
 
 /** A derived model before its weights are drawn. */
@@ -111,13 +110,9 @@ function derivedModel(
   change: CompiledDerivation["change"],
   run: Run,
 ): DerivedModel {
-  const { layers } = architecture;
-  if (layers.length > maxLayers) throw notDerivable(`it has ${layers.length} layers, more than ${maxLayers}`);
   const network = networkOf(architecture, names.layers);
   const source = { architecture, network, names: network.layers.map(({ name }) => name) };
   const draft = change(source, run.work);
-  if (draft.nodes.length > maxLayers)
-    throw notDerivable(`it would have ${draft.nodes.length} layers, more than ${maxLayers}`);
   const model = derivedNetwork(draft, source);
   const origins = new Set(model.origins);
   const frozen = new Set(names.frozenLayers ?? []);

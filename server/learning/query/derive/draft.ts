@@ -28,7 +28,12 @@ export interface NamedNetwork {
   readonly names: readonly string[];
 }
 
+/** Layers that a network may have from which models are derived, and a derived one. */
+const maxLayers = 5000;
+
+/** @throws ARCHITECTURE_INVALID for a network of too many layers */
 export function draftOf({ architecture: { layers, outputs }, names }: NamedNetwork): Draft {
+  if (layers.length > maxLayers) throw notDerivable(`it has ${layers.length} layers, more than ${maxLayers}`);
   const nodes: DraftNode[] = [];
   const referenceTo = ({ layer, output }: LeafLayer["inputs"][number]): DraftReference => ({
     node: nodes[layer] as DraftNode,
@@ -37,6 +42,12 @@ export function draftOf({ architecture: { layers, outputs }, names }: NamedNetwo
   for (const [origin, { className, config, inputs }] of layers.entries())
     nodes.push({ name: names[origin] ?? "", className, config, inputs: inputs.map(referenceTo), origin });
   return { nodes, outputs: outputs.map(referenceTo) };
+}
+
+/** @throws ARCHITECTURE_INVALID where there are too many */
+export function addNode({ nodes }: Draft, node: DraftNode): void {
+  if (nodes.length >= maxLayers) throw notDerivable(`it would have more than ${maxLayers} layers`);
+  nodes.push(node);
 }
 
 /** A model that cannot be derived: the reason is reported, and others are derived all the same. */

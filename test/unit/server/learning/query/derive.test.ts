@@ -32,7 +32,7 @@ const masked = networkOfLayers([series, mask, lstm, out], [out]);
 
 async function made(text: string, network = branched): Promise<DerivedModel> {
   const model = await derive(network, text);
-  assert.ok(typeof model === "object", String(model));
+  assert.ok(typeof model === "object", JSON.stringify(model));
   return model;
 }
 /** "layer < what feeds it" for layers of these names. */
@@ -115,7 +115,10 @@ test("a layer that is called twice stays one, unless its calls would need differ
   const half = await made('slice b from a mutate b.input = a["right"] and b.output = a["sum"]', twins);
   assert.deepEqual([...half.extraInputs], ["left"]);
   const wide = 'construct b from a mutate a["left"].insert = DENSE("d", units=5)';
-  assert.match(String(await derive(twins, wide)), /twin is called twice, and would need different weights/);
+  assert.match(
+    JSON.stringify(await derive(twins, wide)),
+    /twin is called twice, and would need different weights/,
+  );
 });
 
 /** Network, query, and a part of the reason. */
@@ -160,7 +163,7 @@ const refused: readonly (readonly [typeof branched, string, RegExp])[] = [
 ];
 for (const [network, text, reason] of refused)
   test(`refused: ${text}`, async () => {
-    assert.match(String(await derive(network, text)), reason);
+    assert.match(JSON.stringify(await derive(network, text)), reason);
   });
 
 test("behind what ends a mask, changes are made", async () => {
