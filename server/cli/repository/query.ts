@@ -41,6 +41,8 @@ construct and slice it prints what would be made; --save makes it.
         throw new StemmaError("USAGE", "Name a query, or a file that has one with --file.");
       if (!save && seed !== undefined)
         throw new StemmaError("USAGE", "--seed is for --save. Add it, or leave --seed away.");
+      if (save && explain)
+        throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
       const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
       if (save) {
         const saved = await call("saveDerived", { query, ...defined({ seed }) });

@@ -6,6 +6,7 @@ import { runQuery } from "../../../../../server/learning/query/run-query.js";
 import { saveDerived } from "../../../../../server/operations/models/save-derived.js";
 import type { OperationsContext } from "../../../../../server/services/context/operations-context.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
+import { decodeMetadata } from "../../../../../shared/model/metadata.js";
 import { decodeOwnerMap } from "../../../../../shared/model/owner-map.js";
 import { modelSourceOfTensors } from "../../../../../shared/save/model-source.js";
 import {
@@ -104,6 +105,29 @@ mutate m1["fc7"].insert = DENSE("fc_new", units=5) and m1["fc8"].insert = SOFTMA
   assert.equal(repository.versions().length, before + 3);
   const child = repository.resolve(first.derived[0]?.saved?.versionId ?? "");
   assert.deepEqual(child.record.bases, [average.versionId]);
+  const metadata = await repository.objects.read(
+    "metadata",
+    child.record.objects.metadata ?? average.versionId,
+  );
+  assert.deepEqual(decodeMetadata(metadata), {
+    "commit.message": wider,
+    "commit.seed": "7",
+    inheritable: false,
+  });
+
+  const both =
+    'construct pair from m where m.name like "alexnet-a%1" or m.name = "alexnet-origin" mutate m["fc8"].insert = ELU("e")';
+  const stop = new AbortController();
+  const stopping = { ...context, live: { fleet: () => Promise.resolve({ saved: () => stop.abort() }) } };
+  const input = { fleet: "fleet-a", query: both };
+  await assert.rejects(saveDerived(stopping as unknown as OperationsContext, input, stop.signal));
+  assert.deepEqual(
+    (await made(both)).derived.map(({ name, saved }) => [name, saved?.isNew]),
+    [
+      ["alexnet-origin-pair", false],
+      ["alexnet-avgv1-pair", true],
+    ],
+  );
   await assert.rejects(made("select m"), (error) => isStemmaError(error, "QUERY_INVALID"));
   await assert.rejects(made(wider, "x"), (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"));
   await repository.close();
