@@ -30,6 +30,11 @@ export function refusalOf(
   const wanted = axes[className];
   if (wanted !== undefined && input.length !== wanted)
     return `${className} needs ${wanted} axes, and gets ${shapeText(input)}`;
+  const perAxis = ["kernel_size", "pool_size", "strides", "dilation_rate", "size"].map((key) => config[key]);
+  if (wanted !== undefined && perAxis.some((value) => Array.isArray(value) && value.length !== wanted - 1))
+    return `${className} needs ${wanted - 1} numbers in each of its lists`;
+  if (isMoreThanOne(config["strides"]) && isMoreThanOne(config["dilation_rate"]))
+    return `${className} cannot have strides and a dilation`;
   if (joiningLayers.has(className)) return joinRefusal({ className, config }, inputs);
   // TensorFlow.js refuses to flatten what has one axis.
   const least =
@@ -41,10 +46,14 @@ export function refusalOf(
     return `Softmax is computed along the last axis alone, and gets ${shapeText(input)}`;
   if (className === "Permute") return permuteRefusal(config["dims"], input);
   if (className === "Reshape") return reshapeRefusal(config["target_shape"], input);
-  const needed = (Array.isArray(config["axis"]) ? config["axis"] : [config["axis"] ?? -1]).map(Number);
+  const needed = [config["axis"] ?? config["shared_axes"] ?? -1].flat().map(Number);
   if (needed.some((axis) => axis === 0 || axis > input.length || axis < -input.length))
     return `${className} has no axis ${needed.join(", ")} in ${shapeText(input)}`;
   return undefined;
+}
+
+function isMoreThanOne(value: unknown): boolean {
+  return [value ?? 1].flat().some((each) => Number(each) > 1);
 }
 
 function joinRefusal(

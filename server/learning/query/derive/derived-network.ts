@@ -9,6 +9,7 @@ import type { Architecture, LeafLayer } from "../../../../shared/model/model.js"
 import { leafPath } from "../../../../shared/model/tree.js";
 import { refusalOf, shapeText } from "./check-inputs.js";
 import {
+  maskedLayers,
   notDerivable,
   shown,
   type Draft,
@@ -36,6 +37,13 @@ export function derivedNetwork(draft: Draft, source: NamedNetwork): DerivedNetwo
   const architecture = { layers, outputs: draft.outputs.map((output) => made.referenceTo(output)) };
   encodeArchitecture(architecture);
   refuseEqualNames(calls, layers);
+  const masked = maskedLayers(architecture);
+  if (
+    layers.some(
+      ({ className, inputs }) => className === "Softmax" && inputs.some(({ layer }) => masked.has(layer)),
+    )
+  )
+    throw notDerivable("a mask would reach a Softmax, which has no use for one");
   return {
     architecture,
     names: calls.map(({ name }) => name),

@@ -133,6 +133,8 @@ function formOf(className: string, { template, maker }: Made, fail: FailAt): Lay
   const extents = config["target_shape"];
   if (Array.isArray(extents) && extents.includes(-1))
     failHere("each extent of its target_shape is to be written");
+  if ([config["padding"], config["cropping"]].flat(2).some((side) => Number(side) < 0))
+    failHere("a side is not negative");
   const lacking = needed[className]?.split(" ").find((setting) => config[setting] === undefined);
   if (lacking !== undefined) failHere(`it lacks its setting ${lacking}`);
   return { className, config };

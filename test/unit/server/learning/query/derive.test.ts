@@ -1,7 +1,17 @@
 /** Changes of networks: which edges and layers they are about, what is refused and why, and what a slice needs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { DerivedModel } from "../../../../../server/learning/query/derive/derive-models.js";
+import { compileDerivation } from "../../../../../server/learning/query/derive/compile-derivation.js";
+import {
+  deriveModels,
+  type DerivedModel,
+} from "../../../../../server/learning/query/derive/derive-models.js";
+import type { DraftNode } from "../../../../../server/learning/query/derive/draft.js";
+import { parseQuery } from "../../../../../server/learning/query/parse-query.js";
+import { Run } from "../../../../../server/learning/query/query-run.js";
+import type { QuerySource } from "../../../../../server/learning/query/query-source.js";
+import type { VersionRow } from "../../../../../server/storage/repository/row-keeper.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
 import {
   derive,
   inputLayer,
@@ -121,6 +131,23 @@ test("a layer that is called twice stays one, unless its calls would need differ
   );
 });
 
+const deep = networkOfLayers(...chain(5000));
+
+function chain(count: number): [DraftNode[], [DraftNode]] {
+  const nodes = [inputLayer("x", 2)];
+  while (nodes.length < count) nodes.push(plainLayer(`r${nodes.length}`, "ReLU", {}, nodes.at(-1)!));
+  return [nodes, [nodes.at(-1)!]];
+}
+
+test("a query derives from 100 versions at most", async () => {
+  const statement = parseQuery('construct b from a mutate a["x"].insert = ELU("e")');
+  assert.ok(statement.kind === "construct");
+  const run = new Run({ now: () => 0 } as unknown as QuerySource, { steps: 1e6, ms: 1000 });
+  const rows = new Array<VersionRow>(101);
+  const derived = deriveModels(rows, compileDerivation(statement, ""), run);
+  await assert.rejects(derived, (error) => isStemmaError(error, "QUERY_TOO_LARGE"));
+});
+
 /** Network, query, and a part of the reason. */
 const refused: readonly (readonly [typeof branched, string, RegExp])[] = [
   [branched, 'construct b from a mutate a["none"].insert = RELU("r")', /no layer is where/],
@@ -158,6 +185,28 @@ const refused: readonly (readonly [typeof branched, string, RegExp])[] = [
   ],
   [branched, 'slice b from a mutate b.input = a["fc1"] and b.output = a["conv2"]', /no path .* has fc1/],
   [branched, 'slice b from a mutate b.input = a["none"] and b.output = a["conv2"]', /selected as the first/],
+  [branched, 'construct b from a mutate a["conv2"].insert = PRELU("p", shared_axes=9)', /has no axis 9/],
+  [
+    branched,
+    'construct b from a mutate a["conv2"].insert = CONV("c", filters=2, kernel_size=[3])',
+    /needs 2 numbers/,
+  ],
+  [
+    branched,
+    'construct b from a mutate a["conv2"].insert = CONV("c", filters=2, kernel_size=2, strides=2, dilation_rate=2)',
+    /strides and a dilation/,
+  ],
+  [
+    branched,
+    'construct b from a mutate a["conv2"].insert = CONV("c", filters=2000000000, kernel_size=2000000000, padding="same")',
+    /more elements than/,
+  ],
+  [
+    branched,
+    'construct b from a mutate a["data"].insert = MASKING("m") and a["fc2"].insert = SOFTMAX("s")',
+    /a mask would reach a Softmax/,
+  ],
+  [deep, 'construct b from a mutate a["x"].insert = ELU("e")', /would have more than 5000 layers/],
   [masked, 'construct b from a mutate a["mask"].insert = RELU("r")', /a mask passes mask/],
   [masked, 'slice b from a mutate b.input = a["lstm"] and b.output = a["out"]', /a mask passes mask/],
 ];
