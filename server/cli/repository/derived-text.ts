@@ -24,9 +24,8 @@ function nameOfDerived({ name, saved }: DerivedModel): string {
   return saved === undefined ? name : nameOf({ name, version: saved.version });
 }
 
-function changesOf({ network, reason, saved }: DerivedModel): string {
-  if (network === undefined) return `not made: ${reason ?? ""}`;
-  const { added, removed, reshaped } = network;
+function changesOf({ network, saved }: DerivedModel): string {
+  const { added = [], removed = [], reshaped = [] } = network ?? {};
   const changes = [
     ...added.map((name) => `+${name}`),
     ...removed.map((name) => `-${name}`),
@@ -40,21 +39,31 @@ function changesOf({ network, reason, saved }: DerivedModel): string {
 /** @param seed that the new weights of saved models were drawn by; undefined: nothing was saved */
 export function derivedText(derived: readonly DerivedModel[], seed?: SavedDerivedModels["seed"]): Printed {
   const isSaved = seed !== undefined;
-  const refused = derived.filter(({ network }) => network === undefined).length;
-  const draws = derived.some(({ network }) => (network?.drawn.bytes ?? 0) > 0);
+  const made = derived.filter(({ network }) => network !== undefined);
+  const refused = derived.filter(({ network }) => network === undefined);
+  const draws = made.some(({ network }) => (network?.drawn.bytes ?? 0) > 0);
   return {
-    ...listed(derived, { nameOf: nameOfDerived, columns, empty: "no version matches" }),
+    ...listed(made, {
+      nameOf: nameOfDerived,
+      columns,
+      empty: derived.length === 0 ? "no version matches" : "no model can be made",
+    }),
     notes: [
-      ...derived.flatMap(extraInputsOf),
-      ...(isSaved || derived.length === refused
+      ...refused.map(refusalOf),
+      ...made.flatMap(extraInputsOf),
+      ...(isSaved || made.length === 0
         ? []
         : ["stemma: note: nothing is saved; --save makes these versions"]),
       ...(typeof seed === "string" && draws
         ? [`stemma: note: new weights were drawn by the seed ${seed}; --seed ${seed} draws the same`]
         : []),
     ],
-    ...(isSaved && refused > 0 ? { status: 1 } : {}),
+    ...(isSaved && refused.length > 0 ? { status: 1 } : {}),
   };
+}
+
+function refusalOf({ name, source, reason = "" }: DerivedModel): string {
+  return `stemma: note: ${name} cannot be made of ${nameOf(source)}: ${reason}`;
 }
 
 /** The inputs that only a look at the network tells. */

@@ -1,4 +1,4 @@
-/** The operation that answers queries for models (docs/dql.md). */
+/** The operations that answer queries for models, and save what they derive (docs/dql.md). */
 import * as z from "zod";
 import { versionStates } from "../../../storage/catalog/version-query.js";
 import { count, fleetParams, fleetPath, hash, timeMs } from "../fields.js";
@@ -118,7 +118,8 @@ export const queryOperations = {
   }),
   runQuery: call({
     summary:
-      "Select models by what is known of them, their layers and their lineage, with a query (docs/dql.md)",
+      "Select models by what is known of them, their layers and their lineage, with a query, or plan the models that " +
+      "one derives (docs/dql.md)",
     method: "POST",
     path: `${fleetPath}/query`,
     right: "read",
