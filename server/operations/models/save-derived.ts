@@ -44,20 +44,15 @@ export async function saveDerived(
   return { seed: isDrawn ? drawing.seed : null, derived };
 }
 
-interface Origin {
-  readonly query: string;
-  readonly seed: string;
-}
-
 async function save(
   { home, live }: OperationsContext,
   repository: FleetRepository,
   { row: { versionId: source }, name, result }: Derivation,
-  { query, seed }: Origin,
+  { query, seed }: Readonly<Record<"query" | "seed", string>>,
 ): Promise<Answer["saved"]> {
   if ("reason" in result) return undefined;
   await repository.ensureTensors(source);
-  const model = await modelOf(repository, { source, result, streams: new Streams(seed, 0) });
+  const model = await modelOf(repository, await repository.leaves(source), result, new Streams(seed, 0));
   const id = contentId(architectureHash(result.architecture), treeRoot(model.leaves));
   const known = repository
     .versions({ name })
@@ -77,16 +72,15 @@ async function save(
   return { versionId: summary.versionId, version: summary.version, isNew: true };
 }
 
-interface Made {
-  readonly source: Leaf["tensor"];
-  readonly result: DerivedModel;
-  readonly streams: Streams;
-}
-
 /** The model with its tensors: those of the source, which the store has, and new ones. */
-async function modelOf(repository: FleetRepository, { source, result, streams }: Made): Promise<ModelSource> {
+async function modelOf(
+  { objects }: FleetRepository,
+  inheritable: readonly Leaf[],
+  result: DerivedModel,
+  streams: Streams,
+): Promise<ModelSource> {
   const { architecture, names: layers, leafNames, frozenLayers } = result;
-  const stored = new Map((await repository.leaves(source)).map((leaf) => [leaf.path, leaf]));
+  const stored = new Map(inheritable.map((leaf) => [leaf.path, leaf]));
   const leaves: Leaf[] = [];
   const sources: TensorSource[] = [];
   for (const [at, slot] of weightSlots(architecture).entries()) {
@@ -95,7 +89,7 @@ async function modelOf(repository: FleetRepository, { source, result, streams }:
     const draw = result.drawers[at];
     if (inherited !== undefined) {
       leaves.push({ path, dtype, shape, tensor: inherited.tensor });
-      sources.push(repository.objects.openTensor(inherited.tensor));
+      sources.push(objects.openTensor(inherited.tensor));
     } else if (draw !== undefined) {
       const tensor = await initialTensor(draw, slot, { layerName: layers[slot.layer] ?? "", streams });
       leaves.push({ path, dtype, shape, tensor: tensorId(tensor, tensor.bytes) });

@@ -36,8 +36,8 @@ export function cutSlice(source: DerivableNetwork, ends: SliceEnds, work: Work):
   const indicesOf = (nodes: NodeSet): readonly number[] =>
     selectLayers(nodes, source.network, work).map(({ index }) => index);
   const [first, last] = [indicesOf(ends.input), indicesOf(ends.output)];
-  if (first.length === 0) throw notDerivable("none of its layers is selected as the first");
-  if (last.length === 0) throw notDerivable("none of its layers is selected as the last");
+  if (first.length * last.length === 0)
+    throw notDerivable(`none of its layers is selected as the ${first.length === 0 ? "first" : "last"}`);
   const inputsOf = (index: number): readonly number[] =>
     (layers[index]?.inputs ?? []).map(({ layer }) => layer);
   const before = reach(last, inputsOf);

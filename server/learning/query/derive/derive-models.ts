@@ -2,7 +2,7 @@
  * Derives models from the versions that a query finds (MH, section III-B: slice and construct): for each its network
  * and the weights that it inherits, or the reason why there is no such model.
  */
-import { isStemmaError } from "../../../../shared/errors.js";
+import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { weightSlots } from "../../../../shared/model/architecture.js";
 import type { Architecture } from "../../../../shared/model/model.js";
 import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
@@ -77,17 +77,10 @@ function refusedName(name: string): { readonly reason: string } | undefined {
 }
 
 /** The codes of what is wrong with one version or its model, and not with the query. */
-const ofOneModel = [
-  "ARCHITECTURE_INVALID",
-  "LAYER_NOT_ALLOWED",
-  "CANONICAL_JSON_INVALID",
-  "TENSOR_SIZE_MISMATCH",
-  "SIZE_OVER_LIMIT",
-  "SHAPE_INVALID",
-  "OBJECT_MISSING",
-  "OBJECT_HASH_MISMATCH",
-  "NAMES_INVALID",
-] as const;
+const ofOneModel: ReadonlySet<string> = new Set<ErrorCode>([
+  ...(["ARCHITECTURE_INVALID", "LAYER_NOT_ALLOWED", "CANONICAL_JSON_INVALID", "NAMES_INVALID"] as const),
+  ...(["TENSOR_SIZE_MISMATCH", "SHAPE_INVALID", "OBJECT_MISSING", "OBJECT_HASH_MISMATCH"] as const),
+]);
 
 async function deriveFrom(
   row: VersionRow,
@@ -101,8 +94,8 @@ async function deriveFrom(
     if (stored === undefined) throw notDerivable("its network is not known");
     return derivedModel(stored, change, run);
   } catch (error) {
-    if (!ofOneModel.some((code) => isStemmaError(error, code))) throw error;
-    return { reason: (error as Error).message };
+    if (!isStemmaError(error) || !ofOneModel.has(error.code)) throw error;
+    return { reason: error.message };
   }
 }
 
