@@ -62,6 +62,7 @@ import "./operations/models/nearest-model.js";
 import "./operations/models/query-models.js";
 import "./operations/models/recipe-operations.js";
 import "./operations/models/recover-stream.js";
+import "./operations/models/save-derived.js";
 import "./operations/models/story-of-version.js";
 import "./operations/models/transfer-model.js";
 import "./operations/rollouts/release-operations.js";

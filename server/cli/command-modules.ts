@@ -122,7 +122,7 @@ const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
     define: () => import("./repository/evaluate.js"),
   },
   query: {
-    about: "select models by what is known of them, their layers and their lineage",
+    about: "select models by a query, or derive new ones of them",
     takes: "[query]",
     define: () => import("./repository/query.js"),
   },

@@ -102,6 +102,7 @@ export function sourceOf(models: readonly PlainModel[]): QuerySource {
       }
       return Promise.resolve([]);
     },
+    storedNetwork: () => Promise.resolve(undefined),
     resolve: (reference) => {
       const found = models.find(({ name, number }) => `${name}:${number}` === reference);
       if (found === undefined) throw new StemmaError("MODEL_NOT_FOUND", `no ${reference}`);

@@ -1,10 +1,12 @@
-/** `stemma query`: selects models by a query (docs/dql.md). */
+/** `stemma query`: selects models by a query, or derives new ones (docs/dql.md). */
 import { StemmaError } from "../../../shared/errors.js";
+import { defined } from "../../../shared/defined.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { FoundModel, QueryAnswer } from "../../interface/api/models/query-definitions.js";
 import { listed, plain, type Printed } from "../plain-command.js";
 import { readTextFile } from "../text-file.js";
 import { nameOf } from "../version-text.js";
+import { derivedText } from "./derived-text.js";
 import { verb } from "./verb.js";
 
 /** More bytes than a query may have characters: the server's answer names the limit. */
@@ -19,20 +21,39 @@ export const define = verb(
       explain: "instead of the results, print what was asked of which list, and how many versions that left",
       limit: "<n> only the newest n (100)",
       offset: "<n> skip the newest n",
+      save: "save the models that construct or slice derives, as versions",
+      seed: "<number> with --save: draw new weights by this seed, not by a fresh one",
     },
     help: `
-The language is described in docs/dql.md. -o name prints a line for each result.
+The language is described in docs/dql.md. -o name prints a line for each result. With
+construct and slice it prints what would be made; --save makes it.
 
   stemma query 'select m where m.device = "van-7" and m["loss"] < 0.1'
   stemma query 'select m where m["conv*"].next has POOL("MAX")' -o name
   stemma query --file best.dql --explain
+  stemma query 'construct b from a where a.tag = "best" mutate a["conv*($1)"].insert = RELU("relu$1")' --save
 `,
-    input: async ({ query, file }) => {
-      if ((query === undefined) === (file === undefined))
+    run: async (
+      { query: written, file, explain, save, seed, offset = 0, limit },
+      { call },
+    ): Promise<Printed> => {
+      if ((written === undefined) === (file === undefined))
         throw new StemmaError("USAGE", "Name a query, or a file that has one with --file.");
-      return { query: query ?? (await readTextFile(file ?? "-", maxFileBytes)) };
+      if (!save && seed !== undefined)
+        throw new StemmaError("USAGE", "--seed is for --save. Add it, or leave --seed away.");
+      if (save && explain)
+        throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
+      const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
+      if (save) {
+        const saved = await call("saveDerived", { query, ...defined({ seed }) });
+        return { ...derivedText(saved.derived, saved.seed), data: saved };
+      }
+      const answer = await call("runQuery", { query, offset, ...defined({ limit }) });
+      if (explain) return planOf(answer);
+      if (answer.derived === undefined) return resultsOf(answer, offset);
+      const { notes = [], ...shown } = derivedText(answer.derived);
+      return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
     },
-    print: (answer, { explain, offset = 0 }) => (explain ? planOf(answer) : resultsOf(answer, offset)),
   }),
 );
 

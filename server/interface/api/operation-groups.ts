@@ -101,6 +101,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   log: "models",
   nearest: "models",
   runQuery: "queries",
+  saveDerived: "queries",
   descendants: "lineage",
   commonAncestor: "lineage",
   lineage: "lineage",

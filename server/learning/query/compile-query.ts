@@ -50,7 +50,8 @@ function compileNested(select: Select, { text, fail }: CompileScope): CompiledSe
   return compileSelect(select, text);
 }
 
-function conjunctsOf(condition: Condition | null): readonly Condition[] {
+/** The conditions that are all to be true. */
+export function conjunctsOf(condition: Condition | null): readonly Condition[] {
   if (condition === null) return [];
   return condition.kind === "and" ? condition.of.flatMap(conjunctsOf) : [condition];
 }

@@ -5,33 +5,56 @@
 import type { Untitled, Work } from "./compiled-query.js";
 import type { Network, NetworkLayer } from "./network.js";
 import type { Scope } from "./operands.js";
-import { matchOf, selectorPattern, usedCaptures, type Captures } from "./patterns.js";
-import type { Has, Hop } from "./syntax.js";
+import { matchOf, selectorPattern, usedCaptures, type Captures, type Pattern } from "./patterns.js";
+import type { Has, Hop, Nodes } from "./syntax.js";
 import { layerTest } from "./templates.js";
 
 /** Steps from a layer to a next one, and to one after that. */
 const maxHops = 8;
 
+/** The layers that a selector finds, and the steps that lead on from them. */
+export interface NodeSelector {
+  readonly variable: number;
+  readonly pattern: Pattern;
+  readonly hops: readonly Hop[];
+  readonly startsIn: (
+    network: Network,
+    work: Work,
+  ) => readonly { readonly layer: NetworkLayer; readonly captures: Captures }[];
+}
+
+export function compileNodes({ variable, selector: { value, at }, hops }: Nodes, scope: Scope): NodeSelector {
+  if (hops.length > maxHops) scope.fail(at, `more than ${maxHops} steps lead from this selector`);
+  const pattern = selectorPattern(String(value), (reason) => scope.fail(at + 1, reason));
+  return {
+    variable: scope.indexOf(variable),
+    pattern,
+    hops,
+    startsIn: (network, work) => {
+      work.spend(network.layers.length);
+      return network.layers.flatMap((layer) => {
+        const captures = matchOf(pattern, layer.name);
+        return captures === undefined ? [] : [{ layer, captures }];
+      });
+    },
+  };
+}
+
 export function compileHas({ nodes, template }: Has, scope: Scope): Untitled {
-  const variable = scope.indexOf(nodes.variable);
-  const { value, at } = nodes.selector;
-  if (nodes.hops.length > maxHops) scope.fail(at, `more than ${maxHops} steps lead from this selector`);
-  const selector = selectorPattern(String(value), (reason) => scope.fail(at + 1, reason));
-  const fits = layerTest(template, new Set(selector.captures.keys()), scope.fail);
+  const { variable, pattern, hops, startsIn } = compileNodes(nodes, scope);
+  const fits = layerTest(template, new Set(pattern.captures.keys()), scope.fail);
   // Layers that are all tested alike are followed together.
-  const isAlike = template.args.every((arg) => usedCaptures(String(arg.value)).length === 0);
+  const isAlike = template.args.every(
+    ({ setting, value }) => setting !== undefined || usedCaptures(value).length === 0,
+  );
   const answers = new WeakMap<Network, boolean>();
   const answerFor = (network: Network, work: Work): boolean => {
-    const found = network.layers.flatMap((layer) => {
-      const captures = matchOf(selector, layer.name);
-      return captures === undefined ? [] : [{ layer, captures }];
-    });
-    work.spend(network.layers.length);
+    const found = startsIn(network, work);
     const starts = isAlike
       ? [{ layers: found.map(({ layer }) => layer), captures: noCaptures }]
       : found.map(({ layer, captures }) => ({ layers: [layer], captures }));
     return starts.some(({ layers, captures }) =>
-      follow(network, layers, nodes.hops, work).some((layer) => fits(layer, captures)),
+      follow(network, layers, hops, work).some((layer) => fits(layer, captures)),
     );
   };
   return {
@@ -52,7 +75,7 @@ export function compileHas({ nodes, template }: Has, scope: Scope): Untitled {
 const noCaptures: Captures = new Map();
 
 /** The layers to which some hops lead. */
-function follow(
+export function follow(
   network: Network,
   from: readonly NetworkLayer[],
   hops: readonly Hop[],

@@ -1,14 +1,14 @@
 /** Parses the text of a query by the grammar in dql.peggy, which peggy made a parser of. Pure. */
 import { parse, SyntaxError as GrammarError, type Expectation } from "./generated/dql-parser.js";
 import { failIn, queryTooLarge } from "./query-errors.js";
-import type { Select } from "./syntax.js";
+import type { Statement } from "./syntax.js";
 
 export const maxQueryCharacters = 16_384;
 /** Parentheses inside each other, those of nested queries too. */
 const maxDepth = 32;
 
 /** @throws QUERY_INVALID, QUERY_TOO_LARGE */
-export function parseQuery(text: string): Select {
+export function parseQuery(text: string): Statement {
   if (text.length > maxQueryCharacters)
     throw queryTooLarge(
       `has ${text.length} characters, more than ${maxQueryCharacters}`,

@@ -16,7 +16,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { VersionRow } from "../../storage/repository/row-keeper.js";
 import { coursesOf, sizeOfCourses } from "./courses.js";
 import { networkOf, type Network } from "./network.js";
-import type { Candidate, Facet, Facets, QuerySource } from "./query-source.js";
+import type { Candidate, Facet, Facets, QuerySource, StoredNetwork } from "./query-source.js";
 
 /** Memory that each facet's values may take, as estimated. */
 const maxKeptBytes = 64 * 1024 * 1024;
@@ -57,6 +57,8 @@ export async function repositorySource(
   return {
     find: (filter) => rows.find(filter),
     load: (facet, candidates) => loadFacet(facet, candidates, { reader: readers[facet], kept: kept[facet] }),
+    storedNetwork: async ({ network }) =>
+      network === undefined ? undefined : await readStored(network, repository.objects),
     resolve: (reference) => repository.resolve(reference).versionId,
     basesOf: (versionId) => rows.basesOf(versionId),
     childrenOf: (versionId) => rows.childrenOf(versionId),
@@ -123,7 +125,7 @@ function readersOf(repository: FleetRepository): Readers {
     },
     network: {
       keyOf: ({ network }) => network,
-      read: ({ network = "" }) => readNetwork(network.split(" ") as [Hash, Hash], objects),
+      read: ({ network = "" }) => readNetwork(network, objects),
     },
     courses: {
       keyOf: ({ objects: own }) => own.measurements,
@@ -141,17 +143,26 @@ const sharedNetworks = new LRUCache<string, Read<Network>>({
   sizeCalculation: ({ bytes }) => bytes + 500,
 });
 
-async function readNetwork(
-  [architecture, names]: readonly [Hash, Hash],
-  objects: FleetRepository["objects"],
-): Promise<Read<Network>> {
-  const bytes = await objects.read("architecture", architecture);
-  const decoded = decodeArchitecture(bytes);
-  const { layers = [] } = decodeNames(await objects.read("names", names), weightSlots(decoded).length);
-  const key = `${architecture} ${sha256(layers.join("\0"))}`;
+async function readNetwork(network: string, objects: FleetRepository["objects"]): Promise<Read<Network>> {
+  const [architectureId = ""] = network.split(" ");
+  const { architecture, names, bytes } = await readStored(network, objects);
+  const { layers = [] } = names;
+  const key = `${architectureId} ${sha256(layers.join("\0"))}`;
   const known = sharedNetworks.get(key);
   if (known !== undefined) return known;
-  const read = { value: networkOf(decoded, layers), bytes: 4 * bytes.length };
+  const read = { value: networkOf(architecture, layers), bytes: 4 * bytes };
   sharedNetworks.set(key, read);
   return read;
+}
+
+/** @param network ids of architecture and names. @returns the size of the architecture's object too */
+async function readStored(
+  network: string,
+  objects: FleetRepository["objects"],
+): Promise<StoredNetwork & { readonly bytes: number }> {
+  const [architectureId, namesId] = network.split(" ") as [Hash, Hash];
+  const bytes = await objects.read("architecture", architectureId);
+  const architecture = decodeArchitecture(bytes);
+  const names = decodeNames(await objects.read("names", namesId), weightSlots(architecture).length);
+  return { architecture, names, bytes: bytes.length };
 }

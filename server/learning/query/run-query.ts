@@ -8,11 +8,16 @@ import type { VersionRow } from "../../storage/repository/row-keeper.js";
 import { queryLimits, type QueryLimits } from "./budget.js";
 import { compileSelect } from "./compile-query.js";
 import type { CompiledCondition, CompiledSelect, Dependency } from "./compiled-query.js";
+import { compileDerivation } from "./derive/compile-derivation.js";
+import { deriveModels, type Derivation } from "./derive/derive-models.js";
+import { derivedModelOf } from "./derive/derived-answer.js";
 import { findCandidates } from "./find-candidates.js";
 import { joinLookups, type JoinLookup } from "./join-lookup.js";
 import { parseQuery } from "./parse-query.js";
+import { queryInvalid } from "./query-errors.js";
 import { Run } from "./query-run.js";
 import type { Candidate, QuerySource } from "./query-source.js";
+import type { Construct, Slice } from "./syntax.js";
 
 export interface QueryPage {
   /** Results that are left out before the first. */
@@ -31,8 +36,10 @@ export async function runQuery(
   { offset, limit }: QueryPage,
   limits: QueryLimits = queryLimits,
 ): Promise<QueryResult> {
-  const compiled = compileSelect(parseQuery(text), text);
+  const statement = parseQuery(text);
   const run = new Run(source, limits);
+  if (statement.kind !== "select") return await derivedAnswer(statement, text, run);
+  const compiled = compileSelect(statement, text);
   const found: (readonly VersionRow[])[] = [];
   let count = 0;
   let hasMore = false;
@@ -48,10 +55,45 @@ export async function runQuery(
     variables: compiled.variables,
     rows: found,
     total: hasMore ? null : count,
-    withoutNetwork: run.withoutNetwork.size,
-    unreadable: run.unreadable.size,
-    plan: run.plan,
+    ...knownOf(run),
   };
+}
+
+function knownOf(run: Run): Pick<QueryResult, "withoutNetwork" | "unreadable" | "plan"> {
+  return { withoutNetwork: run.withoutNetwork.size, unreadable: run.unreadable.size, plan: run.plan };
+}
+
+async function derivedAnswer(statement: Construct | Slice, text: string, run: Run): Promise<QueryResult> {
+  const derivations = await derivationsOf(statement, text, run);
+  return {
+    variables: [statement.derived.name],
+    rows: [],
+    total: derivations.length,
+    ...knownOf(run),
+    derived: derivations.map((derivation) => derivedModelOf(derivation)),
+  };
+}
+
+/**
+ * The models that a query derives, oldest source first, to be saved.
+ * @throws as runQuery; QUERY_INVALID for a query that selects
+ */
+export async function runDerivation(source: QuerySource, text: string): Promise<readonly Derivation[]> {
+  const statement = parseQuery(text);
+  if (statement.kind === "select")
+    throw queryInvalid(text, statement.at, "only what construct and slice derive can be saved");
+  return await derivationsOf(statement, text, new Run(source, queryLimits));
+}
+
+async function derivationsOf(
+  statement: Construct | Slice,
+  text: string,
+  run: Run,
+): Promise<readonly Derivation[]> {
+  const compiled = compileDerivation(statement, text);
+  const rows: VersionRow[] = [];
+  for await (const [candidate] of bindingsOf(compiled.select, run)) if (candidate) rows.push(candidate.row);
+  return await deriveModels(rows.reverse(), compiled, run);
 }
 
 async function* bindingsOf(select: CompiledSelect, run: Run): AsyncGenerator<readonly Candidate[]> {

@@ -51,14 +51,20 @@ export interface Nodes {
   readonly hops: readonly Hop[];
 }
 
-export interface TemplateArgument {
-  /** The setting that is to have the value; absent: the value is a kind or a name. */
-  readonly setting?: string;
-  readonly value: Literal["value"];
+type Member = Literal["value"] | readonly Literal["value"][];
+/** A written value, a list of them, or the layer that a wrapper holds. */
+export type SettingValue = Literal["value"] | readonly Member[] | Template;
+
+/** A kind or a name. */
+export interface TextArgument {
+  readonly setting?: undefined;
+  readonly value: string;
   readonly at: number;
 }
+export type TemplateArgument =
+  TextArgument | { readonly setting: string; readonly value: SettingValue; readonly at: number };
 
-/** A layer as a condition describes it: POOL("MAX"). */
+/** A layer as a condition describes it, or as it is to be made: POOL("MAX"). */
 export interface Template {
   readonly name: string;
   readonly args: readonly TemplateArgument[];
@@ -114,3 +120,38 @@ export interface Select {
   readonly where: Condition | null;
   readonly at: number;
 }
+
+/** Layers that get new ones behind them, or that lose some that follow them. */
+export interface Change {
+  readonly nodes: Nodes;
+  readonly action: "insert" | "delete";
+  readonly template: Template;
+}
+
+/** One side of a slice: m2.input = m1["conv1"]. */
+export interface Cut {
+  readonly variable: Variable;
+  readonly side: "input" | "output";
+  readonly nodes: Nodes;
+}
+
+interface Deriving {
+  /** The variable that stands for the derived models. */
+  readonly derived: Variable;
+  /** The variable that stands for the versions that they are made of. */
+  readonly source: Variable;
+  readonly where: Condition | null;
+}
+
+export interface Construct extends Deriving {
+  readonly kind: "construct";
+  readonly changes: readonly Change[];
+}
+
+export interface Slice extends Deriving {
+  readonly kind: "slice";
+  readonly input: Cut;
+  readonly output: Cut;
+}
+
+export type Statement = Select | Construct | Slice;

@@ -60,8 +60,7 @@ export function layerTest(
     );
   }
   const [first, ...others] = args;
-  const kinds = typeof first?.value === "string" && first.setting === undefined ? group.kinds : undefined;
-  const kind = kinds?.[String(first?.value).toUpperCase()];
+  const kind = first?.setting === undefined && first ? group.kinds?.[first.value.toUpperCase()] : undefined;
   const classes = new Set(kind ?? group.classes);
   const rest = (kind === undefined ? args : others).map((arg) => argumentTest(arg, captured, fail));
   const isOfGroup = (form: LayerForm): boolean =>
@@ -76,13 +75,14 @@ export function layerTest(
 type ArgumentTest = (layer: NetworkLayer, form: LayerForm, captures: Captures) => boolean;
 
 /** A setting has a value, and a text alone is a pattern of the layer's name. */
-function argumentTest(
-  { setting, value, at }: TemplateArgument,
-  captured: ReadonlySet<number>,
-  fail: FailAt,
-): ArgumentTest {
-  if (setting !== undefined) return (_, { config }) => hasValue(config[setting], value);
-  const name = String(value);
+function argumentTest(argument: TemplateArgument, captured: ReadonlySet<number>, fail: FailAt): ArgumentTest {
+  if (argument.setting !== undefined) {
+    const { setting, value } = argument;
+    if (typeof value === "object" && "args" in value)
+      fail(value.at, "a wrapper is also what it holds: a condition names the layer inside it alone");
+    return (_, { config }) => hasValue(config[setting], value);
+  }
+  const { value: name, at } = argument;
   const used = usedCaptures(name);
   const missing = used.find((number) => !captured.has(number));
   if (missing !== undefined) fail(at, `$${missing} is used, and the selector has no ($${missing})`);
@@ -94,8 +94,9 @@ function argumentTest(
   };
 }
 
-/** A list, such as the size of a kernel, has a value where each of its members has. */
+/** A list, such as the size of a kernel, has a value where each of its members has, and a list where it is equal. */
 function hasValue(actual: unknown, value: TemplateArgument["value"]): boolean {
+  if (Array.isArray(value)) return JSON.stringify(actual) === JSON.stringify(value);
   return Array.isArray(actual)
     ? actual.length > 0 && actual.every((each) => each === value)
     : actual === value;

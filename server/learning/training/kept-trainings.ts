@@ -85,7 +85,7 @@ async function seedOf(folder: string, fresh: string): Promise<string> {
 }
 
 /** 63 random bits in decimal, which signed and unsigned 64-bit readers both accept. */
-function drawSeed(bytes: Uint8Array): string {
+export function drawSeed(bytes: Uint8Array): string {
   return (Buffer.from(bytes).readBigUInt64LE(0) >> 1n).toString();
 }
 

@@ -33,6 +33,7 @@ type ModelOperations = Pick<
   | "log"
   | "nearest"
   | "runQuery"
+  | "saveDerived"
   | "diff"
   | "story"
   | "modelJson"
@@ -70,6 +71,8 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     nearest: async ({ fleet, ...question }) =>
       (await import("./nearest-model.js")).nearestModel(await fleets.get(fleet), question),
     runQuery: async (input) => (await import("./query-models.js")).queryModels(context, input),
+    saveDerived: async (input, { signal } = {}) =>
+      (await import("./save-derived.js")).saveDerived(context, input, signal),
     diff: (input) => diffModels(context, input),
     story: (reference) => storyOf(context, reference),
     modelJson: async ({ weightsFile, ...reference }) => {

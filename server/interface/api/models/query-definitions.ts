@@ -1,4 +1,4 @@
-/** The operation that answers queries for models (docs/dql.md). */
+/** The operations that answer queries for models, and save what they derive (docs/dql.md). */
 import * as z from "zod";
 import { versionStates } from "../../../storage/catalog/version-query.js";
 import { count, fleetParams, fleetPath, hash, timeMs } from "../fields.js";
@@ -20,6 +20,52 @@ const foundModel = z
   })
   .meta({ id: "FoundModel" });
 export type FoundModel = ValueOf<typeof foundModel>;
+
+const tensors = z.object({ tensors: count, bytes: count });
+
+const derivedModel = z
+  .object({
+    source: z.object({ versionId: hash, name: text, version: count }).describe("The version it is made of"),
+    name: text.describe("The name under which it is saved"),
+    reason: text.exactOptional().describe("Why there is no such model; the others are made all the same"),
+    network: z
+      .object({
+        layers: count,
+        added: z.array(text).describe("Names of layers that the source does not have"),
+        removed: z.array(text).describe("Names of layers of the source that it does not have"),
+        reshaped: z.array(text).describe("Names of layers whose weights have other shapes, and are drawn"),
+        inputs: z.array(
+          z.object({
+            name: text,
+            shape: z.array(count.nullable()).describe("Of one sample; null: any extent"),
+            isExtra: z.boolean().describe("True where no layer that a slice begins with gets it"),
+          }),
+        ),
+        inherited: tensors.describe("Those of the source"),
+        drawn: tensors.describe("Those of new and of reshaped layers"),
+      })
+      .exactOptional(),
+    saved: z
+      .object({
+        versionId: hash,
+        version: count,
+        isNew: z.boolean().describe("False where it was there already"),
+      })
+      .exactOptional(),
+  })
+  .meta({ id: "DerivedModel" });
+export type DerivedModel = ValueOf<typeof derivedModel>;
+
+const derivedModels = z
+  .array(derivedModel)
+  .describe("A model for each version that the query finds, the oldest first");
+const savedModels = z
+  .object({
+    seed: text.nullable().describe("The seed that new weights were drawn by; null: none was needed"),
+    derived: derivedModels,
+  })
+  .meta({ id: "SavedDerivedModels" });
+export type SavedDerivedModels = ValueOf<typeof savedModels>;
 
 const queryAnswer = z
   .object({
@@ -44,20 +90,42 @@ const queryAnswer = z
         }),
       )
       .describe("What was done, in this order; nested queries first"),
+    derived: derivedModels.exactOptional().describe("What construct or slice would make; nothing is saved"),
   })
   .meta({ id: "QueryAnswer" });
 export type QueryAnswer = ValueOf<typeof queryAnswer>;
 
+const query = z.string().max(65_536);
+
 export const queryOperations = {
+  saveDerived: call({
+    summary: "Save the models that a query with construct or slice derives, as versions (docs/dql.md)",
+    method: "POST",
+    path: `${fleetPath}/query/derived`,
+    right: "change-models",
+    params: fleetParams,
+    body: {
+      query: query.describe("The query, which begins with construct or slice"),
+      seed: z
+        .string()
+        .max(20)
+        .optional()
+        .describe("The seed for new weights, in decimal digits; default: a fresh one"),
+    },
+    output: savedModels,
+    isLong: true,
+    stopsWithClient: true,
+  }),
   runQuery: call({
     summary:
-      "Select models by what is known of them, their layers and their lineage, with a query (docs/dql.md)",
+      "Select models by what is known of them, their layers and their lineage, with a query, or plan the models that " +
+      "one derives (docs/dql.md)",
     method: "POST",
     path: `${fleetPath}/query`,
     right: "read",
     params: fleetParams,
     body: {
-      query: z.string().max(65_536).describe("The query, such as: select m where m.name like 'alexnet_%'"),
+      query: query.describe("The query, such as: select m where m.name like 'alexnet_%'"),
       offset: z.number().int().min(0).max(1_000_000).optional().describe("How many results to skip"),
       limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
     },

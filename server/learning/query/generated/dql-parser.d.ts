@@ -1,5 +1,5 @@
 /** What dql-parser.js exports, as far as it is used. */
-import type { Select } from "../syntax.js";
+import type { Statement } from "../syntax.js";
 
 export type Expectation =
   | { readonly type: "literal"; readonly text: string }
@@ -12,4 +12,4 @@ export class SyntaxError extends Error {
 }
 
 /** @throws SyntaxError */
-export function parse(text: string): Select;
+export function parse(text: string): Statement;

@@ -171,38 +171,45 @@ function peg$parse(input, options) {
   const peg$c2 = "(";
   const peg$c3 = ")";
   const peg$c4 = "where";
-  const peg$c5 = ",";
-  const peg$c6 = "or";
-  const peg$c7 = "and";
-  const peg$c8 = "not";
-  const peg$c9 = "has";
-  const peg$c10 = "[";
-  const peg$c11 = "]";
-  const peg$c12 = ".";
-  const peg$c13 = "next";
-  const peg$c14 = "prev";
-  const peg$c15 = "=";
-  const peg$c16 = "of";
-  const peg$c17 = "parent";
-  const peg$c18 = "child";
-  const peg$c19 = "ancestor";
-  const peg$c20 = "descendant";
-  const peg$c21 = "in";
-  const peg$c22 = "<=";
-  const peg$c23 = ">=";
-  const peg$c24 = "!=";
-  const peg$c25 = "<>";
-  const peg$c26 = "like";
-  const peg$c27 = "is";
-  const peg$c28 = "known";
-  const peg$c29 = "-";
-  const peg$c30 = "e";
-  const peg$c31 = "true";
-  const peg$c32 = "false";
-  const peg$c33 = "\"";
-  const peg$c34 = "\\";
-  const peg$c35 = "'";
-  const peg$c36 = "--";
+  const peg$c5 = "construct";
+  const peg$c6 = "mutate";
+  const peg$c7 = "slice";
+  const peg$c8 = "and";
+  const peg$c9 = ".";
+  const peg$c10 = "=";
+  const peg$c11 = "insert";
+  const peg$c12 = "delete";
+  const peg$c13 = "input";
+  const peg$c14 = "output";
+  const peg$c15 = ",";
+  const peg$c16 = "or";
+  const peg$c17 = "not";
+  const peg$c18 = "has";
+  const peg$c19 = "[";
+  const peg$c20 = "]";
+  const peg$c21 = "next";
+  const peg$c22 = "prev";
+  const peg$c23 = "of";
+  const peg$c24 = "parent";
+  const peg$c25 = "child";
+  const peg$c26 = "ancestor";
+  const peg$c27 = "descendant";
+  const peg$c28 = "in";
+  const peg$c29 = "<=";
+  const peg$c30 = ">=";
+  const peg$c31 = "!=";
+  const peg$c32 = "<>";
+  const peg$c33 = "like";
+  const peg$c34 = "is";
+  const peg$c35 = "known";
+  const peg$c36 = "-";
+  const peg$c37 = "e";
+  const peg$c38 = "true";
+  const peg$c39 = "false";
+  const peg$c40 = "\"";
+  const peg$c41 = "\\";
+  const peg$c42 = "'";
+  const peg$c43 = "--";
 
   const peg$r0 = /^[<->]/;
   const peg$r1 = /^[0-9]/;
@@ -220,89 +227,106 @@ function peg$parse(input, options) {
   const peg$e2 = peg$literalExpectation("(", false);
   const peg$e3 = peg$literalExpectation(")", false);
   const peg$e4 = peg$literalExpectation("where", true);
-  const peg$e5 = peg$literalExpectation(",", false);
-  const peg$e6 = peg$literalExpectation("or", true);
-  const peg$e7 = peg$literalExpectation("and", true);
-  const peg$e8 = peg$literalExpectation("not", true);
-  const peg$e9 = peg$literalExpectation("has", true);
-  const peg$e10 = peg$literalExpectation("[", false);
-  const peg$e11 = peg$literalExpectation("]", false);
-  const peg$e12 = peg$literalExpectation(".", false);
-  const peg$e13 = peg$otherExpectation("next or prev");
-  const peg$e14 = peg$literalExpectation("next", false);
-  const peg$e15 = peg$literalExpectation("prev", false);
-  const peg$e16 = peg$literalExpectation("=", false);
-  const peg$e17 = peg$literalExpectation("of", true);
-  const peg$e18 = peg$otherExpectation("parent, child, ancestor or descendant");
-  const peg$e19 = peg$literalExpectation("parent", true);
-  const peg$e20 = peg$literalExpectation("child", true);
-  const peg$e21 = peg$literalExpectation("ancestor", true);
-  const peg$e22 = peg$literalExpectation("descendant", true);
-  const peg$e23 = peg$literalExpectation("in", true);
-  const peg$e24 = peg$otherExpectation("=, !=, <, <=, > or >=");
-  const peg$e25 = peg$literalExpectation("<=", false);
-  const peg$e26 = peg$literalExpectation(">=", false);
-  const peg$e27 = peg$literalExpectation("!=", false);
-  const peg$e28 = peg$literalExpectation("<>", false);
-  const peg$e29 = peg$classExpectation([["<", ">"]], false, false, false);
-  const peg$e30 = peg$literalExpectation("like", true);
-  const peg$e31 = peg$literalExpectation("is", true);
-  const peg$e32 = peg$literalExpectation("known", true);
-  const peg$e33 = peg$otherExpectation("a value");
-  const peg$e34 = peg$literalExpectation("-", false);
-  const peg$e35 = peg$classExpectation([["0", "9"]], false, false, false);
-  const peg$e36 = peg$literalExpectation("e", true);
-  const peg$e37 = peg$classExpectation(["+", "-"], false, false, false);
-  const peg$e38 = peg$otherExpectation("a whole number");
-  const peg$e39 = peg$literalExpectation("true", true);
-  const peg$e40 = peg$literalExpectation("false", true);
-  const peg$e41 = peg$otherExpectation("a text in quotes");
-  const peg$e42 = peg$literalExpectation("\"", false);
-  const peg$e43 = peg$classExpectation(["\"", "\\"], true, false, false);
-  const peg$e44 = peg$literalExpectation("\\", false);
-  const peg$e45 = peg$literalExpectation("'", false);
-  const peg$e46 = peg$classExpectation(["'", "\\"], true, false, false);
-  const peg$e47 = peg$classExpectation(["\"", "'", "\\"], false, false, false);
-  const peg$e48 = peg$otherExpectation("a variable");
-  const peg$e49 = peg$classExpectation([["0", "9"], ["A", "Z"], "_", ["a", "z"]], false, false, false);
-  const peg$e50 = peg$otherExpectation("a name");
-  const peg$e51 = peg$classExpectation([["A", "Z"], ["a", "z"], "_"], false, false, false);
-  const peg$e52 = peg$classExpectation([" ", "\t", "\r", "\n"], false, false, false);
-  const peg$e53 = peg$literalExpectation("--", false);
-  const peg$e54 = peg$classExpectation(["\n"], true, false, false);
+  const peg$e5 = peg$literalExpectation("construct", true);
+  const peg$e6 = peg$literalExpectation("mutate", true);
+  const peg$e7 = peg$literalExpectation("slice", true);
+  const peg$e8 = peg$literalExpectation("and", true);
+  const peg$e9 = peg$literalExpectation(".", false);
+  const peg$e10 = peg$literalExpectation("=", false);
+  const peg$e11 = peg$otherExpectation("insert or delete");
+  const peg$e12 = peg$literalExpectation("insert", false);
+  const peg$e13 = peg$literalExpectation("delete", false);
+  const peg$e14 = peg$otherExpectation("input or output");
+  const peg$e15 = peg$literalExpectation("input", false);
+  const peg$e16 = peg$literalExpectation("output", false);
+  const peg$e17 = peg$literalExpectation(",", false);
+  const peg$e18 = peg$literalExpectation("or", true);
+  const peg$e19 = peg$literalExpectation("not", true);
+  const peg$e20 = peg$literalExpectation("has", true);
+  const peg$e21 = peg$literalExpectation("[", false);
+  const peg$e22 = peg$literalExpectation("]", false);
+  const peg$e23 = peg$otherExpectation("next or prev");
+  const peg$e24 = peg$literalExpectation("next", false);
+  const peg$e25 = peg$literalExpectation("prev", false);
+  const peg$e26 = peg$literalExpectation("of", true);
+  const peg$e27 = peg$otherExpectation("parent, child, ancestor or descendant");
+  const peg$e28 = peg$literalExpectation("parent", true);
+  const peg$e29 = peg$literalExpectation("child", true);
+  const peg$e30 = peg$literalExpectation("ancestor", true);
+  const peg$e31 = peg$literalExpectation("descendant", true);
+  const peg$e32 = peg$literalExpectation("in", true);
+  const peg$e33 = peg$otherExpectation("=, !=, <, <=, > or >=");
+  const peg$e34 = peg$literalExpectation("<=", false);
+  const peg$e35 = peg$literalExpectation(">=", false);
+  const peg$e36 = peg$literalExpectation("!=", false);
+  const peg$e37 = peg$literalExpectation("<>", false);
+  const peg$e38 = peg$classExpectation([["<", ">"]], false, false, false);
+  const peg$e39 = peg$literalExpectation("like", true);
+  const peg$e40 = peg$literalExpectation("is", true);
+  const peg$e41 = peg$literalExpectation("known", true);
+  const peg$e42 = peg$otherExpectation("a value");
+  const peg$e43 = peg$literalExpectation("-", false);
+  const peg$e44 = peg$classExpectation([["0", "9"]], false, false, false);
+  const peg$e45 = peg$literalExpectation("e", true);
+  const peg$e46 = peg$classExpectation(["+", "-"], false, false, false);
+  const peg$e47 = peg$otherExpectation("a whole number");
+  const peg$e48 = peg$literalExpectation("true", true);
+  const peg$e49 = peg$literalExpectation("false", true);
+  const peg$e50 = peg$otherExpectation("a text in quotes");
+  const peg$e51 = peg$literalExpectation("\"", false);
+  const peg$e52 = peg$classExpectation(["\"", "\\"], true, false, false);
+  const peg$e53 = peg$literalExpectation("\\", false);
+  const peg$e54 = peg$literalExpectation("'", false);
+  const peg$e55 = peg$classExpectation(["'", "\\"], true, false, false);
+  const peg$e56 = peg$classExpectation(["\"", "'", "\\"], false, false, false);
+  const peg$e57 = peg$otherExpectation("a variable");
+  const peg$e58 = peg$classExpectation([["0", "9"], ["A", "Z"], "_", ["a", "z"]], false, false, false);
+  const peg$e59 = peg$otherExpectation("a name");
+  const peg$e60 = peg$classExpectation([["A", "Z"], ["a", "z"], "_"], false, false, false);
+  const peg$e61 = peg$classExpectation([" ", "\t", "\r", "\n"], false, false, false);
+  const peg$e62 = peg$literalExpectation("--", false);
+  const peg$e63 = peg$classExpectation(["\n"], true, false, false);
 
   function peg$f0(query) {    return query;  }
   function peg$f1(variables, query) {    return query;  }
-  function peg$f2(variables, source, condition) {    return condition;  }
-  function peg$f3(variables, source, where) {    return { kind: "select", variables, source, where, at: offset() };  }
-  function peg$f4(first, rest) {    return [first, ...rest];  }
-  function peg$f5(name) {    return { name, at: offset() };  }
-  function peg$f6(first, rest) {    return rest.length === 0 ? first : { kind: "or", of: [first, ...rest] };  }
-  function peg$f7(first, rest) {    return rest.length === 0 ? first : { kind: "and", of: [first, ...rest] };  }
-  function peg$f8(nots, inner) {    return nots.length % 2 === 0 ? inner : { kind: "not", of: inner };  }
-  function peg$f9(nodes, template) {    return { kind: "has", nodes, template, at: offset(), end: range().end };  }
-  function peg$f10(variable, selector, hops) {    return { variable, selector, hops };  }
-  function peg$f11(at, name, args) {    return { name, args: args ?? [], at };  }
-  function peg$f12(first, rest) {    return [first, ...rest];  }
-  function peg$f13(at, setting, value) {    return { setting, value: value.value, at };  }
-  function peg$f14(at, text) {    return { value: text.value, at };  }
-  function peg$f15(variable, relation, other) {    return { kind: "lineage", variable, relation, other, at: offset(), end: range().end };  }
-  function peg$f16(relation) {    return relation.toLowerCase();  }
-  function peg$f17(variable, query) {    return { kind: "within", variable, query, at: offset(), end: range().end };  }
-  function peg$f18(left, right) {    return { left, ...right, at: offset(), end: range().end };  }
-  function peg$f19(operator, right) {    return { kind: "compare", operator, right };  }
-  function peg$f20() {    return "!=";  }
-  function peg$f21(pattern) {    return { kind: "like", pattern };  }
-  function peg$f22(first, rest) {    return { kind: "listed", values: [first, ...rest] };  }
-  function peg$f23(not) {    return { kind: "known", isKnown: not === null };  }
-  function peg$f24(variable, name, iteration) {    return { kind: "metric", variable, name, iteration: iteration ?? undefined, at: offset() };  }
-  function peg$f25(variable, path, member) {    return { kind: "attribute", variable, path, member: member?.value, at: offset() };  }
-  function peg$f26(digits) {    return { kind: "literal", value: Number(digits), at: offset() };  }
-  function peg$f27(digits) {    return Number(digits);  }
-  function peg$f28(value) {    return { kind: "literal", value: value.toLowerCase() === "true", at: offset() };  }
-  function peg$f29(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
-  function peg$f30(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
-  function peg$f31() {    return offset();  }
+  function peg$f2(variables, source, where) {    return { kind: "select", variables, source, where, at: offset() };  }
+  function peg$f3(derived, source, where, changes) {    return { kind: "construct", derived, source, where, changes };  }
+  function peg$f4(derived, source, where, input, output) {    return { kind: "slice", derived, source, where, input, output };  }
+  function peg$f5(first, rest) {    return [first, ...rest];  }
+  function peg$f6(nodes, action, template) {    return { nodes, action, template };  }
+  function peg$f7(variable, side, nodes) {    return { variable, side, nodes };  }
+  function peg$f8(first, rest) {    return [first, ...rest];  }
+  function peg$f9(name) {    return { name, at: offset() };  }
+  function peg$f10(first, rest) {    return rest.length === 0 ? first : { kind: "or", of: [first, ...rest] };  }
+  function peg$f11(first, rest) {    return rest.length === 0 ? first : { kind: "and", of: [first, ...rest] };  }
+  function peg$f12(nots, inner) {    return nots.length % 2 === 0 ? inner : { kind: "not", of: inner };  }
+  function peg$f13(nodes, template) {    return { kind: "has", nodes, template, at: offset(), end: range().end };  }
+  function peg$f14(variable, selector, hops) {    return { variable, selector, hops };  }
+  function peg$f15(at, name, args) {    return { name, args: args ?? [], at };  }
+  function peg$f16(first, rest) {    return [first, ...rest];  }
+  function peg$f17(at, setting, value) {    return { setting, value, at };  }
+  function peg$f18(at, text) {    return { value: text.value, at };  }
+  function peg$f19(value) {    return value.value;  }
+  function peg$f20(first, rest) {    return [first, ...rest];  }
+  function peg$f21(value) {    return value.value;  }
+  function peg$f22(first, rest) {    return [first, ...rest].map(({ value }) => value);  }
+  function peg$f23(variable, relation, other) {    return { kind: "lineage", variable, relation, other, at: offset(), end: range().end };  }
+  function peg$f24(relation) {    return relation.toLowerCase();  }
+  function peg$f25(variable, query) {    return { kind: "within", variable, query, at: offset(), end: range().end };  }
+  function peg$f26(left, right) {    return { left, ...right, at: offset(), end: range().end };  }
+  function peg$f27(operator, right) {    return { kind: "compare", operator, right };  }
+  function peg$f28() {    return "!=";  }
+  function peg$f29(pattern) {    return { kind: "like", pattern };  }
+  function peg$f30(first, rest) {    return { kind: "listed", values: [first, ...rest] };  }
+  function peg$f31(not) {    return { kind: "known", isKnown: not === null };  }
+  function peg$f32(variable, name, iteration) {    return { kind: "metric", variable, name, iteration: iteration ?? undefined, at: offset() };  }
+  function peg$f33(variable, path, member) {    return { kind: "attribute", variable, path, member: member?.value, at: offset() };  }
+  function peg$f34(digits) {    return { kind: "literal", value: Number(digits), at: offset() };  }
+  function peg$f35(digits) {    return Number(digits);  }
+  function peg$f36(value) {    return { kind: "literal", value: value.toLowerCase() === "true", at: offset() };  }
+  function peg$f37(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
+  function peg$f38(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
+  function peg$f39() {    return offset();  }
   let peg$currPos = options.peg$currPos | 0;
   let peg$savedPos = peg$currPos;
   const peg$posDetailsCache = [{ line: 1, column: 1 }];
@@ -479,6 +503,12 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = peg$parse_();
     s2 = peg$parseselect();
+    if (s2 === peg$FAILED) {
+      s2 = peg$parseconstruct();
+      if (s2 === peg$FAILED) {
+        s2 = peg$parseslice();
+      }
+    }
     if (s2 !== peg$FAILED) {
       s3 = peg$parse_();
       peg$savedPos = s0;
@@ -565,40 +595,12 @@ function peg$parse(input, options) {
           if (s4 === peg$FAILED) {
             s4 = null;
           }
-          s5 = peg$currPos;
-          s6 = peg$parse_();
-          s7 = input.substr(peg$currPos, 5);
-          if (s7.toLowerCase() === peg$c4) {
-            peg$currPos += (5);
-          } else {
-            s7 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e4); }
-          }
-          if (s7 !== peg$FAILED) {
-            s8 = peg$parseend();
-            if (s8 !== peg$FAILED) {
-              s9 = peg$parse_();
-              s10 = peg$parseany();
-              if (s10 !== peg$FAILED) {
-                peg$savedPos = s5;
-                s5 = peg$f2(s3, s4, s10);
-              } else {
-                peg$currPos = s5;
-                s5 = peg$FAILED;
-              }
-            } else {
-              peg$currPos = s5;
-              s5 = peg$FAILED;
-            }
-          } else {
-            peg$currPos = s5;
-            s5 = peg$FAILED;
-          }
+          s5 = peg$parsewhere();
           if (s5 === peg$FAILED) {
             s5 = null;
           }
           peg$savedPos = s0;
-          s0 = peg$f3(s3, s4, s5);
+          s0 = peg$f2(s3, s4, s5);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -610,6 +612,516 @@ function peg$parse(input, options) {
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsewhere() {
+    let s0, s1, s2, s3, s4, s5;
+
+    s0 = peg$currPos;
+    s1 = peg$parse_();
+    s2 = input.substr(peg$currPos, 5);
+    if (s2.toLowerCase() === peg$c4) {
+      peg$currPos += (5);
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e4); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parseany();
+        if (s5 !== peg$FAILED) {
+          s0 = s5;
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseconstruct() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 9);
+    if (s1.toLowerCase() === peg$c5) {
+      peg$currPos += (9);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e5); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        s4 = peg$parsevariable();
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parseorigin();
+          if (s5 !== peg$FAILED) {
+            s6 = peg$parsewhere();
+            if (s6 === peg$FAILED) {
+              s6 = null;
+            }
+            s7 = peg$parse_();
+            s8 = input.substr(peg$currPos, 6);
+            if (s8.toLowerCase() === peg$c6) {
+              peg$currPos += (6);
+            } else {
+              s8 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e6); }
+            }
+            if (s8 !== peg$FAILED) {
+              s9 = peg$parseend();
+              if (s9 !== peg$FAILED) {
+                s10 = peg$parse_();
+                s11 = peg$parsechanges();
+                if (s11 !== peg$FAILED) {
+                  peg$savedPos = s0;
+                  s0 = peg$f3(s4, s5, s6, s11);
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseslice() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 5);
+    if (s1.toLowerCase() === peg$c7) {
+      peg$currPos += (5);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e7); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        s4 = peg$parsevariable();
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parseorigin();
+          if (s5 !== peg$FAILED) {
+            s6 = peg$parsewhere();
+            if (s6 === peg$FAILED) {
+              s6 = null;
+            }
+            s7 = peg$parse_();
+            s8 = input.substr(peg$currPos, 6);
+            if (s8.toLowerCase() === peg$c6) {
+              peg$currPos += (6);
+            } else {
+              s8 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e6); }
+            }
+            if (s8 !== peg$FAILED) {
+              s9 = peg$parseend();
+              if (s9 !== peg$FAILED) {
+                s10 = peg$parse_();
+                s11 = peg$parsecut();
+                if (s11 !== peg$FAILED) {
+                  s12 = peg$parse_();
+                  s13 = input.substr(peg$currPos, 3);
+                  if (s13.toLowerCase() === peg$c8) {
+                    peg$currPos += (3);
+                  } else {
+                    s13 = peg$FAILED;
+                    if (peg$silentFails === 0) { peg$fail(peg$e8); }
+                  }
+                  if (s13 !== peg$FAILED) {
+                    s14 = peg$parseend();
+                    if (s14 !== peg$FAILED) {
+                      s15 = peg$parse_();
+                      s16 = peg$parsecut();
+                      if (s16 !== peg$FAILED) {
+                        peg$savedPos = s0;
+                        s0 = peg$f4(s4, s5, s6, s11, s16);
+                      } else {
+                        peg$currPos = s0;
+                        s0 = peg$FAILED;
+                      }
+                    } else {
+                      peg$currPos = s0;
+                      s0 = peg$FAILED;
+                    }
+                  } else {
+                    peg$currPos = s0;
+                    s0 = peg$FAILED;
+                  }
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseorigin() {
+    let s0, s1, s2, s3, s4, s5;
+
+    s0 = peg$currPos;
+    s1 = peg$parse_();
+    s2 = input.substr(peg$currPos, 4);
+    if (s2.toLowerCase() === peg$c1) {
+      peg$currPos += (4);
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e1); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parsevariable();
+        if (s5 !== peg$FAILED) {
+          s0 = s5;
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsechanges() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8;
+
+    s0 = peg$currPos;
+    s1 = peg$parsechange();
+    if (s1 !== peg$FAILED) {
+      s2 = [];
+      s3 = peg$currPos;
+      s4 = peg$parse_();
+      s5 = input.substr(peg$currPos, 3);
+      if (s5.toLowerCase() === peg$c8) {
+        peg$currPos += (3);
+      } else {
+        s5 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e8); }
+      }
+      if (s5 !== peg$FAILED) {
+        s6 = peg$parseend();
+        if (s6 !== peg$FAILED) {
+          s7 = peg$parse_();
+          s8 = peg$parsechange();
+          if (s8 !== peg$FAILED) {
+            s3 = s8;
+          } else {
+            peg$currPos = s3;
+            s3 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s3;
+          s3 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s3;
+        s3 = peg$FAILED;
+      }
+      while (s3 !== peg$FAILED) {
+        s2.push(s3);
+        s3 = peg$currPos;
+        s4 = peg$parse_();
+        s5 = input.substr(peg$currPos, 3);
+        if (s5.toLowerCase() === peg$c8) {
+          peg$currPos += (3);
+        } else {
+          s5 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e8); }
+        }
+        if (s5 !== peg$FAILED) {
+          s6 = peg$parseend();
+          if (s6 !== peg$FAILED) {
+            s7 = peg$parse_();
+            s8 = peg$parsechange();
+            if (s8 !== peg$FAILED) {
+              s3 = s8;
+            } else {
+              peg$currPos = s3;
+              s3 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s3;
+            s3 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s3;
+          s3 = peg$FAILED;
+        }
+      }
+      peg$savedPos = s0;
+      s0 = peg$f5(s1, s2);
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsechange() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9;
+
+    s0 = peg$currPos;
+    s1 = peg$parsenodes();
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      if (input.charCodeAt(peg$currPos) === 46) {
+        s3 = peg$c9;
+        peg$currPos++;
+      } else {
+        s3 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e9); }
+      }
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parseaction();
+        if (s5 !== peg$FAILED) {
+          s6 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 61) {
+            s7 = peg$c10;
+            peg$currPos++;
+          } else {
+            s7 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e10); }
+          }
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            s9 = peg$parsetemplate();
+            if (s9 !== peg$FAILED) {
+              peg$savedPos = s0;
+              s0 = peg$f6(s1, s5, s9);
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseaction() {
+    let s0, s1, s2;
+
+    peg$silentFails++;
+    s0 = peg$currPos;
+    if (input.substr(peg$currPos, 6) === peg$c11) {
+      s1 = peg$c11;
+      peg$currPos += 6;
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e12); }
+    }
+    if (s1 === peg$FAILED) {
+      if (input.substr(peg$currPos, 6) === peg$c12) {
+        s1 = peg$c12;
+        peg$currPos += 6;
+      } else {
+        s1 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e13); }
+      }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s0 = s1;
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+    peg$silentFails--;
+    if (s0 === peg$FAILED) {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e11); }
+    }
+
+    return s0;
+  }
+
+  function peg$parsecut() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9;
+
+    s0 = peg$currPos;
+    s1 = peg$parsevariable();
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      if (input.charCodeAt(peg$currPos) === 46) {
+        s3 = peg$c9;
+        peg$currPos++;
+      } else {
+        s3 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e9); }
+      }
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parseside();
+        if (s5 !== peg$FAILED) {
+          s6 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 61) {
+            s7 = peg$c10;
+            peg$currPos++;
+          } else {
+            s7 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e10); }
+          }
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            s9 = peg$parsenodes();
+            if (s9 !== peg$FAILED) {
+              peg$savedPos = s0;
+              s0 = peg$f7(s1, s5, s9);
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseside() {
+    let s0, s1, s2;
+
+    peg$silentFails++;
+    s0 = peg$currPos;
+    if (input.substr(peg$currPos, 5) === peg$c13) {
+      s1 = peg$c13;
+      peg$currPos += 5;
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e15); }
+    }
+    if (s1 === peg$FAILED) {
+      if (input.substr(peg$currPos, 6) === peg$c14) {
+        s1 = peg$c14;
+        peg$currPos += 6;
+      } else {
+        s1 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e16); }
+      }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s0 = s1;
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+    peg$silentFails--;
+    if (s0 === peg$FAILED) {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e14); }
     }
 
     return s0;
@@ -633,11 +1145,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 44) {
-        s5 = peg$c5;
+        s5 = peg$c15;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e5); }
+        if (peg$silentFails === 0) { peg$fail(peg$e17); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parse_();
@@ -657,11 +1169,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s5 = peg$c5;
+          s5 = peg$c15;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e5); }
+          if (peg$silentFails === 0) { peg$fail(peg$e17); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -678,7 +1190,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f4(s1, s2);
+      s0 = peg$f8(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -694,7 +1206,7 @@ function peg$parse(input, options) {
     s1 = peg$parsename();
     if (s1 !== peg$FAILED) {
       peg$savedPos = s0;
-      s1 = peg$f5(s1);
+      s1 = peg$f9(s1);
     }
     s0 = s1;
 
@@ -711,11 +1223,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       s5 = input.substr(peg$currPos, 2);
-      if (s5.toLowerCase() === peg$c6) {
+      if (s5.toLowerCase() === peg$c16) {
         peg$currPos += (2);
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e6); }
+        if (peg$silentFails === 0) { peg$fail(peg$e18); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parseend();
@@ -741,11 +1253,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         s5 = input.substr(peg$currPos, 2);
-        if (s5.toLowerCase() === peg$c6) {
+        if (s5.toLowerCase() === peg$c16) {
           peg$currPos += (2);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e6); }
+          if (peg$silentFails === 0) { peg$fail(peg$e18); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -768,7 +1280,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f6(s1, s2);
+      s0 = peg$f10(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -787,11 +1299,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       s5 = input.substr(peg$currPos, 3);
-      if (s5.toLowerCase() === peg$c7) {
+      if (s5.toLowerCase() === peg$c8) {
         peg$currPos += (3);
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e7); }
+        if (peg$silentFails === 0) { peg$fail(peg$e8); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parseend();
@@ -817,11 +1329,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         s5 = input.substr(peg$currPos, 3);
-        if (s5.toLowerCase() === peg$c7) {
+        if (s5.toLowerCase() === peg$c8) {
           peg$currPos += (3);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e7); }
+          if (peg$silentFails === 0) { peg$fail(peg$e8); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -844,7 +1356,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f7(s1, s2);
+      s0 = peg$f11(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -860,11 +1372,11 @@ function peg$parse(input, options) {
     s1 = [];
     s2 = peg$currPos;
     s3 = input.substr(peg$currPos, 3);
-    if (s3.toLowerCase() === peg$c8) {
+    if (s3.toLowerCase() === peg$c17) {
       peg$currPos += (3);
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e8); }
+      if (peg$silentFails === 0) { peg$fail(peg$e19); }
     }
     if (s3 !== peg$FAILED) {
       s4 = peg$parseend();
@@ -884,11 +1396,11 @@ function peg$parse(input, options) {
       s1.push(s2);
       s2 = peg$currPos;
       s3 = input.substr(peg$currPos, 3);
-      if (s3.toLowerCase() === peg$c8) {
+      if (s3.toLowerCase() === peg$c17) {
         peg$currPos += (3);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e8); }
+        if (peg$silentFails === 0) { peg$fail(peg$e19); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -908,7 +1420,7 @@ function peg$parse(input, options) {
     s2 = peg$parseprimary();
     if (s2 !== peg$FAILED) {
       peg$savedPos = s0;
-      s0 = peg$f8(s1, s2);
+      s0 = peg$f12(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -978,11 +1490,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       s3 = input.substr(peg$currPos, 3);
-      if (s3.toLowerCase() === peg$c9) {
+      if (s3.toLowerCase() === peg$c18) {
         peg$currPos += (3);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e9); }
+        if (peg$silentFails === 0) { peg$fail(peg$e20); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -991,7 +1503,7 @@ function peg$parse(input, options) {
           s6 = peg$parsetemplate();
           if (s6 !== peg$FAILED) {
             peg$savedPos = s0;
-            s0 = peg$f9(s1, s6);
+            s0 = peg$f13(s1, s6);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -1020,11 +1532,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 91) {
-        s3 = peg$c10;
+        s3 = peg$c19;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e10); }
+        if (peg$silentFails === 0) { peg$fail(peg$e21); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
@@ -1032,22 +1544,22 @@ function peg$parse(input, options) {
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 93) {
-            s7 = peg$c11;
+            s7 = peg$c20;
             peg$currPos++;
           } else {
             s7 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e11); }
+            if (peg$silentFails === 0) { peg$fail(peg$e22); }
           }
           if (s7 !== peg$FAILED) {
             s8 = [];
             s9 = peg$currPos;
             s10 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 46) {
-              s11 = peg$c12;
+              s11 = peg$c9;
               peg$currPos++;
             } else {
               s11 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e12); }
+              if (peg$silentFails === 0) { peg$fail(peg$e9); }
             }
             if (s11 !== peg$FAILED) {
               s12 = peg$parse_();
@@ -1067,11 +1579,11 @@ function peg$parse(input, options) {
               s9 = peg$currPos;
               s10 = peg$parse_();
               if (input.charCodeAt(peg$currPos) === 46) {
-                s11 = peg$c12;
+                s11 = peg$c9;
                 peg$currPos++;
               } else {
                 s11 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e12); }
+                if (peg$silentFails === 0) { peg$fail(peg$e9); }
               }
               if (s11 !== peg$FAILED) {
                 s12 = peg$parse_();
@@ -1088,7 +1600,7 @@ function peg$parse(input, options) {
               }
             }
             peg$savedPos = s0;
-            s0 = peg$f10(s1, s5, s8);
+            s0 = peg$f14(s1, s5, s8);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -1114,20 +1626,20 @@ function peg$parse(input, options) {
 
     peg$silentFails++;
     s0 = peg$currPos;
-    if (input.substr(peg$currPos, 4) === peg$c13) {
-      s1 = peg$c13;
+    if (input.substr(peg$currPos, 4) === peg$c21) {
+      s1 = peg$c21;
       peg$currPos += 4;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e14); }
+      if (peg$silentFails === 0) { peg$fail(peg$e24); }
     }
     if (s1 === peg$FAILED) {
-      if (input.substr(peg$currPos, 4) === peg$c14) {
-        s1 = peg$c14;
+      if (input.substr(peg$currPos, 4) === peg$c22) {
+        s1 = peg$c22;
         peg$currPos += 4;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e15); }
+        if (peg$silentFails === 0) { peg$fail(peg$e25); }
       }
     }
     if (s1 !== peg$FAILED) {
@@ -1145,7 +1657,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e13); }
+      if (peg$silentFails === 0) { peg$fail(peg$e23); }
     }
 
     return s0;
@@ -1182,7 +1694,7 @@ function peg$parse(input, options) {
         }
         if (s8 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f11(s1, s2, s6);
+          s0 = peg$f15(s1, s2, s6);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1209,11 +1721,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 44) {
-        s5 = peg$c5;
+        s5 = peg$c15;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e5); }
+        if (peg$silentFails === 0) { peg$fail(peg$e17); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parse_();
@@ -1233,11 +1745,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s5 = peg$c5;
+          s5 = peg$c15;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e5); }
+          if (peg$silentFails === 0) { peg$fail(peg$e17); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -1254,7 +1766,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f12(s1, s2);
+      s0 = peg$f16(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1272,18 +1784,18 @@ function peg$parse(input, options) {
     if (s2 !== peg$FAILED) {
       s3 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 61) {
-        s4 = peg$c15;
+        s4 = peg$c10;
         peg$currPos++;
       } else {
         s4 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e16); }
+        if (peg$silentFails === 0) { peg$fail(peg$e10); }
       }
       if (s4 !== peg$FAILED) {
         s5 = peg$parse_();
-        s6 = peg$parseliteral();
+        s6 = peg$parsesetting();
         if (s6 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f13(s1, s2, s6);
+          s0 = peg$f17(s1, s2, s6);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1302,11 +1814,228 @@ function peg$parse(input, options) {
       s2 = peg$parsetext();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f14(s1, s2);
+        s0 = peg$f18(s1, s2);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
       }
+    }
+
+    return s0;
+  }
+
+  function peg$parsesetting() {
+    let s0, s1;
+
+    s0 = peg$parsetemplate();
+    if (s0 === peg$FAILED) {
+      s0 = peg$currPos;
+      s1 = peg$parseliteral();
+      if (s1 !== peg$FAILED) {
+        peg$savedPos = s0;
+        s1 = peg$f19(s1);
+      }
+      s0 = s1;
+      if (s0 === peg$FAILED) {
+        s0 = peg$parselist();
+      }
+    }
+
+    return s0;
+  }
+
+  function peg$parselist() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9;
+
+    s0 = peg$currPos;
+    if (input.charCodeAt(peg$currPos) === 91) {
+      s1 = peg$c19;
+      peg$currPos++;
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e21); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      s3 = peg$parsemember();
+      if (s3 !== peg$FAILED) {
+        s4 = [];
+        s5 = peg$currPos;
+        s6 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 44) {
+          s7 = peg$c15;
+          peg$currPos++;
+        } else {
+          s7 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+        }
+        if (s7 !== peg$FAILED) {
+          s8 = peg$parse_();
+          s9 = peg$parsemember();
+          if (s9 !== peg$FAILED) {
+            s5 = s9;
+          } else {
+            peg$currPos = s5;
+            s5 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s5;
+          s5 = peg$FAILED;
+        }
+        while (s5 !== peg$FAILED) {
+          s4.push(s5);
+          s5 = peg$currPos;
+          s6 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 44) {
+            s7 = peg$c15;
+            peg$currPos++;
+          } else {
+            s7 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          }
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            s9 = peg$parsemember();
+            if (s9 !== peg$FAILED) {
+              s5 = s9;
+            } else {
+              peg$currPos = s5;
+              s5 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s5;
+            s5 = peg$FAILED;
+          }
+        }
+        s5 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 93) {
+          s6 = peg$c20;
+          peg$currPos++;
+        } else {
+          s6 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e22); }
+        }
+        if (s6 !== peg$FAILED) {
+          peg$savedPos = s0;
+          s0 = peg$f20(s3, s4);
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsemember() {
+    let s0, s1;
+
+    s0 = peg$currPos;
+    s1 = peg$parseliteral();
+    if (s1 !== peg$FAILED) {
+      peg$savedPos = s0;
+      s1 = peg$f21(s1);
+    }
+    s0 = s1;
+    if (s0 === peg$FAILED) {
+      s0 = peg$parsepair();
+    }
+
+    return s0;
+  }
+
+  function peg$parsepair() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9;
+
+    s0 = peg$currPos;
+    if (input.charCodeAt(peg$currPos) === 91) {
+      s1 = peg$c19;
+      peg$currPos++;
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e21); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      s3 = peg$parseliteral();
+      if (s3 !== peg$FAILED) {
+        s4 = [];
+        s5 = peg$currPos;
+        s6 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 44) {
+          s7 = peg$c15;
+          peg$currPos++;
+        } else {
+          s7 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+        }
+        if (s7 !== peg$FAILED) {
+          s8 = peg$parse_();
+          s9 = peg$parseliteral();
+          if (s9 !== peg$FAILED) {
+            s5 = s9;
+          } else {
+            peg$currPos = s5;
+            s5 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s5;
+          s5 = peg$FAILED;
+        }
+        while (s5 !== peg$FAILED) {
+          s4.push(s5);
+          s5 = peg$currPos;
+          s6 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 44) {
+            s7 = peg$c15;
+            peg$currPos++;
+          } else {
+            s7 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          }
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            s9 = peg$parseliteral();
+            if (s9 !== peg$FAILED) {
+              s5 = s9;
+            } else {
+              peg$currPos = s5;
+              s5 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s5;
+            s5 = peg$FAILED;
+          }
+        }
+        s5 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 93) {
+          s6 = peg$c20;
+          peg$currPos++;
+        } else {
+          s6 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e22); }
+        }
+        if (s6 !== peg$FAILED) {
+          peg$savedPos = s0;
+          s0 = peg$f22(s3, s4);
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
     }
 
     return s0;
@@ -1323,11 +2052,11 @@ function peg$parse(input, options) {
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
         s5 = input.substr(peg$currPos, 2);
-        if (s5.toLowerCase() === peg$c16) {
+        if (s5.toLowerCase() === peg$c23) {
           peg$currPos += (2);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          if (peg$silentFails === 0) { peg$fail(peg$e26); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -1339,7 +2068,7 @@ function peg$parse(input, options) {
             }
             if (s8 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f15(s1, s3, s8);
+              s0 = peg$f23(s1, s3, s8);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -1371,35 +2100,35 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = peg$currPos;
     s2 = input.substr(peg$currPos, 6);
-    if (s2.toLowerCase() === peg$c17) {
+    if (s2.toLowerCase() === peg$c24) {
       peg$currPos += (6);
     } else {
       s2 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e19); }
+      if (peg$silentFails === 0) { peg$fail(peg$e28); }
     }
     if (s2 === peg$FAILED) {
       s2 = input.substr(peg$currPos, 5);
-      if (s2.toLowerCase() === peg$c18) {
+      if (s2.toLowerCase() === peg$c25) {
         peg$currPos += (5);
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e20); }
+        if (peg$silentFails === 0) { peg$fail(peg$e29); }
       }
       if (s2 === peg$FAILED) {
         s2 = input.substr(peg$currPos, 8);
-        if (s2.toLowerCase() === peg$c19) {
+        if (s2.toLowerCase() === peg$c26) {
           peg$currPos += (8);
         } else {
           s2 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e21); }
+          if (peg$silentFails === 0) { peg$fail(peg$e30); }
         }
         if (s2 === peg$FAILED) {
           s2 = input.substr(peg$currPos, 10);
-          if (s2.toLowerCase() === peg$c20) {
+          if (s2.toLowerCase() === peg$c27) {
             peg$currPos += (10);
           } else {
             s2 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e22); }
+            if (peg$silentFails === 0) { peg$fail(peg$e31); }
           }
         }
       }
@@ -1413,7 +2142,7 @@ function peg$parse(input, options) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f16(s1);
+        s0 = peg$f24(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -1425,7 +2154,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e18); }
+      if (peg$silentFails === 0) { peg$fail(peg$e27); }
     }
 
     return s0;
@@ -1439,11 +2168,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       s3 = input.substr(peg$currPos, 2);
-      if (s3.toLowerCase() === peg$c21) {
+      if (s3.toLowerCase() === peg$c28) {
         peg$currPos += (2);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e23); }
+        if (peg$silentFails === 0) { peg$fail(peg$e32); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -1470,7 +2199,7 @@ function peg$parse(input, options) {
               }
               if (s10 !== peg$FAILED) {
                 peg$savedPos = s0;
-                s0 = peg$f17(s1, s8);
+                s0 = peg$f25(s1, s8);
               } else {
                 peg$currPos = s0;
                 s0 = peg$FAILED;
@@ -1518,7 +2247,7 @@ function peg$parse(input, options) {
       }
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f18(s1, s3);
+        s0 = peg$f26(s1, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -1541,7 +2270,7 @@ function peg$parse(input, options) {
       s3 = peg$parseoperand();
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f19(s1, s3);
+        s0 = peg$f27(s1, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -1558,41 +2287,41 @@ function peg$parse(input, options) {
     let s0, s1;
 
     peg$silentFails++;
-    if (input.substr(peg$currPos, 2) === peg$c22) {
-      s0 = peg$c22;
+    if (input.substr(peg$currPos, 2) === peg$c29) {
+      s0 = peg$c29;
       peg$currPos += 2;
     } else {
       s0 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e25); }
+      if (peg$silentFails === 0) { peg$fail(peg$e34); }
     }
     if (s0 === peg$FAILED) {
-      if (input.substr(peg$currPos, 2) === peg$c23) {
-        s0 = peg$c23;
+      if (input.substr(peg$currPos, 2) === peg$c30) {
+        s0 = peg$c30;
         peg$currPos += 2;
       } else {
         s0 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e26); }
+        if (peg$silentFails === 0) { peg$fail(peg$e35); }
       }
       if (s0 === peg$FAILED) {
-        if (input.substr(peg$currPos, 2) === peg$c24) {
-          s0 = peg$c24;
+        if (input.substr(peg$currPos, 2) === peg$c31) {
+          s0 = peg$c31;
           peg$currPos += 2;
         } else {
           s0 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e27); }
+          if (peg$silentFails === 0) { peg$fail(peg$e36); }
         }
         if (s0 === peg$FAILED) {
           s0 = peg$currPos;
-          if (input.substr(peg$currPos, 2) === peg$c25) {
-            s1 = peg$c25;
+          if (input.substr(peg$currPos, 2) === peg$c32) {
+            s1 = peg$c32;
             peg$currPos += 2;
           } else {
             s1 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e28); }
+            if (peg$silentFails === 0) { peg$fail(peg$e37); }
           }
           if (s1 !== peg$FAILED) {
             peg$savedPos = s0;
-            s1 = peg$f20();
+            s1 = peg$f28();
           }
           s0 = s1;
           if (s0 === peg$FAILED) {
@@ -1601,7 +2330,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s0 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e29); }
+              if (peg$silentFails === 0) { peg$fail(peg$e38); }
             }
           }
         }
@@ -1610,7 +2339,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e24); }
+      if (peg$silentFails === 0) { peg$fail(peg$e33); }
     }
 
     return s0;
@@ -1621,11 +2350,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 4);
-    if (s1.toLowerCase() === peg$c26) {
+    if (s1.toLowerCase() === peg$c33) {
       peg$currPos += (4);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e30); }
+      if (peg$silentFails === 0) { peg$fail(peg$e39); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
@@ -1634,7 +2363,7 @@ function peg$parse(input, options) {
         s4 = peg$parsetext();
         if (s4 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f21(s4);
+          s0 = peg$f29(s4);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1656,22 +2385,22 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 2);
-    if (s1.toLowerCase() === peg$c21) {
+    if (s1.toLowerCase() === peg$c28) {
       peg$currPos += (2);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e23); }
+      if (peg$silentFails === 0) { peg$fail(peg$e32); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         s3 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 91) {
-          s4 = peg$c10;
+          s4 = peg$c19;
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e10); }
+          if (peg$silentFails === 0) { peg$fail(peg$e21); }
         }
         if (s4 !== peg$FAILED) {
           s5 = peg$parse_();
@@ -1681,11 +2410,11 @@ function peg$parse(input, options) {
             s8 = peg$currPos;
             s9 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 44) {
-              s10 = peg$c5;
+              s10 = peg$c15;
               peg$currPos++;
             } else {
               s10 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e5); }
+              if (peg$silentFails === 0) { peg$fail(peg$e17); }
             }
             if (s10 !== peg$FAILED) {
               s11 = peg$parse_();
@@ -1705,11 +2434,11 @@ function peg$parse(input, options) {
               s8 = peg$currPos;
               s9 = peg$parse_();
               if (input.charCodeAt(peg$currPos) === 44) {
-                s10 = peg$c5;
+                s10 = peg$c15;
                 peg$currPos++;
               } else {
                 s10 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e5); }
+                if (peg$silentFails === 0) { peg$fail(peg$e17); }
               }
               if (s10 !== peg$FAILED) {
                 s11 = peg$parse_();
@@ -1727,15 +2456,15 @@ function peg$parse(input, options) {
             }
             s8 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 93) {
-              s9 = peg$c11;
+              s9 = peg$c20;
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e11); }
+              if (peg$silentFails === 0) { peg$fail(peg$e22); }
             }
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f22(s6, s7);
+              s0 = peg$f30(s6, s7);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -1765,11 +2494,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 2);
-    if (s1.toLowerCase() === peg$c27) {
+    if (s1.toLowerCase() === peg$c34) {
       peg$currPos += (2);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e31); }
+      if (peg$silentFails === 0) { peg$fail(peg$e40); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
@@ -1777,11 +2506,11 @@ function peg$parse(input, options) {
         s3 = peg$parse_();
         s4 = peg$currPos;
         s5 = input.substr(peg$currPos, 3);
-        if (s5.toLowerCase() === peg$c8) {
+        if (s5.toLowerCase() === peg$c17) {
           peg$currPos += (3);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e8); }
+          if (peg$silentFails === 0) { peg$fail(peg$e19); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -1801,17 +2530,17 @@ function peg$parse(input, options) {
           s4 = null;
         }
         s5 = input.substr(peg$currPos, 5);
-        if (s5.toLowerCase() === peg$c28) {
+        if (s5.toLowerCase() === peg$c35) {
           peg$currPos += (5);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e32); }
+          if (peg$silentFails === 0) { peg$fail(peg$e41); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
           if (s6 !== peg$FAILED) {
             peg$savedPos = s0;
-            s0 = peg$f23(s4);
+            s0 = peg$f31(s4);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -1854,11 +2583,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 91) {
-        s3 = peg$c10;
+        s3 = peg$c19;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e10); }
+        if (peg$silentFails === 0) { peg$fail(peg$e21); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
@@ -1867,11 +2596,11 @@ function peg$parse(input, options) {
           s6 = peg$currPos;
           s7 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 44) {
-            s8 = peg$c5;
+            s8 = peg$c15;
             peg$currPos++;
           } else {
             s8 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e5); }
+            if (peg$silentFails === 0) { peg$fail(peg$e17); }
           }
           if (s8 !== peg$FAILED) {
             s9 = peg$parse_();
@@ -1891,11 +2620,11 @@ function peg$parse(input, options) {
           }
           s7 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 93) {
-            s8 = peg$c11;
+            s8 = peg$c20;
             peg$currPos++;
           } else {
             s8 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e11); }
+            if (peg$silentFails === 0) { peg$fail(peg$e22); }
           }
           if (s8 !== peg$FAILED) {
             s9 = peg$currPos;
@@ -1903,11 +2632,11 @@ function peg$parse(input, options) {
             s10 = peg$currPos;
             s11 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 46) {
-              s12 = peg$c12;
+              s12 = peg$c9;
               peg$currPos++;
             } else {
               s12 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e12); }
+              if (peg$silentFails === 0) { peg$fail(peg$e9); }
             }
             if (s12 !== peg$FAILED) {
               s13 = peg$parse_();
@@ -1932,7 +2661,7 @@ function peg$parse(input, options) {
             }
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f24(s1, s5, s6);
+              s0 = peg$f32(s1, s5, s6);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -1967,11 +2696,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 46) {
-        s5 = peg$c12;
+        s5 = peg$c9;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e12); }
+        if (peg$silentFails === 0) { peg$fail(peg$e9); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parse_();
@@ -1992,11 +2721,11 @@ function peg$parse(input, options) {
           s3 = peg$currPos;
           s4 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 46) {
-            s5 = peg$c12;
+            s5 = peg$c9;
             peg$currPos++;
           } else {
             s5 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e12); }
+            if (peg$silentFails === 0) { peg$fail(peg$e9); }
           }
           if (s5 !== peg$FAILED) {
             s6 = peg$parse_();
@@ -2019,11 +2748,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 91) {
-          s5 = peg$c10;
+          s5 = peg$c19;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e10); }
+          if (peg$silentFails === 0) { peg$fail(peg$e21); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -2031,11 +2760,11 @@ function peg$parse(input, options) {
           if (s7 !== peg$FAILED) {
             s8 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 93) {
-              s9 = peg$c11;
+              s9 = peg$c20;
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e11); }
+              if (peg$silentFails === 0) { peg$fail(peg$e22); }
             }
             if (s9 !== peg$FAILED) {
               s3 = s7;
@@ -2055,7 +2784,7 @@ function peg$parse(input, options) {
           s3 = null;
         }
         peg$savedPos = s0;
-        s0 = peg$f25(s1, s2, s3);
+        s0 = peg$f33(s1, s2, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2082,7 +2811,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e33); }
+      if (peg$silentFails === 0) { peg$fail(peg$e42); }
     }
 
     return s0;
@@ -2095,11 +2824,11 @@ function peg$parse(input, options) {
     s1 = peg$currPos;
     s2 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 45) {
-      s3 = peg$c29;
+      s3 = peg$c36;
       peg$currPos++;
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e34); }
+      if (peg$silentFails === 0) { peg$fail(peg$e43); }
     }
     if (s3 === peg$FAILED) {
       s3 = null;
@@ -2111,7 +2840,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s6 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e35); }
+      if (peg$silentFails === 0) { peg$fail(peg$e44); }
     }
     if (s6 !== peg$FAILED) {
       while (s6 !== peg$FAILED) {
@@ -2121,7 +2850,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e35); }
+          if (peg$silentFails === 0) { peg$fail(peg$e44); }
         }
       }
     } else {
@@ -2130,11 +2859,11 @@ function peg$parse(input, options) {
     if (s5 !== peg$FAILED) {
       s6 = peg$currPos;
       if (input.charCodeAt(peg$currPos) === 46) {
-        s7 = peg$c12;
+        s7 = peg$c9;
         peg$currPos++;
       } else {
         s7 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e12); }
+        if (peg$silentFails === 0) { peg$fail(peg$e9); }
       }
       if (s7 !== peg$FAILED) {
         s8 = [];
@@ -2143,7 +2872,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s9 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e35); }
+          if (peg$silentFails === 0) { peg$fail(peg$e44); }
         }
         while (s9 !== peg$FAILED) {
           s8.push(s9);
@@ -2152,7 +2881,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s9 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e35); }
+            if (peg$silentFails === 0) { peg$fail(peg$e44); }
           }
         }
         s7 = [s7, s8];
@@ -2173,11 +2902,11 @@ function peg$parse(input, options) {
     if (s4 === peg$FAILED) {
       s4 = peg$currPos;
       if (input.charCodeAt(peg$currPos) === 46) {
-        s5 = peg$c12;
+        s5 = peg$c9;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e12); }
+        if (peg$silentFails === 0) { peg$fail(peg$e9); }
       }
       if (s5 !== peg$FAILED) {
         s6 = [];
@@ -2186,7 +2915,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e35); }
+          if (peg$silentFails === 0) { peg$fail(peg$e44); }
         }
         if (s7 !== peg$FAILED) {
           while (s7 !== peg$FAILED) {
@@ -2196,7 +2925,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s7 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e35); }
+              if (peg$silentFails === 0) { peg$fail(peg$e44); }
             }
           }
         } else {
@@ -2217,11 +2946,11 @@ function peg$parse(input, options) {
     if (s4 !== peg$FAILED) {
       s5 = peg$currPos;
       s6 = input.charAt(peg$currPos);
-      if (s6.toLowerCase() === peg$c30) {
+      if (s6.toLowerCase() === peg$c37) {
         peg$currPos++;
       } else {
         s6 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e36); }
+        if (peg$silentFails === 0) { peg$fail(peg$e45); }
       }
       if (s6 !== peg$FAILED) {
         s7 = input.charAt(peg$currPos);
@@ -2229,7 +2958,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e37); }
+          if (peg$silentFails === 0) { peg$fail(peg$e46); }
         }
         if (s7 === peg$FAILED) {
           s7 = null;
@@ -2240,7 +2969,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s9 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e35); }
+          if (peg$silentFails === 0) { peg$fail(peg$e44); }
         }
         if (s9 !== peg$FAILED) {
           while (s9 !== peg$FAILED) {
@@ -2250,7 +2979,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e35); }
+              if (peg$silentFails === 0) { peg$fail(peg$e44); }
             }
           }
         } else {
@@ -2294,7 +3023,7 @@ function peg$parse(input, options) {
       }
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f26(s1);
+        s0 = peg$f34(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2319,7 +3048,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e35); }
+      if (peg$silentFails === 0) { peg$fail(peg$e44); }
     }
     if (s3 !== peg$FAILED) {
       while (s3 !== peg$FAILED) {
@@ -2329,7 +3058,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e35); }
+          if (peg$silentFails === 0) { peg$fail(peg$e44); }
         }
       }
     } else {
@@ -2353,7 +3082,7 @@ function peg$parse(input, options) {
       }
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f27(s1);
+        s0 = peg$f35(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2365,7 +3094,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e38); }
+      if (peg$silentFails === 0) { peg$fail(peg$e47); }
     }
 
     return s0;
@@ -2377,19 +3106,19 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = peg$currPos;
     s2 = input.substr(peg$currPos, 4);
-    if (s2.toLowerCase() === peg$c31) {
+    if (s2.toLowerCase() === peg$c38) {
       peg$currPos += (4);
     } else {
       s2 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e39); }
+      if (peg$silentFails === 0) { peg$fail(peg$e48); }
     }
     if (s2 === peg$FAILED) {
       s2 = input.substr(peg$currPos, 5);
-      if (s2.toLowerCase() === peg$c32) {
+      if (s2.toLowerCase() === peg$c39) {
         peg$currPos += (5);
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e40); }
+        if (peg$silentFails === 0) { peg$fail(peg$e49); }
       }
     }
     if (s2 !== peg$FAILED) {
@@ -2401,7 +3130,7 @@ function peg$parse(input, options) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f28(s1);
+        s0 = peg$f36(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2420,11 +3149,11 @@ function peg$parse(input, options) {
     peg$silentFails++;
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 34) {
-      s1 = peg$c33;
+      s1 = peg$c40;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e42); }
+      if (peg$silentFails === 0) { peg$fail(peg$e51); }
     }
     if (s1 !== peg$FAILED) {
       s2 = [];
@@ -2442,15 +3171,15 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e43); }
+          if (peg$silentFails === 0) { peg$fail(peg$e52); }
         }
         if (s3 === peg$FAILED) {
           if (input.charCodeAt(peg$currPos) === 92) {
-            s3 = peg$c34;
+            s3 = peg$c41;
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e44); }
+            if (peg$silentFails === 0) { peg$fail(peg$e53); }
           }
         }
       }
@@ -2470,29 +3199,29 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e43); }
+            if (peg$silentFails === 0) { peg$fail(peg$e52); }
           }
           if (s3 === peg$FAILED) {
             if (input.charCodeAt(peg$currPos) === 92) {
-              s3 = peg$c34;
+              s3 = peg$c41;
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e44); }
+              if (peg$silentFails === 0) { peg$fail(peg$e53); }
             }
           }
         }
       }
       if (input.charCodeAt(peg$currPos) === 34) {
-        s3 = peg$c33;
+        s3 = peg$c40;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e42); }
+        if (peg$silentFails === 0) { peg$fail(peg$e51); }
       }
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f29(s2);
+        s0 = peg$f37(s2);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2504,11 +3233,11 @@ function peg$parse(input, options) {
     if (s0 === peg$FAILED) {
       s0 = peg$currPos;
       if (input.charCodeAt(peg$currPos) === 39) {
-        s1 = peg$c35;
+        s1 = peg$c42;
         peg$currPos++;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e45); }
+        if (peg$silentFails === 0) { peg$fail(peg$e54); }
       }
       if (s1 !== peg$FAILED) {
         s2 = [];
@@ -2526,15 +3255,15 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e46); }
+            if (peg$silentFails === 0) { peg$fail(peg$e55); }
           }
           if (s3 === peg$FAILED) {
             if (input.charCodeAt(peg$currPos) === 92) {
-              s3 = peg$c34;
+              s3 = peg$c41;
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e44); }
+              if (peg$silentFails === 0) { peg$fail(peg$e53); }
             }
           }
         }
@@ -2554,29 +3283,29 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e46); }
+              if (peg$silentFails === 0) { peg$fail(peg$e55); }
             }
             if (s3 === peg$FAILED) {
               if (input.charCodeAt(peg$currPos) === 92) {
-                s3 = peg$c34;
+                s3 = peg$c41;
                 peg$currPos++;
               } else {
                 s3 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e44); }
+                if (peg$silentFails === 0) { peg$fail(peg$e53); }
               }
             }
           }
         }
         if (input.charCodeAt(peg$currPos) === 39) {
-          s3 = peg$c35;
+          s3 = peg$c42;
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e45); }
+          if (peg$silentFails === 0) { peg$fail(peg$e54); }
         }
         if (s3 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f30(s2);
+          s0 = peg$f38(s2);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -2589,7 +3318,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e41); }
+      if (peg$silentFails === 0) { peg$fail(peg$e50); }
     }
 
     return s0;
@@ -2600,11 +3329,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 92) {
-      s1 = peg$c34;
+      s1 = peg$c41;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e44); }
+      if (peg$silentFails === 0) { peg$fail(peg$e53); }
     }
     if (s1 !== peg$FAILED) {
       s2 = input.charAt(peg$currPos);
@@ -2612,7 +3341,7 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e47); }
+        if (peg$silentFails === 0) { peg$fail(peg$e56); }
       }
       if (s2 !== peg$FAILED) {
         s0 = s2;
@@ -2654,7 +3383,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e49); }
+          if (peg$silentFails === 0) { peg$fail(peg$e58); }
         }
         while (s6 !== peg$FAILED) {
           s5.push(s6);
@@ -2663,7 +3392,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s6 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e49); }
+            if (peg$silentFails === 0) { peg$fail(peg$e58); }
           }
         }
         s4 = [s4, s5];
@@ -2690,7 +3419,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e48); }
+      if (peg$silentFails === 0) { peg$fail(peg$e57); }
     }
 
     return s0;
@@ -2710,7 +3439,7 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s4 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e49); }
+        if (peg$silentFails === 0) { peg$fail(peg$e58); }
       }
       while (s4 !== peg$FAILED) {
         s3.push(s4);
@@ -2719,7 +3448,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e49); }
+          if (peg$silentFails === 0) { peg$fail(peg$e58); }
         }
       }
       s2 = [s2, s3];
@@ -2736,7 +3465,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e50); }
+      if (peg$silentFails === 0) { peg$fail(peg$e59); }
     }
 
     return s0;
@@ -2750,7 +3479,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s0 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e51); }
+      if (peg$silentFails === 0) { peg$fail(peg$e60); }
     }
 
     return s0;
@@ -2785,75 +3514,75 @@ function peg$parse(input, options) {
         }
         if (s1 === peg$FAILED) {
           s1 = input.substr(peg$currPos, 3);
-          if (s1.toLowerCase() === peg$c7) {
+          if (s1.toLowerCase() === peg$c8) {
             peg$currPos += (3);
           } else {
             s1 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e7); }
+            if (peg$silentFails === 0) { peg$fail(peg$e8); }
           }
           if (s1 === peg$FAILED) {
             s1 = input.substr(peg$currPos, 2);
-            if (s1.toLowerCase() === peg$c6) {
+            if (s1.toLowerCase() === peg$c16) {
               peg$currPos += (2);
             } else {
               s1 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e6); }
+              if (peg$silentFails === 0) { peg$fail(peg$e18); }
             }
             if (s1 === peg$FAILED) {
               s1 = input.substr(peg$currPos, 3);
-              if (s1.toLowerCase() === peg$c8) {
+              if (s1.toLowerCase() === peg$c17) {
                 peg$currPos += (3);
               } else {
                 s1 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e8); }
+                if (peg$silentFails === 0) { peg$fail(peg$e19); }
               }
               if (s1 === peg$FAILED) {
                 s1 = input.substr(peg$currPos, 2);
-                if (s1.toLowerCase() === peg$c21) {
+                if (s1.toLowerCase() === peg$c28) {
                   peg$currPos += (2);
                 } else {
                   s1 = peg$FAILED;
-                  if (peg$silentFails === 0) { peg$fail(peg$e23); }
+                  if (peg$silentFails === 0) { peg$fail(peg$e32); }
                 }
                 if (s1 === peg$FAILED) {
                   s1 = input.substr(peg$currPos, 4);
-                  if (s1.toLowerCase() === peg$c26) {
+                  if (s1.toLowerCase() === peg$c33) {
                     peg$currPos += (4);
                   } else {
                     s1 = peg$FAILED;
-                    if (peg$silentFails === 0) { peg$fail(peg$e30); }
+                    if (peg$silentFails === 0) { peg$fail(peg$e39); }
                   }
                   if (s1 === peg$FAILED) {
                     s1 = input.substr(peg$currPos, 2);
-                    if (s1.toLowerCase() === peg$c27) {
+                    if (s1.toLowerCase() === peg$c34) {
                       peg$currPos += (2);
                     } else {
                       s1 = peg$FAILED;
-                      if (peg$silentFails === 0) { peg$fail(peg$e31); }
+                      if (peg$silentFails === 0) { peg$fail(peg$e40); }
                     }
                     if (s1 === peg$FAILED) {
                       s1 = input.substr(peg$currPos, 3);
-                      if (s1.toLowerCase() === peg$c9) {
+                      if (s1.toLowerCase() === peg$c18) {
                         peg$currPos += (3);
                       } else {
                         s1 = peg$FAILED;
-                        if (peg$silentFails === 0) { peg$fail(peg$e9); }
+                        if (peg$silentFails === 0) { peg$fail(peg$e20); }
                       }
                       if (s1 === peg$FAILED) {
                         s1 = input.substr(peg$currPos, 4);
-                        if (s1.toLowerCase() === peg$c31) {
+                        if (s1.toLowerCase() === peg$c38) {
                           peg$currPos += (4);
                         } else {
                           s1 = peg$FAILED;
-                          if (peg$silentFails === 0) { peg$fail(peg$e39); }
+                          if (peg$silentFails === 0) { peg$fail(peg$e48); }
                         }
                         if (s1 === peg$FAILED) {
                           s1 = input.substr(peg$currPos, 5);
-                          if (s1.toLowerCase() === peg$c32) {
+                          if (s1.toLowerCase() === peg$c39) {
                             peg$currPos += (5);
                           } else {
                             s1 = peg$FAILED;
-                            if (peg$silentFails === 0) { peg$fail(peg$e40); }
+                            if (peg$silentFails === 0) { peg$fail(peg$e49); }
                           }
                         }
                       }
@@ -2893,7 +3622,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e49); }
+      if (peg$silentFails === 0) { peg$fail(peg$e58); }
     }
     peg$silentFails--;
     if (s1 === peg$FAILED) {
@@ -2912,7 +3641,7 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = '';
     peg$savedPos = s0;
-    s1 = peg$f31();
+    s1 = peg$f39();
     s0 = s1;
 
     return s0;
@@ -2928,16 +3657,16 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e52); }
+      if (peg$silentFails === 0) { peg$fail(peg$e61); }
     }
     if (s1 === peg$FAILED) {
       s1 = peg$currPos;
-      if (input.substr(peg$currPos, 2) === peg$c36) {
-        s2 = peg$c36;
+      if (input.substr(peg$currPos, 2) === peg$c43) {
+        s2 = peg$c43;
         peg$currPos += 2;
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e53); }
+        if (peg$silentFails === 0) { peg$fail(peg$e62); }
       }
       if (s2 !== peg$FAILED) {
         s3 = [];
@@ -2946,7 +3675,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e54); }
+          if (peg$silentFails === 0) { peg$fail(peg$e63); }
         }
         while (s4 !== peg$FAILED) {
           s3.push(s4);
@@ -2955,7 +3684,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s4 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e54); }
+            if (peg$silentFails === 0) { peg$fail(peg$e63); }
           }
         }
         s2 = [s2, s3];
@@ -2972,16 +3701,16 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e52); }
+        if (peg$silentFails === 0) { peg$fail(peg$e61); }
       }
       if (s1 === peg$FAILED) {
         s1 = peg$currPos;
-        if (input.substr(peg$currPos, 2) === peg$c36) {
-          s2 = peg$c36;
+        if (input.substr(peg$currPos, 2) === peg$c43) {
+          s2 = peg$c43;
           peg$currPos += 2;
         } else {
           s2 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e53); }
+          if (peg$silentFails === 0) { peg$fail(peg$e62); }
         }
         if (s2 !== peg$FAILED) {
           s3 = [];
@@ -2990,7 +3719,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s4 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e54); }
+            if (peg$silentFails === 0) { peg$fail(peg$e63); }
           }
           while (s4 !== peg$FAILED) {
             s3.push(s4);
@@ -2999,7 +3728,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s4 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e54); }
+              if (peg$silentFails === 0) { peg$fail(peg$e63); }
             }
           }
           s2 = [s2, s3];

@@ -50,6 +50,7 @@ const decisions: Readonly<Record<string, Decision>> = {
   // Recipe and data fit the base, or the training is refused; its line is the home's own.
   train: "present",
   reduce: "present",
+  saveDerived: "present",
   replayChanged: "present",
   replayChangedStory: "fleet",
   transfer: "present",

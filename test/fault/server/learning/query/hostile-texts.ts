@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { runQuery } from "../../../../../server/learning/query/run-query.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
+import { weightSlots } from "../../../../../shared/model/architecture.js";
+import { randomMutation, randomNetwork } from "../../../../helpers/derived-networks.js";
 import { plainModels, randomQuery, sourceOf, type Draw } from "../../../../helpers/query-fleet.js";
 
 const tokens = [
@@ -23,6 +25,18 @@ const tokens = [
   "in",
   "like",
   "is",
+  ...[
+    "construct",
+    "slice",
+    "from",
+    "mutate",
+    ".insert",
+    ".delete",
+    ".input",
+    ".output",
+    "RELU",
+    "LSTM(units=1)",
+  ],
 ];
 const more = [
   "known",
@@ -75,6 +89,15 @@ function hostileText(draw: Draw, honest: string): string {
       `select m where m.name like "${"%n".repeat(draw(200))}" and m["${"*[a-z]".repeat(draw(60))}"] has POOL("${some(3)}")`,
     () => `select a, b, c where ${"a.number = b.number or ".repeat(draw(30))}b ancestor of c`,
     () => some(1).repeat(draw(20_000)),
+    () =>
+      `construct b from a mutate a["*($1)"].insert = DENSE("${some(2)}$1", units=${draw(9)}${"0".repeat(draw(9))})`,
+    () =>
+      `construct b from a mutate ${'a["*"].insert = TANH("t") and '.repeat(draw(200))}a["*"].delete = RELU()`,
+    () =>
+      `construct b from a mutate a["*"].insert = RESHAPE("r", target_shape=[${"[1], ".repeat(draw(500))}${some(1)}])`,
+    () =>
+      `construct b from a mutate a["*"].insert = ${"TIMEDISTRIBUTED(layer=".repeat(draw(40))}GRU(units=1)`,
+    () => `slice b from a where ${some(3)} mutate b.input = a["${some(1)}*"] and b.output = a["*"]`,
   ];
   return (kinds[draw(kinds.length)] as () => string)();
 }
@@ -85,16 +108,30 @@ export async function askHostile(seed: number, count: number): Promise<ReadonlyM
   const draw: Draw = (below) => Math.floor(next() * Math.max(1, below));
   const models = plainModels(12, draw);
   const ends = new Map<string, number>();
+  const { architecture, names } = randomNetwork(draw);
+  const leaves = weightSlots(architecture).map(({ path }) => path);
+  const layers = names.map((name, at) => `${name}${strange[at % strange.length] ?? ""}`);
+  const stored = { architecture, names: { leaves, layers } };
   for (let at = 0; at < count; at++) {
-    const text = hostileText(draw, randomQuery(models, draw).text);
+    const honest = draw(2)
+      ? randomQuery(models, draw).text
+      : randomMutation({ architecture, names, tensors: [] }, draw);
+    const text = hostileText(draw, honest);
     const startedMs = performance.now();
     const end = await runQuery(
-      sourceOf(models),
+      { ...sourceOf(models), storedNetwork: () => Promise.resolve(stored) },
       text,
       { offset: 0, limit: 10 },
       { steps: 50_000, ms: 10_000 },
     ).then(
-      () => "answer",
+      ({ derived = [] }) => {
+        for (const { reason = "" } of derived)
+          assert.ok(
+            !/[\p{Cc}\p{Cf}\p{Cs}\u2028]/u.test(reason) && reason.length < 1000,
+            `${text}: ${reason}`,
+          );
+        return derived.some(({ network }) => network !== undefined) ? "derived" : "answer";
+      },
       (error: unknown) => {
         assert.ok(
           isStemmaError(error) && codes.includes(error.code),

@@ -23,7 +23,7 @@ const namesByRight: Readonly<Record<string, string>> = {
   deploy: "assign command rollbackDevice",
   "change-models":
     "cancelReplay endTransfer evaluate evaluateProgressively hold import nearest queueReplay rebaseEngine reduce replay " +
-    "replayChanged replayChangedStory replayStory setSuccessor tag train transfer verify",
+    "replayChanged replayChangedStory replayStory saveDerived setSuccessor tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
   "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
   enrol: "acceptDevices createBatch enroll invite renewDevice revoke revokeBatch takeRevocationList",

@@ -205,6 +205,7 @@ const inputs = {
   successors: { fleet, model },
   setSuccessor: { fleet, model, successor: "x:2", remove: true, because: "why" },
   runQuery: { fleet, query: "select m", offset: 3, limit: 4 },
+  saveDerived: { fleet, query: "slice b from a", seed: "7" },
   nearest: { fleet, model: "x:1", modelJson: { a: 1 } },
   diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g" },
   asOf: { fleet, at: 1234 },

@@ -3,10 +3,23 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileSelect } from "../../../../../server/learning/query/compile-query.js";
 import { maxQueryCharacters, parseQuery } from "../../../../../server/learning/query/parse-query.js";
+import { compileDerivation } from "../../../../../server/learning/query/derive/compile-derivation.js";
+import type { Select } from "../../../../../server/learning/query/syntax.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 
+function parseSelect(text: string): Select {
+  const statement = parseQuery(text);
+  assert.ok(statement.kind === "select");
+  return statement;
+}
+
+function compile(text: string): unknown {
+  const statement = parseQuery(text);
+  return statement.kind === "select" ? compileSelect(statement, text) : compileDerivation(statement, text);
+}
+
 test("the paper's Query 1 is read as it is written", () => {
-  const { variables, where } = parseQuery(`select m1
+  const { variables, where } = parseSelect(`select m1
 where m1.name like "alexnet_%" and
       m1.creation_time > "2015-11-22" and
       m1["conv[1,3,5]"].next has POOL("MAX")`);
@@ -24,7 +37,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
     `SELECT m -- all of them\nWhere m.name = 'a"b\\'\\\\'`,
   ];
   const values = texts.map((text) => {
-    const { where } = parseQuery(text);
+    const { where } = parseSelect(text);
     return where?.kind === "compare" && where.right.kind === "literal" ? where.right.value : undefined;
   });
   assert.deepEqual(values, [`a"b'\\`, `a"b'\\`]);
@@ -32,7 +45,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
 
 /** Query → line and column of the error, and a part of its message. */
 const wrong: readonly (readonly [query: string, line: number, column: number, message: RegExp])[] = [
-  ["", 1, 1, /expected "select", but there is the end/],
+  ["", 1, 1, /expected "select", "construct" or "slice", but there is the end/],
   ["select m1 wher", 1, 11, /expected ",", "from", "where" or the end, but there is "wher"/],
   ['select m where m.name lik "x"', 1, 23, /like", "in" or "is"|"like"/],
   [
@@ -72,11 +85,21 @@ const wrong: readonly (readonly [query: string, line: number, column: number, me
   [`select m where m["${"a".repeat(257)}"] has RELU()`, 1, 19, /at most 256 characters/],
   [`select m where m["a"]${".next".repeat(9)} has RELU()`, 1, 18, /more than 8 steps/],
   [`select m where ${"(".repeat(40)}`, 1, 48, /more than 32 parentheses/],
+  ["construct b from a", 1, 19, /expected "mutate" or "where", but there is the end|"mutate"/],
+  ['construct a from a mutate a["x"].insert = RELU("r")', 1, 18, /a cannot stand for the source too/],
+  ['construct b from a mutate b["x"].insert = RELU("r")', 1, 27, /layers are selected in the source, a/],
+  ['construct b from a mutate a["x"].insert = RELU()', 1, 43, /the new layer has no name/],
+  ['construct b from a mutate a["x*"].insert = RELU("r$1")', 1, 49, /\$1 is used/],
+  ['construct b from a mutate a["x"].insert = POOL("r")', 1, 43, /POOL has the kinds "MAX" and "AVG"/],
+  ['construct b from a mutate a["x"].insert = DENSE("r")', 1, 43, /Dense: it lacks its setting units/],
+  ['slice b from a mutate a.input = a["x"] and b.output = a["y"]', 1, 23, /a slice sets b\.input/],
+  ['slice b from a mutate b.output = a["x"] and b.input = a["y"]', 1, 23, /b\.input comes first/],
+  ['select m where m["x"] has DENSE(layer=GRU(units=1))', 1, 39, /a wrapper is also what it holds/],
 ];
 for (const [query, line, column, message] of wrong)
   test(`an error points at its place: ${query.slice(0, 50)}`, () => {
     assert.throws(
-      () => compileSelect(parseQuery(query), query),
+      () => compile(query),
       (error) => {
         assert.ok(isStemmaError(error, "QUERY_INVALID"), String(error));
         assert.deepEqual(error.details, { line, column });

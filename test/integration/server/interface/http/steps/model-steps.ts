@@ -128,6 +128,15 @@ export const modelSteps: readonly Step[] = [
     fails: "QUERY_INVALID",
   },
   {
+    name: "saveDerived",
+    ask: (at) =>
+      at.saveDerived({
+        fleet,
+        query: 'construct b from a where a.name = "tiny" and a.number = 1 mutate a["*"].insert = RELU("r")',
+        seed: "7",
+      }),
+  },
+  {
     name: "nearest",
     shows: "an architecture that was written to a file",
     ask: async (at) => at.nearest({ fleet, modelJson: { ...(await at.modelJson(tiny)) } }),
