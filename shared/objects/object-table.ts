@@ -340,4 +340,3 @@ function tagOf(id: Uint8Array): number {
     0
   );
 }
-

@@ -282,7 +282,8 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   /** Keeps the table of objects for the next start, where it is large enough that making it anew takes long. */
   async keepTable(): Promise<void> {
     const { index } = this;
-    if (!this.#isTableStale || this.#indexReader === undefined || index.size < this.#leastTableObjects) return;
+    if (!this.#isTableStale || this.#indexReader === undefined || index.size < this.#leastTableObjects)
+      return;
     if (this.problems().length > 0) return;
     try {
       const cached = new Set(this.#cacheFiles.flatMap(({ packs }) => packs));

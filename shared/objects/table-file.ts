@@ -220,5 +220,9 @@ function readPack(reader: Reader): { readonly pack: CompactPack } & InCacheFile 
   const format = packFormats.find((each) => each === formatNumber);
   if (format === undefined) throw new RangeError("The table has a pack of an unknown format.");
   const checks = Array.from({ length: CompactPack.partsOf(indexBytes) }, () => reader.u32());
-  return { pack: new CompactPack({ name, bytes, index: { length: indexBytes, checks }, format, count }), file, offset };
+  return {
+    pack: new CompactPack({ name, bytes, index: { length: indexBytes, checks }, format, count }),
+    file,
+    offset,
+  };
 }

@@ -1,6 +1,6 @@
 /**
  * The part of a fleet's check that reads stored objects and compares them with their hashes: all of them, or a sample.
- * It goes from pack to pack and keeps no list of objects.
+ * It goes from pack to pack and keeps no list of objects. Nothing may merge or remove packs meanwhile.
  */
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
@@ -25,13 +25,10 @@ export async function checkObjects(
   reported: ReadonlySet<Hash>,
   onDamaged: OnDamaged,
 ): Promise<Pick<CheckReport, "objects" | "bytes"> & { readonly notLookedAt: readonly NotLookedAt[] }> {
-  // An object that moves to another pack meanwhile would be read again.
-  await objects.merging.hold();
   const found = { objects: 0, bytes: 0 };
   const absent = new Map<string, NotLookedAt>();
   for await (const { id, kind, byteLength } of chosenObjects(objects, random, sample)) {
     found.objects++;
-    objects.merging.postpone();
     if (reported.has(id)) continue;
     try {
       if (kind !== "tensor") for await (const chunk of objects.openStream(kind, id).chunks()) void chunk;

@@ -15,10 +15,7 @@ import type { Collected, PlannedCollection } from "./tiers/tier-port.js";
  * Returns the objects that stay: what versions need, what claims name, recipes that are approved or that devices were
  * given, and engines.
  */
-function liveNow(
-  context: RepositoryContext,
-  needed: LiveObjects = context.references.live(),
-): LiveObjects {
+function liveNow(context: RepositoryContext, needed: LiveObjects = context.references.live()): LiveObjects {
   const { objects, state } = context;
   const others = new Set(claimedObjects(context));
   // Devices that were given a recipe may still report models that it trained, after its approval was revoked.

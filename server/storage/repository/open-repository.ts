@@ -18,7 +18,6 @@ import { PostingIndex } from "../lineage/posting-index.js";
 import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry.js";
 import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
-import { backupFleet } from "./backup/backup.js";
 import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
@@ -26,7 +25,6 @@ import { IdentityCache } from "./identity-cache.js";
 import { DecodedArchitectures } from "./decoded-architectures.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
 import type { RowKeeper } from "./row-keeper.js";
-import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
@@ -39,7 +37,6 @@ import {
   nextGeneration,
 } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
-import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { isStillGiven } from "./state/rollout-switches.js";
@@ -291,8 +288,12 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       if (requireVersion(context, versionId).state !== "retired")
         await freeing(() => append({ type: "retired", atMs: now(), versionId, because }));
     },
-    planErasure: (devices) => planErasure(context, devices),
-    eraseDevices: (devices, because) => freeing(() => eraseDevices(context, devices, because)),
+    planErasure: async (devices) =>
+      (await import("./erasure/erase-devices.js")).planErasure(context, devices),
+    eraseDevices: (devices, because) =>
+      freeing(async () =>
+        (await import("./erasure/erase-devices.js")).eraseDevices(context, devices, because),
+      ),
     checkRetirable: (versionId) => {
       checkRetirable(state, versionId);
     },
@@ -342,14 +343,15 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     collect: (plan) => freeing(() => collect(context, plan)),
     // Packs are not merged beside a backup or a check, which read the packs that it would remove.
     mergePacks: (options) => context.maintenanceQueue.run(() => objects.merging.merge(options)),
-    check: (options) => checkFleet(context, options),
+    check: async (options) => (await import("./check-fleet.js")).checkFleet(context, options),
     reindex: async () => ({
       versions: await context.catalog.rebuild(),
       unreadable: unreadableVersions(context),
     }),
     knownDamage: () => knownDamage(context),
     stats: () => fleetStats(context),
-    backup: (folder, passphrase) => backupFleet(context, home, folder, passphrase),
+    backup: async (folder, passphrase) =>
+      (await import("./backup/backup.js")).backupFleet(context, home, folder, passphrase),
     backedUpTo: () => backedUpTo(state),
     restores: () => state.restores,
     checkpoints: fleetCheckpoints(context, home),

@@ -42,7 +42,8 @@ type IsKept = (version: VersionState) => boolean;
 /** Of the state as it is now. */
 function isKeptIn(state: FleetState): IsKept {
   const inUse = versionsInUse(state);
-  return ({ versionId, retired, hold }) => retired === undefined || hold !== undefined || inUse.has(versionId);
+  return ({ versionId, retired, hold }) =>
+    retired === undefined || hold !== undefined || inUse.has(versionId);
 }
 
 /** Versions whose objects must stay. */

@@ -65,7 +65,10 @@ export function recoding(start: StartStore): void {
     assert.equal(reopened.encodingOf(idOfTensor(second))?.code, 0);
     const plan = await reopened.planCollection(live);
     await reopened.collect(plan, () => live);
-    assert.equal((await reopened.planCollection(live)).bytesAfter, (await reopened.planCollection(live)).bytesBefore);
+    assert.equal(
+      (await reopened.planCollection(live)).bytesAfter,
+      (await reopened.planCollection(live)).bytesBefore,
+    );
     await assertReadable(reopened, ...tensors);
     await reopened.close();
   });

@@ -279,7 +279,8 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
           damaged.problems().map(({ id }) => id),
           [faulty],
         );
-      if (unread > 0) await assert.rejects(() => damaged.planCollection(new Set()), hasCode("COLLECTION_REFUSED"));
+      if (unread > 0)
+        await assert.rejects(() => damaged.planCollection(new Set()), hasCode("COLLECTION_REFUSED"));
       for (const planes of [1, 2, 3])
         await damaged.readHighPlanes(idOfTensor(child), planes).then(
           ({ bytes }) => {

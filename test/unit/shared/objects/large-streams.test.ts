@@ -123,7 +123,8 @@ it("finds a flipped bit of a large stream when it is read, ranged, checked and r
   for (const use of [
     (opened: PackStore) => drain(opened.openStream("data", data).chunks()),
     (opened: PackStore) => opened.read("data", data),
-    async (opened: PackStore) => opened.collect(await opened.planCollection(new Set([data])), () => new Set([data])),
+    async (opened: PackStore) =>
+      opened.collect(await opened.planCollection(new Set([data])), () => new Set([data])),
   ]) {
     const opened = await open(files);
     await assert.rejects(() => use(opened), mismatch);

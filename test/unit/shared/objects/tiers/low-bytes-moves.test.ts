@@ -58,7 +58,8 @@ async function filled(): Promise<{
 const collect = async (
   store: PackStore,
   needed: ReadonlySet<Hash> = live,
-): Promise<{ readonly freedBytes: number }> => store.collect(await store.planCollection(needed), () => needed);
+): Promise<{ readonly freedBytes: number }> =>
+  store.collect(await store.planCollection(needed), () => needed);
 
 it("moves low-order bytes, reads them only where they are needed, and brings them back", async () => {
   const { files, store, tier } = await filled();
