@@ -1,8 +1,8 @@
 /**
- * The objects of a store and the pack of each. Does not use files or a clock: packs read their indexes where these are not in memory. Several packs may hold a copy of an object (concurrent saves,
- * a recoding, a collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs,
- * one that is complete in its pack, then one that is not coded against another object; so they use the same copy after
- * reopening.
+ * The objects of a store and the pack of each. Does not use files or a clock: packs read their indexes where these are
+ * not in memory. Several packs may hold a copy of an object (concurrent saves, a recoding, a collection interrupted by
+ * a crash). Reads use the copy with the highest epoch and, among equal epochs, one that is complete in its pack, then
+ * one that is not coded against another object; so they use the same copy after reopening.
  */
 import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
@@ -24,7 +24,7 @@ function wins({ pack, at }: Place, known: Place): boolean {
   return !pack.isCodedAt(at) && known.pack.isCodedAt(known.at);
 }
 
-/** What a file keeps of an index. */
+/** The parts of an index that a file keeps. */
 export interface SavedIndex {
   readonly table: SavedTable;
   readonly epoch: number;
@@ -54,7 +54,7 @@ export class ObjectIndex {
     this.#lowCount = saved.lowCount;
   }
 
-  /** What a file keeps of it; undefined where objects are damaged or absent, or packs have gone since it was made. */
+  /** The parts that a file keeps; undefined where objects are damaged, or absent ones are coded against. */
   saved(): SavedIndex | undefined {
     const table = this.#damaged.size > 0 ? undefined : this.#table.saved();
     return table && { table, epoch: this.#epoch, lowCount: this.#lowCount };
@@ -288,8 +288,8 @@ export class ObjectIndex {
   };
 
   /**
-   * Finds one of `dead` that stays after all, or that an object is coded against which is not of `dead`; undefined: there
-   * is none.
+   * Finds one of `dead` that stays after all, or against which an object is coded that is not of `dead`; undefined:
+   * there is none.
    */
   neededOf(dead: ReadonlySet<Hash>, stays: (id: Hash) => boolean): Hash | undefined {
     for (const id of dead) if (stays(id)) return id;

@@ -1,8 +1,8 @@
 /**
  * Finds the copy of each object in the indexes of packs: an open-addressing hash table in typed arrays, outside of the
- * heap, 17 bytes a slot. It keeps positions and no ids: an id is compared with the bytes in its pack's index. Beside
- * each copy it counts the tensors that are coded against it and the references of the store's owner, and keeps the depth
- * of its chain and a mark. Pure.
+ * heap, 17 to 22 bytes a slot. It keeps positions and no ids: an id is compared with the bytes in its pack's index.
+ * Beside each copy it counts the tensors that are coded against it and the references of the store's owner, and keeps
+ * the depth of its chain and a mark. Pure.
  */
 import { randomInt } from "node:crypto";
 import { hashBytes } from "../tensor/hash.js";

@@ -3,8 +3,8 @@
  * Disposable, as the index cache, whose files it names: it holds as long as these and all its packs are there as they
  * were. Packs that came since are added to it.
  *
- * Format 1, all numbers little-endian: "STEMTABL", format u32, spread u32, used slots u32, objects u32, slots u32, epoch
- * u32, objects in low files u32, cache files u32, packs u32; per cache file: name (32 bytes of ASCII, padded with
+ * Format 1, all numbers little-endian: "STEMTABL", format u32, spread u32, used slots u32, objects u32, slots u32,
+ * epoch u32, objects in low files u32, cache files u32, packs u32; per cache file: name (32 bytes of ASCII, padded with
  * zeros), bytes u64; per pack, in the order of their numbers: name (81 bytes), size u64, index bytes u32, entries u32,
  * format u32, number of its cache file u32, offset in it u64, CRC-32 of each part of its index u32; then of all slots
  * pack u32, position u32, tag u32, count u32; at the end the SHA-256 of everything before it.
@@ -30,15 +30,15 @@ const hashBytes = 32;
 /** A larger table is not kept: it would have to be in memory twice while it is read. */
 const maxTableBytes = 1024 * 1024 * 1024;
 
-/** What a table's file gives. */
+/** The index that a table's file gives. */
 export interface RestoredTable {
   readonly index: ObjectIndex;
   readonly cacheFiles: readonly CacheFile[];
 }
 
 /**
- * Writes the table of a store whose indexes are in these files. Where the table cannot be kept, the file that is there is
- * removed. @throws FILE_FAILED, DISK_FULL
+ * Writes the table of a store whose indexes are in these files. Where the table cannot be kept, the file that is there
+ * is removed. @throws FILE_FAILED, DISK_FULL
  */
 export async function writeTable(
   files: Files,

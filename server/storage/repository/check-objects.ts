@@ -73,7 +73,7 @@ async function lookAtAll(
   return { unreadable, count };
 }
 
-/** Draws `sample` of the numbers below `count`, each set of them equally likely (Floyd); all where there are not more. */
+/** Draws `sample` of the numbers below `count`, each set of them equally likely (Floyd); undefined: all of them. */
 function drawPlaces(random: Random, count: number, sample: number): ReadonlySet<number> | undefined {
   if (sample >= count) return undefined;
   const places = new Set<number>();

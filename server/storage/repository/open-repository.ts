@@ -175,8 +175,7 @@ async function openContext(
     ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);
-    const architectures = new DecodedArchitectures(objects);
-    const { catalog, prefixes } = keepersOf(history, { files, folder, objects, architectures, log });
+    const keepers = keepersOf(history, { files, folder, objects, log });
     let rows: Promise<RowKeeper> | undefined;
     return {
       fleet,
@@ -194,15 +193,13 @@ async function openContext(
       }),
       endIndex: () => writing.end(),
       references: new ReferenceIndex(objects, state, records),
-      catalog,
-      prefixes,
-      architectures,
+      ...keepers,
       rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
-        catalog.changed(versionIds);
-        prefixes.changed(versionIds);
+        keepers.catalog.changed(versionIds);
+        keepers.prefixes.changed(versionIds);
         void rows?.then((keeper) => {
           keeper.changed(versionIds);
         });
@@ -227,15 +224,11 @@ async function openRows(table: VersionTable): Promise<RowKeeper> {
 /** The indexes in memory, which are made at the first question. */
 function keepersOf(
   table: VersionTable & Pick<History, "candidates">,
-  {
-    files,
-    folder,
-    objects,
-    architectures,
-    log,
-  }: Pick<RepositoryContext, "files" | "folder" | "objects" | "architectures" | "log">,
-): Pick<RepositoryContext, "catalog" | "prefixes"> {
+  { files, folder, objects, log }: Pick<RepositoryContext, "files" | "folder" | "objects" | "log">,
+): Pick<RepositoryContext, "catalog" | "prefixes" | "architectures"> {
+  const architectures = new DecodedArchitectures(objects);
   return {
+    architectures,
     catalog: new CatalogKeeper({
       table,
       objects,

@@ -200,7 +200,7 @@ function onlyExpected(error: unknown): void {
   if (!isStemmaError(error)) throw error;
 }
 
-/** An end writes the index where it lacks so many facts: applying them takes a start longer than writing them takes now. */
+/** Facts that are worth writing at the end: a start takes longer to apply them. */
 const endFacts = 500;
 /** The number of facts after which an index that could not be written is tried again. */
 const retryFacts = 1000;

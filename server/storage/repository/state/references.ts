@@ -39,7 +39,6 @@ export async function readLeaves(
 /** True if a version's objects must stay: it is not retired, or held or in use. */
 type IsKept = (version: VersionState) => boolean;
 
-/** Of the state as it is now. */
 function isKeptIn(state: FleetState): IsKept {
   const inUse = versionsInUse(state);
   return ({ versionId, retired, hold }) =>
