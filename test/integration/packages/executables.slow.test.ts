@@ -132,7 +132,10 @@ describe("single executables", { skip: whyNot ?? false }, () => {
     program[program.length - 1] = (program.at(-1) ?? 0) ^ 1;
     await writeFile(damaged, program, { mode: 0o755 });
     const fresh = { ...env, STEMMA_UNPACKED: join(folder, "unpacked-2") };
-    await assert.rejects(run(damaged, ["--version"], { env: fresh }), /damaged is damaged, in its .*Install it/);
+    await assert.rejects(
+      run(damaged, ["--version"], { env: fresh }),
+      /damaged is damaged, in its .*Install it/,
+    );
     t.diagnostic(`${program.length} bytes`);
   });
 
