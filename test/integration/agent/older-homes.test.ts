@@ -1,8 +1,8 @@
 /**
  * Homes that agents wrote at earlier commits, opened by the agent of today: it goes on. Each is of a device that had
- * reported one model, lost its server, and trained another: those of 2026-11-22 and 2026-11-24 know no certificates, that
- * of 2026-11-27 has one and no learned time. `NAME.expected.json` is what that agent itself said of its home. No test
- * writes them again: they stand for what users have on disk.
+ * reported one model, lost its server, and trained another: those of 2026-11-22 and 2026-11-24 know no certificates,
+ * that of 2026-11-27 has one and no learned time. `NAME.expected.json` is what that agent itself said of its home. No
+ * test writes them again: they stand for what users have on disk.
  */
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
@@ -33,8 +33,8 @@ const start = (home: string): Promise<AgentHandle> =>
     { train: fakeTraining().train },
   );
 
-async function stated({ status }: AgentHandle): Promise<Expected> {
-  const { device, lines } = await status();
+async function stated(agent: AgentHandle): Promise<Expected> {
+  const { device, lines } = await agent.status();
   const [{ line, active, samples, versions } = assert.fail("It has no line.")] = lines;
   return {
     device,
