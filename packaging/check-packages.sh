@@ -98,10 +98,77 @@ must install_deb "$new_agent"
 must install_deb "$out/new/stemma_${version}_amd64.deb"
 inside stemma doctor || true
 must test "$(inside stat -c %U /var/lib/stemma)" = stemma
+
+say "an agent that runs is upgraded, also while it hangs or its disk is full, and removed"
+# There is no systemd here, so its part is done by hand: the programs run as the services' users.
+run_as() { # USER WORD…: replaces this process
+  exec chroot "$root" env -i PATH=/usr/bin:/bin HOME="/var/lib/$1" XDG_CACHE_HOME="/var/cache/$1" \
+    setpriv --reuid="$1" --regid="$1" --init-groups "/usr/lib/$1/$1" "${@:2}"
+}
+within() { # SECONDS COMMAND…: until it succeeds
+  local end=$((SECONDS + $1)) && shift
+  until "$@" >/dev/null 2>&1; do [ "$SECONDS" -lt "$end" ] && sleep 0.2 || return 1; done
+}
+start_agent() {
+  : >"$out/agent.log"
+  run_as stemma-agent run --home /var/lib/stemma-agent --log json >>"$out/agent.log" 2>&1 &
+  agent=$!
+  must within 60 grep -q '"welcomed"' "$out/agent.log"
+}
+has_ended() { ! kill -0 "$1"; }
+ended_with() { # STATUS: the running agent ends with it; 75 keeps its unit from starting it again
+  local status=0
+  must within 30 has_ended "$agent"
+  wait "$agent" || status=$?
+  agent=
+  must test "$status" = "$1"
+}
+home="$root/var/lib/stemma-agent"
+clean_up() {
+  [ -z "$agent$server" ] || kill -9 $agent $server || true
+  wait
+  umount "$home" 2>/dev/null || true
+  umount -R "$root/dev" "$root/proc"
+}
+agent=
+run_as stemma server --home /var/lib/stemma --fleet local --mqtt-port 0 --http-port 0 >"$out/server.log" 2>&1 &
+server=$!
+trap clean_up EXIT
+must within 60 grep -q "for devices" "$out/server.log"
+inside stemma data add cells - --kind battery-simulated >/dev/null
+inside stemma model train --recipe battery-soh --data cells --name base >/dev/null 2>&1
+inside sh -c 'cd /var/lib/stemma && stemma device enroll van-7 --line pack-soh --initial pack-soh=base' >/dev/null
+inside stemma-agent enroll /var/lib/stemma/van-7.invitation.json >/dev/null
+start_agent
+must install_deb "$old_agent"
+ended_with 75
+start_agent
+kill -STOP "$agent"
+began=$SECONDS
+must install_deb "$new_agent"
+echo "one that hangs was waited for: $((SECONDS - began)) s with the installing"
+kill -CONT "$agent"
+ended_with 75
+# A disk of its own, so that it alone is full.
+cp -a "$home" "$out/home" && mount -t tmpfs -o size=16m tmpfs "$home"
+cp -a "$out/home/." "$home" && rm -r "$out/home"
+start_agent
+dd if=/dev/zero of="$home/full" bs=4k >/dev/null 2>&1 || true
+must install_deb "$old_agent"
+ended_with 75
+rm "$home/full"
+start_agent
+must install_deb "$new_agent"
+ended_with 75
+start_agent
 say "removed, then purged"
-must inside dpkg -r stemma-agent >>"$out/dpkg.log"
-must test -f "$root/var/lib/stemma-agent/agent.json"
+must inside dpkg -r stemma-agent >>"$out/dpkg.log" 2>&1
+ended_with 0
+must test -f "$home/agent.json"
 must test ! -e "$root/usr/lib/stemma-agent"
+umount "$home"
+kill "$server" && wait "$server"
+server=
 must inside dpkg -P stemma-agent stemma >>"$out/dpkg.log"
 for gone in var/lib/stemma-agent var/lib/stemma var/cache/stemma-agent var/cache/stemma etc/default/stemma-agent; do
   must test ! -e "$root/$gone"

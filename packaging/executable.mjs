@@ -3,7 +3,7 @@
 import { build } from "esbuild";
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { appendFile, chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -63,8 +63,8 @@ async function stage(name, { target, folder, release, licence }) {
   return { manifest: stated, sources };
 }
 
-/** The two assets of the executable: the list of files with their hashes, whose own hash is the id; and their bytes. */
-async function assetsOf(folder, { name, script, other }) {
+/** What the executable carries: the list of files with their hashes, whose own hash is the id; and their bytes. */
+async function contentsOf(folder, { name, script, other }) {
   const names = (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath ?? entry.path, entry.name)))
@@ -89,9 +89,8 @@ async function assetsOf(folder, { name, script, other }) {
  * Builds the blob with the base Node of this machine: one of the same version must write it. The blob names its main
  * script as the configuration does, so every name is relative: another checkout gives the same bytes.
  */
-async function writeBlob(folder, { index, bytes }) {
+async function writeBlob(folder, index) {
   await writeFile(join(folder, "index.json"), JSON.stringify(index));
-  await writeFile(join(folder, "files"), bytes);
   await copyFile(join(ownFolder, "start.cjs"), join(folder, "start.cjs"));
   const config = {
     main: "start.cjs",
@@ -99,7 +98,7 @@ async function writeBlob(folder, { index, bytes }) {
     disableExperimentalSEAWarning: true,
     useSnapshot: false,
     useCodeCache: false,
-    assets: { "index.json": "index.json", files: "files" },
+    assets: { "index.json": "index.json" },
   };
   await writeFile(join(folder, "sea.json"), JSON.stringify(config));
   const { program } = await baseNode(`linux-${process.arch}`);
@@ -107,8 +106,12 @@ async function writeBlob(folder, { index, bytes }) {
   return join(folder, config.output);
 }
 
-/** @throws where the file is still plain Node */
-async function inject(program, blob, path) {
+/**
+ * Puts the blob into Node's program, and the files' bytes behind its end: the blob is mapped into memory, and pages of it
+ * that were read stay there.
+ * @throws where the file is still plain Node
+ */
+async function inject(program, { blob, bytes, path }) {
   await copyFile(program, path);
   await chmod(path, 0o755);
   const cli = join(dirname(createRequire(import.meta.url).resolve("postject/package.json")), "dist/cli.js");
@@ -118,6 +121,7 @@ async function inject(program, blob, path) {
   const made = await readFile(path);
   if (!made.includes(`${fuse}:1`) || !made.includes((await readFile(blob)).subarray(0, 65536)))
     throw new Error(`postject left ${path} a plain Node. Install the packages again (npm ci).`);
+  await appendFile(path, bytes);
 }
 
 /** Makes the executable and its list of parts in a folder. */
@@ -129,12 +133,12 @@ export async function makeExecutable({ name, target, out, release }) {
   const folder = join(work, "unpacked");
   await mkdir(folder, { recursive: true });
   const { manifest, sources } = await stage(name, { target, folder, release, licence });
-  const assets = await assetsOf(folder, { name: command, ...starts[name] });
-  const blob = await writeBlob(work, assets);
+  const { index, bytes } = await contentsOf(folder, { name: command, ...starts[name] });
+  const blob = await writeBlob(work, index);
   const path = join(out, `${command}-${manifest.version}-${target}`);
   await rm(path, { force: true });
-  await inject(program, blob, path);
+  await inject(program, { blob, bytes, path });
   const partsPath = await writeParts(`${path}.cdx.json`, { manifest, command, sources, path });
   const { size } = await stat(path);
-  return { path, partsPath, folder, manifest, bytes: size, unpackedBytes: assets.bytes.length };
+  return { path, partsPath, folder, manifest, bytes: size, unpackedBytes: bytes.length };
 }

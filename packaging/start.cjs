@@ -1,6 +1,6 @@
 // The first code that a single executable runs: unpacks its files once, and starts the program or one of its parts.
-// It is Node's embedded main script, so it is CommonJS and loads nothing but Node's own modules. Its two assets are
-// written by executable.mjs: index.json (what the files are called, their sizes and hashes) and files (their bytes).
+// It is Node's embedded main script, so it is CommonJS and loads nothing but Node's own modules. executable.mjs writes
+// its asset, index.json (what the files are called, their sizes and hashes), and their bytes at the program's end.
 "use strict";
 const { createHash } = require("node:crypto");
 const fs = require("node:fs");
@@ -67,32 +67,60 @@ function makeOwnFolder(path) {
     throw new Error(`${path} is not a folder that belongs to this user alone`);
 }
 
-const isIntact = (path, { bytes, sha256 }) => {
+const isContent = (content, { bytes, sha256 }) =>
+  content.length === bytes && createHash("sha256").update(content).digest("hex") === sha256;
+
+const isIntact = (path, file) => {
   try {
     // No link: what it leads to could be changed by others.
-    if (!fs.lstatSync(path).isFile()) return false;
-    const content = fs.readFileSync(path);
-    return content.length === bytes && createHash("sha256").update(content).digest("hex") === sha256;
+    return fs.lstatSync(path).isFile() && isContent(fs.readFileSync(path), file);
   } catch {
     return false;
   }
 };
 
+class DamagedProgram extends Error {}
+
+/** The program that runs, also where its file was replaced since. */
+function openProgram() {
+  try {
+    return fs.openSync("/proc/self/exe");
+  } catch {
+    return fs.openSync(process.execPath);
+  }
+}
+
+/** Reads files that the program carries, and passes each on. @throws DamagedProgram */
+function readCarried(files, pass) {
+  const program = openProgram();
+  try {
+    const first = fs.fstatSync(program).size - index.bytes;
+    for (const file of files) {
+      const content = Buffer.alloc(file.bytes);
+      fs.readSync(program, content, 0, file.bytes, first + file.offset);
+      if (!isContent(content, file))
+        throw new DamagedProgram(`${process.execPath} is damaged, in its ${file.path}. Install it again.`);
+      pass(file, content);
+    }
+  } finally {
+    fs.closeSync(program);
+  }
+}
+
 /** Writes the files that are missing or damaged. Each is replaced in one step, so others may read meanwhile. */
 function restore(folder) {
-  let all;
-  for (const file of index.files) {
+  const missing = index.files.filter((file) => !isIntact(join(folder, file.path), file));
+  if (missing.length === 0) return;
+  readCarried(missing, (file, content) => {
     const path = join(folder, file.path);
-    if (isIntact(path, file)) continue;
-    all ??= Buffer.from(sea.getRawAsset("files"));
     const temporary = `${path}.${process.pid}.tmp`;
     fs.mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     fs.rmSync(temporary, { force: true });
-    fs.writeFileSync(temporary, all.subarray(file.offset, file.offset + file.bytes), { mode: 0o444 });
+    fs.writeFileSync(temporary, content, { mode: 0o444 });
     // A folder at the file's place is not of this program.
     if (fs.lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) fs.rmSync(path, { recursive: true });
     fs.renameSync(temporary, path);
-  }
+  });
 }
 
 function unpack() {
@@ -105,6 +133,7 @@ function unpack() {
       restore(folder);
       return fs.realpathSync(folder);
     } catch (error) {
+      if (error instanceof DamagedProgram) return fail(error.message);
       reasons.push(`${place}: ${error.message}`);
     }
   return fail(
@@ -146,9 +175,8 @@ function runPart([script, ...args]) {
 
 /** Prints the licences of the program, of the libraries in it, and of Node. */
 function printLicences() {
-  const all = Buffer.from(sea.getRawAsset("files"));
-  for (const { path, offset, bytes } of index.files)
-    if (/^LICENSE/.test(path)) process.stdout.write(`${all.subarray(offset, offset + bytes)}\n`);
+  const licences = index.files.filter(({ path }) => /^LICENSE/.test(path));
+  readCarried(licences, (_, content) => process.stdout.write(`${content}\n`));
 }
 
 if (words.length === 1 && ["--licences", "--licenses"].includes(words[0])) printLicences();

@@ -1,6 +1,6 @@
 /**
  * Runs the engine bundle as a child process and reads its messages: JSON lines on its standard output. The
- * child gets an empty environment, so that no variable of the caller's shell can change the bits of a
+ * child gets nothing of the caller's environment, so that no variable of the caller's shell can change the bits of a
  * training.
  */
 import { execFile, spawn, type ChildProcess } from "node:child_process";
@@ -40,6 +40,13 @@ interface EngineRun {
 
 /** The longest that a machine may take for the known answer, which needs less than a second. */
 const knownAnswerTimeoutMs = 60_000;
+
+/**
+ * The engine's process grows no more than the agent's own (packaging/debian/agent/unit.service): a small young
+ * generation, and memory that is free goes back. (docs/performance.md, "One file")
+ */
+const smallHeap = ["--max-semi-space-size=2"];
+const smallMalloc = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** Computes the known answer of this build's engine on this machine (known-answer.ts). @throws BACKEND_UNAVAILABLE */
 export async function computeKnownAnswer(): Promise<string> {
@@ -82,13 +89,13 @@ export async function runEngineProcess(
   const isAborted = (): boolean => options.signal?.aborted === true;
   if (isAborted()) throw stopped("was stopped before it began");
   const script = other ?? join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
-  // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
-  const part = { script, args: [jobFolder, resultFolder] };
+  // Nothing of the caller's environment: NODE_OPTIONS and the like must not change what a training computes.
+  const part = { script, args: [jobFolder, resultFolder], nodeOptions: smallHeap };
   const { program, args, environment } =
     options.processLimitMb === undefined ? ownPart(part) : limitedPart(part, options.processLimitMb);
   const child = spawn(program, [...args], {
     cwd: jobFolder,
-    env: { ...environment },
+    env: { ...smallMalloc, ...environment },
     stdio: ["pipe", "pipe", "pipe"],
   });
   const onAbort = (): void => {

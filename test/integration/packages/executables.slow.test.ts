@@ -126,7 +126,17 @@ describe("single executables", { skip: whyNot ?? false }, () => {
     // A folder that others may write to is refused: code runs from there.
     await chmod(unpacked, 0o777);
     await assert.rejects(run(made("stemma-agent"), ["--version"], { env }), /belongs to this user alone/);
-    t.diagnostic(`${(await stat(made("stemma-agent"))).size} bytes`);
+    // What it carries is compared before it is written.
+    const damaged = join(folder, "damaged");
+    const program = await readFile(made("stemma-agent"));
+    program[program.length - 1] = (program.at(-1) ?? 0) ^ 1;
+    await writeFile(damaged, program, { mode: 0o755 });
+    const fresh = { ...env, STEMMA_UNPACKED: join(folder, "unpacked-2") };
+    await assert.rejects(
+      run(damaged, ["--version"], { env: fresh }),
+      /damaged is damaged, in its .*Install it/,
+    );
+    t.diagnostic(`${program.length} bytes`);
   });
 
   test("the same checkout gives the same bytes, and the sums of all files are signed", async () => {
