@@ -43,7 +43,7 @@ export interface HomePorts {
   /** Milliseconds since this machine started, its sleep included; absent: the monotonic clock. */
   readonly sinceBootMs?: () => number;
   readonly random: Random;
-  /** Facts after which the index of a fleet is written again. Default 5,000. */
+  /** Facts after which the index of a fleet is written again; Infinity: never. Default 5,000. */
   readonly indexEveryFacts?: number;
   /** A journal notes its state after each 2^level facts. Default 8. */
   readonly journalBlockLevel?: number;

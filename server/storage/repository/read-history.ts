@@ -231,7 +231,8 @@ export class IndexWriting {
   async end(): Promise<void> {
     const { index, state } = this.history;
     const { length, chain } = this.journal.head();
-    if (index.isSaving || length !== state.length) return;
+    const isNever = this.everyFacts === Infinity;
+    if (isNever || index.isSaving || length !== state.length) return;
     if (state.length - index.position < Math.min(endFacts, this.everyFacts)) return;
     await this.#write(chain);
   }

@@ -44,8 +44,8 @@ async function stated(agent: AgentHandle): Promise<Expected> {
     device,
     line,
     active: active ?? "none",
-    samples: samples.samples,
-    heldOut: samples.heldOut,
+    samples: samples?.samples ?? 0,
+    heldOut: samples?.heldOut ?? 0,
     versions: versions.map(({ versionId, standing }) => ({ versionId, standing })),
   };
 }

@@ -268,7 +268,8 @@ export class ReferenceIndex {
     const versionIds = new Set(retired);
     for await (const versionId of inSteps(versionIds)) {
       const version = await this.#read(versionId);
-      for (const id of neededBy(versionId, version)) change(gone, id, 1);
+      // Its record stays, as that of every version.
+      for (const id of neededBy(versionId, version)) if (id !== versionId) change(gone, id, 1);
       for (const content of version.data.elsewhere) change(goneContents, content, 1);
     }
     await this.settle();
