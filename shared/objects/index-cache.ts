@@ -22,6 +22,16 @@ const cacheStartBytes = 16;
 /** The most that one file has, unless a single pack has more. */
 export const maxCacheBytes = 128 * 1024 * 1024;
 
+/** A file of the index cache, as it was read or written. */
+export interface CacheFile {
+  readonly name: string;
+  readonly bytes: number;
+  /** Names of the packs in it that existed then. */
+  readonly packs: readonly string[];
+  /** The offset of each pack's index in the file. */
+  readonly offsets: readonly number[];
+}
+
 /** Bytes that a pack takes in a cache file. */
 export function cachedBytes({ indexBytes }: Pick<CompactPack, "indexBytes">): number {
   return packFixedBytes + indexBytes;

@@ -10,7 +10,7 @@ import type { CompactPack, IndexPart, IndexSource } from "./compact-pack.js";
 import { packCorrupt } from "./object-errors.js";
 import { packSuffix } from "./pack-file-writer.js";
 import { packTrailerBytes } from "./pack-format.js";
-import type { CacheFile } from "./load-packs.js";
+import type { CacheFile } from "./index-cache.js";
 
 const keptBytes = 32 * 1024 * 1024;
 

@@ -19,6 +19,7 @@ import type {
   HighPlanes,
   Lease,
   LiveObjects,
+  ObjectCounts,
   ObjectPruner,
   PackWriter,
   ReadOptions,
@@ -28,7 +29,6 @@ import type {
   TensorEncoding,
   WriteOptions,
 } from "./object-store.js";
-import type { ObjectCounts } from "./object-table.js";
 import { rawEncodingCode } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { everyPack, planCollection, unneededObjects } from "./plan-collection.js";

@@ -10,6 +10,7 @@ import { sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
 import {
   cachedBytes,
+  type CacheFile,
   decodeIndexCache,
   encodeIndexCache,
   indexOffsets,
@@ -31,16 +32,6 @@ const cachePattern = /^index(-[1-9][0-9]*)?$/;
 /** Opening a store writes a new index cache when at least this many packs are missing from it. */
 const staleCachePacks = 64;
 const maxConcurrentScans = 16;
-
-/** A file of the index cache, as it was read or written. */
-export interface CacheFile {
-  readonly name: string;
-  readonly bytes: number;
-  /** Names of the packs in it that existed then. */
-  readonly packs: readonly string[];
-  /** The offset of each pack's index in the file. */
-  readonly offsets: readonly number[];
-}
 
 export interface OpenedPacks {
   readonly index: ObjectIndex;

@@ -8,9 +8,9 @@ import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { CompactPack, type Located } from "./compact-pack.js";
-import { ObjectTable, type ObjectCounts, type Place, type SavedTable } from "./object-table.js";
+import { ObjectTable, type Place, type SavedTable } from "./object-table.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
-import type { StoredObject } from "./object-store.js";
+import type { ObjectCounts, StoredObject } from "./object-store.js";
 import type { PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 

@@ -7,7 +7,6 @@ import type { FixedLevels } from "../delta/fixed-planes.js";
 import type { Links } from "../delta/links.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 import type { ObjectKind, StreamedKind } from "../model/model.js";
-import type { ObjectCounts } from "./object-table.js";
 
 export interface StoredObject {
   readonly id: Hash;
@@ -238,6 +237,15 @@ export interface CollectionPlan {
   /** Bytes on disk before and predicted after. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
+}
+
+/** A count beside each object, of those that are not here, too. */
+export interface ObjectCounts {
+  /** @param by 1 or -1; a count does not go below 0 */
+  change(id: Hash, by: 1 | -1): void;
+  of(id: Hash): number;
+  /** The objects with a count that are not here. */
+  absent(): Iterable<Hash>;
 }
 
 /** The objects that a collection must leave. A set of them is one. */

@@ -8,6 +8,7 @@ import { randomInt } from "node:crypto";
 import { hashBytes } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { CompactPack } from "./compact-pack.js";
+import type { ObjectCounts } from "./object-store.js";
 
 const firstSlots = 64;
 /** Share of the slots that may be in use, or have been, before the table is made anew. */
@@ -20,15 +21,6 @@ const drawnSpread = (randomInt(2 ** 31) * 2 + 1) >>> 0;
 export interface Place {
   readonly pack: CompactPack;
   readonly at: number;
-}
-
-/** A count beside each object, of those that are not here, too. */
-export interface ObjectCounts {
-  /** @param by 1 or -1; a count does not go below 0 */
-  change(id: Hash, by: 1 | -1): void;
-  of(id: Hash): number;
-  /** The objects with a count that are not here. */
-  absent(): Iterable<Hash>;
 }
 
 /** The parts of a table, for a file. Slots have the number of their pack and one. */

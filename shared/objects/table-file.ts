@@ -14,7 +14,7 @@ import { writeDurably } from "../files/durable-write.js";
 import type { Files } from "../ports.js";
 import { Sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
-import type { CacheFile } from "./load-packs.js";
+import type { CacheFile } from "./index-cache.js";
 import { ObjectIndex, type SavedIndex } from "./object-index.js";
 import { packFormats } from "./pack-entry.js";
 

@@ -4,8 +4,12 @@ import { test } from "node:test";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { CompactPack } from "../../../../shared/objects/compact-pack.js";
-import { decodeIndexCache, encodeIndexCache } from "../../../../shared/objects/index-cache.js";
-import { loadPacks, writeCache, type CacheFile } from "../../../../shared/objects/load-packs.js";
+import {
+  decodeIndexCache,
+  encodeIndexCache,
+  type CacheFile,
+} from "../../../../shared/objects/index-cache.js";
+import { loadPacks, writeCache } from "../../../../shared/objects/load-packs.js";
 import { PackFiles } from "../../../../shared/objects/pack-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
