@@ -79,7 +79,7 @@ describe("a rollout that is held back", () => {
     const { deferring, gates } = await operations.planRollout(body);
     assert.deepEqual(deferring, [{ device: "v2", because }]);
     const live = "its software has not asked for trials on live inputs";
-    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "", live }]);
+    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "", live, measuredBy: "engine" }]);
     await operations.createRollout({ ...body, start: true });
     await vehicles.until("spring", ({ members }) => members[0]?.because === because);
     // Nor when it connects again.
