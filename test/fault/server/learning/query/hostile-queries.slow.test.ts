@@ -7,6 +7,6 @@ const seed = Number(process.env["STEMMA_TEST_SEED"] ?? Math.floor(performance.ti
 
 test(`2,000 hostile queries end with an answer or a typed error (seed ${seed})`, async () => {
   const ends = await askHostile(seed, 2000);
-  for (const end of ["answer", "derived", "QUERY_INVALID", "QUERY_TOO_LARGE"])
-    assert.ok((ends.get(end) ?? 0) > 0, end);
+  // A model is derived where the seed's network and a text allow it: random-derivations.test.ts demands that.
+  for (const end of ["answer", "QUERY_INVALID", "QUERY_TOO_LARGE"]) assert.ok((ends.get(end) ?? 0) > 0, end);
 });
