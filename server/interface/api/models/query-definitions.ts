@@ -27,7 +27,7 @@ const derivedModel = z
   .object({
     source: z.object({ versionId: hash, name: text, version: count }).describe("The version it is made of"),
     name: text.describe("The name under which it is saved"),
-    reason: text.exactOptional().describe("Why there is no such model; the others are made all the same"),
+    reason: text.exactOptional().describe("Why this model cannot be made; the other models are made"),
     network: z
       .object({
         layers: count,

@@ -18,7 +18,7 @@ after(() => {
 
 test(`a derived model is refused with a reason, or runs with the source's weights (seed ${seed})`, async () => {
   const { made, sliced, refused } = await deriveRandomly(backend.tf, seed, 25);
-  // Of so few networks hardly any may be changed; the slow test demands each kind.
+  // Hardly any of so few networks may be changed; the slow test demands each kind.
   assert.ok(made + sliced > 3 && refused > 3, JSON.stringify({ made, sliced, refused }));
 });
 
