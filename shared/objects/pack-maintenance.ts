@@ -66,19 +66,27 @@ export class PackMaintenance {
   /**
    * Compares every pack on the disk with what is in memory. The objects of a pack that is missing are no longer
    * in the store; those of a pack that was put back are in it again. `PackStore.problems` has what was found.
+   * @param unread packs of which only the size is compared, unless damage is known of them
    */
-  async inspect(): Promise<void> {
-    const { files, packFiles, index, run } = this.#parts;
+  async inspect(unread: ReadonlySet<string> = new Set()): Promise<void> {
+    const { files, packFiles, index, tensors, run } = this.#parts;
     await run(async () => {
       const onDisk = (await files.list(packFiles.folder))
         .filter((name) => name.endsWith(packSuffix))
         .map((name) => name.slice(0, -packSuffix.length))
         .filter(isPackName);
-      await mapConcurrent(new Set([...index.packs.keys(), ...onDisk]), maxConcurrentReads, (name) =>
-        this.#inspectPack(name),
-      );
+      const damaged = new Set(tensors.problems().map(({ pack }) => pack));
+      await mapConcurrent(new Set([...index.packs.keys(), ...onDisk]), maxConcurrentReads, async (name) => {
+        if (unread.has(name) && !damaged.has(name) && (await this.#hasItsSize(name))) return;
+        await this.#inspectPack(name);
+      });
       await this.#findLowBytes();
     });
+  }
+
+  async #hasItsSize(name: string): Promise<boolean> {
+    const { files, packFiles, index } = this.#parts;
+    return (await files.stat(packFiles.path(name)))?.size === index.packs.get(name)?.bytes;
   }
 
   /** Low-order bytes that were damaged or lost are read again: their tier may have been put right. */

@@ -3,6 +3,7 @@
  * pack, every version's record, tree and small objects, the presence of every tensor, and the bytes of all objects or
  * of a sample. Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
+import { inSteps } from "../../../shared/concurrency/in-steps.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { objectKinds, type ObjectKind, type SaveRecord } from "../../../shared/model/model.js";
@@ -22,7 +23,7 @@ import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
 import { findUnrecoverable } from "./lost-models.js";
-import { keptVersions, neededByReplay } from "./state/references.js";
+import { isKeptIn, keptVersions, neededByReplay } from "./state/references.js";
 import type { VersionState } from "./state/version-state.js";
 import { unreadableVersions } from "./state/version-table.js";
 
@@ -122,23 +123,33 @@ function damagedObjects({ problems, unreadable }: Findings): ReadonlyMap<string,
   return damaged;
 }
 
-/** Reads the header, trailer and index of every pack. Damaged objects are found by reading them. */
-async function packProblems({ objects }: Pick<CheckedStore, "objects">): Promise<readonly Problem[]> {
-  await objects.maintenance.inspect();
+/**
+ * Reads the header, trailer and index of every pack. Damaged objects are found by reading them.
+ * @param unread packs of which only the size is compared, unless damage is known of them
+ */
+export async function packProblems(
+  { objects }: Pick<CheckedStore, "objects">,
+  unread?: ReadonlySet<string>,
+): Promise<readonly Problem[]> {
+  await objects.maintenance.inspect(unread);
   return objects
     .problems()
     .filter(({ id }) => id === undefined)
     .map(({ pack, error }) => problemOf("pack", pack, error));
 }
 
-/** Finds damaged packs, and what versions need and the store lacks, for a backup of everything. Reads no tensor. */
-export async function findMissing(context: CheckedStore): Promise<readonly Problem[]> {
-  const findings: Findings = {
-    problems: [...(await packProblems(context))],
-    reported: new Set(),
-    unreadable: new Map(),
-  };
-  for (const versionId of keptVersions(context.state)) await checkOne(context, versionId, findings);
+/**
+ * Finds what kept versions need and the store lacks. Reads no tensor.
+ * @param versions those that are looked at; default all
+ */
+export async function findMissing(
+  context: CheckedStore,
+  versions: Iterable<VersionState> = context.state.versions.values(),
+): Promise<readonly Problem[]> {
+  const findings: Findings = { problems: [], reported: new Set(), unreadable: new Map() };
+  const isKept = isKeptIn(context.state);
+  for await (const version of inSteps(versions))
+    if (isKept(version)) await checkOne(context, version.versionId, findings);
   return findings.problems;
 }
 

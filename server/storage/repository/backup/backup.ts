@@ -2,7 +2,7 @@
  * Backs up a fleet while it is served. The journal's position is taken first, the packs are listed
  * afterwards, and no collection runs meanwhile. So the copy has all objects that its facts refer to. The
  * manifest is written last, so an interrupted backup leaves the previous one valid. A second backup into the
- * same folder copies only new packs.
+ * same folder copies only new packs, and looks for missing objects where something changed.
  *
  *     server-key.sealed.json                 signs heads and receipts: encrypted (backup-key.ts)
  *     server-key-changes.json                how that key changed
@@ -26,12 +26,13 @@ import {
 } from "./backup-manifest.js";
 import { keysBefore } from "../../../access/identity/key-changes.js";
 import type { Home } from "../home.js";
-import { findMissing, objectProblem } from "../check-fleet.js";
+import { objectProblem } from "../check-fleet.js";
 import type { RepositoryContext } from "../context.js";
 import type { BackupReport } from "../answers/store-answers.js";
 import { refuseForeignFolder } from "./backup-folder.js";
 import { saveBackupKey } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
+import { findLacking } from "./find-lacking.js";
 
 /**
  * See FleetRepository.backup. Damaged packs are copied as they are, and packs that an earlier backup in this
@@ -65,9 +66,9 @@ export async function backupFleet(
     const journal = `journal-${head.length}`;
     await files.remove(join(target, journal));
     const copiedJournal = await context.journal.copyTo(join(target, journal), head.length);
-    const missing = await findMissing(context);
+    const lacking = await findLacking(context, earlier && { manifest: earlier, location: folder, target });
     const copied = await copyPacks(context, target, earlier?.packs ?? []);
-    const problems = [...missing, ...copied.problems];
+    const problems = [...lacking, ...copied.problems];
     const packs =
       problems.length === 0
         ? copied.packs

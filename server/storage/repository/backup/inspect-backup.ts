@@ -7,7 +7,7 @@ import { mapConcurrent } from "../../../../shared/concurrency/map-concurrent.js"
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { openPacksReadOnly } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
-import { findMissing, objectProblem, problemOf } from "../check-fleet.js";
+import { findMissing, objectProblem, packProblems, problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../answers/store-answers.js";
 import type { HomePorts } from "../home.js";
 import { readState, unrecordedVersions } from "../lost-journal.js";
@@ -63,7 +63,7 @@ export async function inspectBackup(
   try {
     for (const { name } of objects.packs())
       for await (const error of objects.maintenance.verify(name)) problems.push(objectProblem(name, error));
-    problems.push(...(await findMissing({ objects, state })));
+    problems.push(...(await packProblems({ objects })), ...(await findMissing({ objects, state })));
     if (salvaged !== undefined) versions += unrecordedVersions(objects, state).length;
   } finally {
     await objects.close();

@@ -39,7 +39,8 @@ export async function readLeaves(
 /** True if a version's objects must stay: it is not retired, or held or in use. */
 type IsKept = (version: VersionState) => boolean;
 
-function isKeptIn(state: FleetState): IsKept {
+/** Decides it by the state of this moment. */
+export function isKeptIn(state: FleetState): IsKept {
   const inUse = versionsInUse(state);
   return ({ versionId, retired, hold }) =>
     retired === undefined || hold !== undefined || inUse.has(versionId);
