@@ -62,7 +62,7 @@ export class DeviceHost {
       connected: sum(({ isConnected }) => Number(isConnected)),
       runs,
       saves: devices.flatMap(({ name, saves }) =>
-        [...saves].map(([versionId, standing]) => ({ device: name, versionId, standing })),
+        [...saves].map(([versionId, save]) => ({ device: name, versionId, ...save })),
       ),
       savesToCome: sum(({ savesToCome }) => savesToCome),
       bytesUp: sum(({ link }) => link.bytesUp),

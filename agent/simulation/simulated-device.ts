@@ -7,6 +7,7 @@ import { arch, release, type } from "node:os";
 import { join } from "node:path";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
+import { defined } from "../../shared/defined.js";
 import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { filesInMemory } from "../../shared/files/memory-files.js";
@@ -54,7 +55,7 @@ export interface Trouble {
 }
 
 export class SimulatedDevice {
-  readonly saves = new Map<Hash, SimulatedSave["standing"]>();
+  readonly saves = new Map<Hash, Pick<SimulatedSave, "standing" | "recordedAfterMs">>();
   readonly link: SimulatedLink;
   runs: Hash | undefined;
   isConnected = false;
@@ -65,6 +66,8 @@ export class SimulatedDevice {
   readonly #cancels = new Set<() => void>();
   /** Versions that are complete on the device. */
   readonly #completeVersions = new Set<Hash>();
+  /** Versions that have no receipt yet → when they were announced first, on the clock that never jumps. */
+  readonly #announcedMs = new Map<Hash, number>();
   #agent: Agent | undefined;
   #isStopped = false;
 
@@ -176,7 +179,7 @@ export class SimulatedDevice {
         fineTuned(base, outbox, { share: this.order.changes, draw: this.#draw }),
       );
       if (saved === undefined) return;
-      if (!this.saves.has(saved.versionId)) this.saves.set(saved.versionId, "pending");
+      if (!this.saves.has(saved.versionId)) this.saves.set(saved.versionId, { standing: "pending" });
       this.#completeVersions.add(saved.versionId);
       this.savesToCome--;
     } catch (error) {
@@ -200,6 +203,22 @@ export class SimulatedDevice {
     if (!this.#isStopped) this.onTrouble({ event, text: `${this.name}: ${text}` });
   }
 
+  #noteAnnouncement(version: Hash): void {
+    const hasReceipt = (this.saves.get(version)?.standing ?? "pending") !== "pending";
+    if (!hasReceipt && !this.#announcedMs.has(version))
+      this.#announcedMs.set(version, this.#clock.monotonic());
+  }
+
+  #noteReceipt(version: Hash, standing: SimulatedSave["standing"]): void {
+    const announcedMs = this.#announcedMs.get(version);
+    this.#announcedMs.delete(version);
+    const recordedAfterMs =
+      announcedMs === undefined
+        ? this.saves.get(version)?.recordedAfterMs
+        : this.#clock.monotonic() - announcedMs;
+    this.saves.set(version, { standing, ...defined({ recordedAfterMs }) });
+  }
+
   /** Follows what the agent logs; it is the agent's own account of what happened. */
   #log(): Log {
     const note = (event: string, fields: LogFields = {}): void => {
@@ -207,8 +226,9 @@ export class SimulatedDevice {
       if (event === "connected") this.isConnected = true;
       if (event === "disconnected" || event === "not-admitted") this.isConnected = false;
       if (version === undefined) return;
+      if (event === "announced") this.#noteAnnouncement(version);
       const standing = standings[event];
-      if (standing !== undefined) this.saves.set(version, standing);
+      if (standing !== undefined) this.#noteReceipt(version, standing);
       if (event === "fetched" || event === "activated") this.#completeVersions.add(version);
       if (event === "activated") this.runs = version;
     };

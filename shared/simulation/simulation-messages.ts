@@ -49,6 +49,8 @@ export interface SimulatedSave {
   readonly versionId: Hash;
   /** The newest of the server's receipts that the device has. */
   readonly standing: "pending" | "recorded" | "stored" | "released";
+  /** Milliseconds from its first announcement to the first receipt; absent: it has no receipt yet. */
+  readonly recordedAfterMs?: number;
 }
 
 /** The report of what the devices of one process did so far. */

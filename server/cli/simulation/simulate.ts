@@ -7,7 +7,13 @@ import { DeviceHosts } from "./device-hosts.js";
 import { peakMemory, startSimulationServer } from "./own-server.js";
 import { isStopped, Simulation, type SimulationParts } from "./run-simulation.js";
 import { deviceNames, removeSimulated, requireSimulationFleet } from "./simulated-fleet.js";
-import type { RolloutOutcome, SimulatedRollout, SimulationRequest, SimulationSummary } from "./simulation.js";
+import {
+  spreadOf,
+  type RolloutOutcome,
+  type SimulatedRollout,
+  type SimulationRequest,
+  type SimulationSummary,
+} from "./simulation.js";
 
 type Surroundings = Pick<SimulationParts, "signal" | "note" | "progress">;
 
@@ -160,5 +166,6 @@ async function countReports(
     released: reached("released"),
     lost: saves.filter(({ versionId, standing }) => standing !== "pending" && !known.has(versionId)).length,
     waiting: saves.length - reached("recorded"),
+    recordedAfterMs: spreadOf(saves.flatMap(({ recordedAfterMs }) => recordedAfterMs ?? [])),
   };
 }

@@ -12,11 +12,16 @@ function firstWords(text: string): string {
 
 export function summaryText(summary: SimulationSummary): string {
   const { devices, connected, wasStopped, tookMs, reports, breaks, server, troubles, examples } = summary;
-  const { saved, recorded, stored, released, lost, waiting } = reports;
+  const { saved, recorded, stored, released, lost, waiting, recordedAfterMs } = reports;
   return [
     `${devices} simulated devices in ${formatDuration(tookMs)}${wasStopped ? ", stopped before the end" : ""}; ${connected} connected at the end`,
     `  reports   ${saved} models saved, ${recorded} recorded, ${stored} stored, ${released} released`,
     `            ${lost} lost, ${waiting} without a receipt${waiting > 0 ? ", which the devices keep" : ""}`,
+    ...(recordedAfterMs === null
+      ? []
+      : [
+          `            from announcement to receipt: half within ${formatDuration(recordedAfterMs.median)}, 99 % within ${formatDuration(recordedAfterMs.p99)}`,
+        ]),
     `  traffic   ${formatBytes(summary.bytesDown)} to devices, ${formatBytes(summary.bytesUp)} from them, ${breaks} links broke`,
     `  memory    server at most ${server.peakBytes === null ? "unknown (another machine)" : formatBytes(server.peakBytes)}, devices ${formatBytes(summary.devicesBytes)} together`,
     ...(summary.rollout === null ? [] : rolloutText(summary.rollout)),

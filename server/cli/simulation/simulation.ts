@@ -67,6 +67,8 @@ export interface SimulationSummary {
     readonly lost: number;
     /** The number of versions without a receipt; the device still has them. */
     readonly waiting: number;
+    /** Milliseconds from announcements to first receipts: in the middle, and of 99 in 100; null where there is none. */
+    readonly recordedAfterMs: { readonly median: number; readonly p99: number } | null;
   };
   readonly bytesUp: number;
   readonly bytesDown: number;
@@ -94,6 +96,14 @@ export function answersOf(share: number): (index: number) => SimulatedAnswers {
     const isWorse = Math.floor((index + 1) * share) > Math.floor(index * share);
     return { samples, standardDeviation, meanDifference: isWorse ? worse : better };
   };
+}
+
+/** The middle of these times, and the one that 99 in 100 do not exceed. */
+export function spreadOf(timesMs: readonly number[]): SimulationSummary["reports"]["recordedAfterMs"] {
+  const sorted = timesMs.toSorted((a, b) => a - b);
+  const at = (share: number): number | undefined => sorted[Math.ceil(share * sorted.length) - 1];
+  const [median, p99] = [at(0.5), at(0.99)];
+  return median === undefined || p99 === undefined ? null : { median, p99 };
 }
 
 /** Times of `count` saves of each device, drawn evenly over the spread. */

@@ -7,7 +7,7 @@ import {
   removeSimulated,
   requireSimulationFleet,
 } from "../../../../../server/cli/simulation/simulated-fleet.js";
-import { answersOf, saveTimes } from "../../../../../server/cli/simulation/simulation.js";
+import { answersOf, saveTimes, spreadOf } from "../../../../../server/cli/simulation/simulation.js";
 import { syntheticModel, updatedModel } from "../../../../../server/cli/simulation/synthetic-model.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
@@ -70,5 +70,15 @@ describe("what is simulated", () => {
       ["layer-09", "layer-10", "output"],
     );
     assert.deepEqual(syntheticModel(1_000_000, 1), model);
+  });
+});
+
+describe("the times from announcement to receipt", () => {
+  it("are known by their middle and by what 99 in 100 do not exceed", () => {
+    assert.equal(spreadOf([]), null);
+    assert.deepEqual(spreadOf([7]), { median: 7, p99: 7 });
+    const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
+    assert.deepEqual(spreadOf(hundred), { median: 50, p99: 99 });
+    assert.deepEqual(spreadOf([...hundred, 1000, 2000]), { median: 51, p99: 1000 });
   });
 });
