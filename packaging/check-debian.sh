@@ -1,7 +1,7 @@
 # Debian packages in a Debian root, by dpkg: sourced by check-packages.sh. There is no systemd, so its part is done by
 # hand: the programs run as the services' users.
 
-root= roots=() emulation=
+root= roots=() emulation= own_list=
 leave_roots() {
   wait
   for root in ${roots[@]+"${roots[@]}"}; do
@@ -9,6 +9,7 @@ leave_roots() {
     umount -R "$root/dev" "$root/proc" || true
   done
   if [ -n "$emulation" ]; then echo -1 >"$emulation"; fi
+  if [ -n "$own_list" ]; then umount "$own_list"; fi
 }
 enter_root() { # NAME ARCHITECTURE WORDS…: makes it and is in it from now on. Status 1 where it cannot be made
   root="$out/$1"
@@ -134,11 +135,12 @@ umount "$home"
 must inside dpkg -P stemma-agent >>"$out/dpkg.log" 2>&1
 
 # Programs of another architecture start in a root where the kernel hands them to qemu. Its list is the machine's, so
-# what is added is taken away again; it comes along with the open file of qemu, so the root needs none.
+# what is added is taken away again. It keeps qemu open, so the root needs no qemu.
 emulate_arm64() {
   local list=/proc/sys/fs/binfmt_misc rule=/usr/lib/binfmt.d/qemu-aarch64.conf
   [ ! -e "$list/qemu-aarch64" ] || return 0
-  [ -f "$rule" ] && { [ -e "$list/register" ] || mount -t binfmt_misc binfmt_misc "$list"; } || return 1
+  [ -f "$rule" ] || return 1
+  if [ ! -e "$list/register" ]; then mount -t binfmt_misc binfmt_misc "$list" && own_list="$list" || return 1; fi
   cat "$rule" >"$list/register" && emulation="$list/qemu-aarch64"
 }
 say "dpkg in an arm64 Debian root (emulated)"

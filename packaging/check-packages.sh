@@ -51,6 +51,10 @@ version="$(node -p 'JSON.parse(require("fs").readFileSync("package.json","utf8")
 # What landed before: the newest tag, else the newest commit that is hours older, as in launcher/tests/known-faults.mjs.
 before="${STEMMA_TEST_PARENT:-$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null ||
   git rev-list -1 --before=$(($(git log -1 --format=%ct) - 4 * 3600)) HEAD)}"
+if [ -z "$before" ]; then
+  echo "There is no earlier commit to compare with: name one with STEMMA_TEST_PARENT." >&2
+  exit 1
+fi
 make_older() {
   local lock=package-lock.json checkout="$out/checkout"
   git worktree add --quiet --detach --force "$checkout" "$before"
@@ -98,7 +102,7 @@ all_released() { # STATUS-COMMAND…: it lists models, and none that waits to be
   "$@" -o json >"$out/status.json" && grep -q '"standing": "released"' "$out/status.json" || return 1
   ! grep -q '"standing": "pending"' "$out/status.json"
 }
-say "of this commit and of ${before:0:8}: $("$(made old stemma-agent)" --version)"
+for each in new old; do say "$each: $("$(made "$each" stemma-agent)" --version)"; done
 
 # shellcheck source=packaging/check-releases.sh
 . packaging/check-releases.sh
