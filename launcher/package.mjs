@@ -250,7 +250,8 @@ import { runProgram } from "./run-bundle.mjs";
 
 ${
   name === "agent"
-    ? 'const program = "agent";'
+    ? `const program = "agent";
+globalThis[Symbol.for("stemma.command")] = "stemma-agent";`
     : `const program = process.argv[2] === "agent" ? "agent" : "stemma";
 if (program === "agent") process.argv.splice(2, 1);`
 }

@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
 import { fittedHelp } from "../../shared/cli/fit-help.js";
 import { describeUser } from "../../shared/adapters/current-user.js";
+import { asTyped } from "../../shared/adapters/own-program.js";
 import { versionText } from "../../shared/adapters/program-version.js";
 import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
@@ -19,7 +20,7 @@ import { addTrain } from "./commands/train.js";
 import { addCommonOptions } from "./common-options.js";
 
 function buildProgram(onStatus: (status: number) => void): Command {
-  const program = new Command("stemma agent").description(
+  const program = new Command(asTyped("stemma agent")).description(
     "the agent on a device: fine-tunes its models on what it observes, reports them, takes models from its server",
   );
   program
@@ -47,7 +48,11 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addBackend(program);
   for (const command of program.commands) {
     addCommonOptions(command);
-    for (const each of [command, ...command.commands]) each.exitOverride().configureOutput(fittedHelp);
+    for (const each of [command, ...command.commands]) {
+      each.exitOverride().configureOutput(fittedHelp).description(asTyped(each.description()));
+      for (const part of [...each.options, ...each.registeredArguments])
+        part.description = asTyped(part.description);
+    }
   }
   return program;
 }
@@ -63,8 +68,14 @@ export async function runAgentProgram(argv: readonly string[]): Promise<number> 
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;
     const form = argv.includes("json") ? "json" : undefined;
-    return reportError(withUser(error), form, argv.includes("--verbose"));
+    return reportError(withTypedNames(withUser(error)), form, argv.includes("--verbose"));
   }
+}
+
+/** An error whose text says what can be typed here. */
+function withTypedNames(error: unknown): unknown {
+  if (!isStemmaError(error) || asTyped(error.message) === error.message) return error;
+  return new StemmaError(error.code, asTyped(error.message), { cause: error, ...error.details });
 }
 
 /** Names the user of this process in an error of missing rights: homes belong to the user of a service. */

@@ -2,6 +2,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
+import { asTyped } from "../../../shared/adapters/own-program.js";
 import { openLog } from "../../../shared/adapters/log.js";
 import { Output } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -173,7 +174,8 @@ async function withHome(
     const out = new Output(output);
     // An answer in a file may be days old.
     if (response === undefined) sayWrongClock(out, enrolled);
-    const start = `stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`;
+    const start =
+      asTyped("stemma agent run ") + (enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`);
     out.print({
       data: { fleet, device, generation, file: path, notAfterMs },
       names: [device],

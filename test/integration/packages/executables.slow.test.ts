@@ -110,6 +110,13 @@ describe("single executables", { skip: whyNot ?? false }, () => {
       await version(),
       new RegExp(`^0\\.1\\.0 \\(commit \\S+, engine ${engine}, Node 24\\.\\S+, ${target}\\)\\n$`),
     );
+    // A device has no command `stemma`: what is said can be typed there.
+    const help = await run(made("stemma-agent"), ["stop", "--help"], { env });
+    assert.match(help.stdout, /^Usage: stemma-agent stop /);
+    await assert.rejects(
+      run(made("stemma-agent"), ["status", "--home", folder], { env }),
+      /Start one with `stemma-agent run --home/,
+    );
     const [id = ""] = await readdir(unpacked);
     const file = join(unpacked, id, "dist/engine/kernels.wasm");
     const main = join(unpacked, id, "dist/agent/cli/main.js");
