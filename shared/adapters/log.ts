@@ -5,6 +5,7 @@
 import { pino } from "pino";
 import type { Log, LogFields } from "../ports.js";
 import { printable } from "../printable.js";
+import { asTyped } from "./own-program.js";
 import { logLevels, type LogForm, type LogLevel } from "./log-forms.js";
 import { standardErrorOutput, streamOutput, type LogOutput } from "./log-output.js";
 
@@ -51,7 +52,7 @@ function jsonLog(logger: pino.Logger): Log {
   const writer =
     (level: LogLevel) =>
     (event: string, fields: LogFields = {}): void => {
-      logger[level]({ event, ...fields });
+      logger[level]({ event, ...withTypedCommands(fields) });
     };
   return {
     debug: writer("debug"),
@@ -60,6 +61,12 @@ function jsonLog(logger: pino.Logger): Log {
     error: writer("error"),
     child: (fields) => jsonLog(logger.child(fields)),
   };
+}
+
+/** Fields whose text names the agent's commands as they are typed here. */
+function withTypedCommands(fields: LogFields): LogFields {
+  const { text } = fields;
+  return typeof text === "string" ? { ...fields, text: asTyped(text) } : fields;
 }
 
 const labels: Readonly<Record<LogLevel, string>> = {
@@ -74,7 +81,7 @@ function plainLog(output: LogOutput, minLevel: LogLevel, context: LogFields = {}
   const writer = (level: LogLevel): ((event: string, fields?: LogFields) => void) => {
     if (logLevels.indexOf(level) < logLevels.indexOf(minLevel)) return () => undefined;
     return (event, fields = {}) => {
-      output.write(plainText(level, event, { ...context, ...fields }));
+      output.write(plainText(level, event, { ...context, ...withTypedCommands(fields) }));
     };
   };
   return {

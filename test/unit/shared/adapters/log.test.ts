@@ -55,3 +55,14 @@ test("a plain log hands no text of a device to the terminal as a command", () =>
   assert.ok(!/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/.test(line), JSON.stringify(line));
   assert.match(line, /device-event: \\u\{1b\}\]0;owned\\u\{7\}.*x .*b .*kind=\\u\{1b\}\[31m/);
 });
+
+test("on a device that has the agent's command alone, texts name that", (context) => {
+  const typed = Symbol.for("stemma.command");
+  Object.assign(globalThis, { [typed]: "stemma-agent" });
+  context.after(() => Reflect.deleteProperty(globalThis, typed));
+  for (const form of ["plain", "json"] as const) {
+    const stream = new PassThrough();
+    openLog({ form, level: "info", stream }).warn("expires", { text: "renew it: stemma agent renew" });
+    assert.match(String(stream.read()), /renew it: stemma-agent renew/);
+  }
+});
