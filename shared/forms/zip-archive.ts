@@ -10,7 +10,7 @@ export type Refuse = (reason: string, advice?: string) => never;
 /** Bytes of one read. */
 const readBytes = 4 * 1024 * 1024;
 
-/** Where an entry's bytes are in the file. */
+/** The range of an entry's bytes in the file. */
 export interface EntryRange {
   readonly start: number;
   readonly byteLength: number;

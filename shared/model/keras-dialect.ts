@@ -58,11 +58,11 @@ const otherActivations = new Set(
   ).split(" "),
 );
 
-/** What is known of the whole model when a layer is translated. */
+/** Facts about the whole model that decide how a layer is translated. */
 export interface Dialect {
   /** Keras's version, where Keras wrote it. */
   readonly keras: 2 | 3 | undefined;
-  /** Whether any of its layers makes a mask. */
+  /** True if any of its layers makes a mask. */
   readonly isMasked: boolean;
 }
 

@@ -25,7 +25,7 @@ export interface DescribedModel {
   readonly architecture: Architecture;
   /** `leaves` are the weights' names in the file, in canonical order. */
   readonly names: Names;
-  /** Of each layer, the names of the nested models that it is in, and its own. */
+  /** The names of the nested models that each layer is in, and its own. */
   readonly layerPaths: readonly string[];
 }
 
@@ -143,9 +143,9 @@ function candidates(
 /** The weight names of a file by the names under which a layer may look for them. */
 interface LooseNames {
   readonly alone: ReadonlyMap<string, readonly string[]>;
-  /** Without the name of the model before them. */
+  /** Names without that of the model before them. */
   readonly inModel: ReadonlyMap<string, readonly string[]>;
-  /** Without the name of the layer inside a wrapper, and with or without the model's. */
+  /** Names without that of the layer inside a wrapper, with or without the model's. */
   readonly wrapped: ReadonlyMap<string, readonly string[]>;
 }
 

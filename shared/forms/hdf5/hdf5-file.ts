@@ -39,9 +39,8 @@ export async function readHdf5(part: OpenedPart, fail: Fail): Promise<Hdf5Group>
     return await readTree(part, fail);
   } catch (error) {
     // Node's own check of a buffer's end, for every field that a damaged description leaves out.
-    return error instanceof RangeError
-      ? fail("a part of its description is too short")
-      : Promise.reject(error);
+    if (error instanceof RangeError) return fail("a part of its description is too short");
+    throw error;
   }
 }
 

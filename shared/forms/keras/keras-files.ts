@@ -77,7 +77,7 @@ function hasMembers(value: Json | undefined): boolean {
 
 interface Described {
   readonly model: JsonObject | undefined;
-  /** What of the file is not kept. */
+  /** Names of the file's parts that are not kept. */
   readonly lost: readonly string[];
 }
 
