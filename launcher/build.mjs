@@ -27,6 +27,8 @@ const assetExtensions = new Set([
   ".bin",
   ".c",
   ".pt",
+  ".keras",
+  ".h5",
   ".safetensors",
 ]);
 const skippedFolders = new Set(["node_modules", "assembly"]);

@@ -19,13 +19,14 @@ import {
   type FormInput,
   type OpenedPart,
 } from "./form.js";
+import { kerasArchive, kerasHdf5 } from "./keras/keras-files.js";
 import { refuseLoneShard } from "./shard-names.js";
 import { shardedSafetensors } from "./sharded-safetensors.js";
 import { tfjsModel } from "./tfjs-model.js";
 import { torchFile } from "./torch/torch-file.js";
 
 /** Every form besides safetensors itself. Another one is a line here. */
-const forms: readonly Form[] = [shardedSafetensors, tfjsModel, torchFile];
+const forms: readonly Form[] = [shardedSafetensors, tfjsModel, kerasArchive, kerasHdf5, torchFile];
 
 export interface ModelFile extends OpenedPart {
   /** True where `file` is the named file itself, and not assembled from it. */
@@ -109,7 +110,10 @@ async function contentOf(input: FormInput): Promise<FormContent | undefined> {
  * @param title what messages call the file
  * @throws MODEL_FILE_MALFORMED also for a file that names others
  */
-export async function readLoneFile(file: ByteFile, title: string): Promise<Pick<Model, "file" | "notes">> {
+export async function readLoneFile(
+  file: ByteFile,
+  title: string,
+): Promise<Pick<Model, "file" | "notes" | "architecture">> {
   const size = await file.size();
   let json: Promise<JsonObject | undefined> | undefined;
   const content = await contentOf({
@@ -120,7 +124,7 @@ export async function readLoneFile(file: ByteFile, title: string): Promise<Pick<
     listBeside: () => Promise.reject(cameAlone(title)),
     openBeside: () => Promise.reject(cameAlone(title)),
   });
-  return content === undefined ? { file, notes: [] } : assembled(title, content);
+  return content === undefined ? { file, notes: [], architecture: undefined } : assembled(title, content);
 }
 
 function cameAlone(title: string): StemmaError {

@@ -20,10 +20,11 @@ import { objectId, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { encodeCanonical, type CanonicalValue } from "./canonical-json.js";
 import { inheritedConfig } from "./inherited-config.js";
+import { layerShapes } from "./layer-shapes.js";
 import type { Architecture, LeafLayer } from "./model.js";
 
 /** Number of the rules below: caches of identities that were computed by others are not used. */
-export const layerIdentityForm = 1;
+export const layerIdentityForm = 2;
 
 /** Uses farther away than this are not looked at. */
 const maxUseDistance = 16;
@@ -53,7 +54,12 @@ class LayerGraph {
   constructor({ layers, outputs }: Architecture) {
     this.layers = layers;
     this.instances = layers.map(({ sharedWith }, i) => sharedWith ?? i);
-    this.local = layers.map((layer, i) => localHash(layer, layers[this.instances[i] as number] as LeafLayer));
+    const shapes = layerShapes({ layers, outputs });
+    this.local = layers.map((layer, i) => {
+      const shape = shapes[layer.inputs[0]?.layer ?? -1];
+      const owner = layers[this.instances[i] as number] as LeafLayer;
+      return localHash(layer, owner, shape && shape.length + 1);
+    });
     const uses: Use[][] = layers.map(() => []);
     const cones: Hash[] = [];
     layers.forEach(({ inputs }, consumer) => {
@@ -74,10 +80,10 @@ class LayerGraph {
   }
 }
 
-function localHash(layer: LeafLayer, owner: LeafLayer): Hash {
+function localHash(layer: LeafLayer, owner: LeafLayer, rank: number | undefined): Hash {
   const value: CanonicalValue = {
     className: layer.className,
-    config: inheritedConfig(layer),
+    config: inheritedConfig(layer, rank),
     weights: owner.weights.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
   };
   return objectId("layer-settings", encodeCanonical(value));
@@ -133,9 +139,9 @@ function orderAmongTwins(graph: LayerGraph): readonly (string | undefined)[] {
     const isShared = twins.some((twin) => (calls.get(graph.instances[twin] as number) as number) > 1);
     for (const twin of twins) order[twin] = undefined;
     // Two inputs of one shape: which of them is which is stated by the order of the model's inputs, which a
-    // head cannot change, but no use of them needs to differ.
+    // head cannot change, but no use of them needs to differ. The first one is as an only one.
     if (graph.layers[twins[0] as number]?.className === "InputLayer")
-      twins.forEach((twin) => (order[twin] = `input ${twin}`));
+      twins.forEach((twin, i) => (order[twin] = i === 0 ? "" : `input ${i}`));
     else if (!isShared) tellApart(twins, useHashes, order);
   }
   return order;

@@ -6,6 +6,7 @@
 import { StemmaError } from "../errors.js";
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
 import { maxLayers, notAllowed } from "./architecture.js";
+import { makesMasks, translateLayer, type Dialect } from "./keras-dialect.js";
 import { cleanLayer, type LayerConfig } from "./layer-catalog.js";
 
 export interface GraphReference {
@@ -20,6 +21,8 @@ export interface GraphCall {
   readonly config: LayerConfig;
   /** The layer's display name. */
   readonly name: string;
+  /** The names of the nested models that it is in, from outside, and its own. */
+  readonly path: string;
   readonly frozen: boolean;
   readonly inputs: readonly GraphReference[];
 }
@@ -76,9 +79,7 @@ function list(value: Json | undefined, what: string, max: number): readonly Json
 function reference(value: Json, what: string): LocalReference {
   const [layer, node, tensor, keywords] = list(value, what, 4);
   if (typeof layer !== "string" || !isIndex(node) || !isIndex(tensor))
-    throw modelJsonMalformed(
-      `${what} does not name a layer, a call and an output (Keras 3 writes files differently; export for tf.keras 2)`,
-    );
+    throw modelJsonMalformed(`${what} does not name a layer, a call and an output`);
   if (
     keywords !== undefined &&
     keywords !== null &&
@@ -97,9 +98,32 @@ function references(value: Json | undefined, what: string): readonly LocalRefere
   return typeof items[0] === "string" ? [reference(items, what)] : items.map((item) => reference(item, what));
 }
 
+/** The tensors of a call: a list of references, or as Keras 3 writes it, {args, kwargs}. */
+function callInputs(node: Json, what: string): readonly LocalReference[] {
+  if (!isJsonObject(node) || !node.has("args")) return references(node, what);
+  for (const [name, value] of object(node.get("kwargs") ?? new Map<string, Json>(), `kwargs of ${what}`))
+    if (value !== null && !(name === "training" && value === false))
+      throw modelJsonMalformed(`${what} passes the argument ${JSON.stringify(name.slice(0, 80))}`);
+  return tensorsIn(list(node.get("args"), `args of ${what}`, 1_000), what);
+}
+
+/** The tensors in a list of arguments, which may hold lists. */
+function tensorsIn(values: readonly Json[], what: string, depth = 0): readonly LocalReference[] {
+  const found = values.flatMap((value) => {
+    if (isJsonArray(value) && depth < 4) return tensorsIn(value, what, depth + 1);
+    const config = isJsonObject(value) ? value.get("config") : undefined;
+    if (!isJsonObject(value) || value.get("class_name") !== "__keras_tensor__" || !isJsonObject(config))
+      throw modelJsonMalformed(`${what} passes something that is not a tensor`);
+    return [reference(config.get("keras_history") ?? null, what)];
+  });
+  return found.length <= 1_000 ? found : fail(`${what} has more than 1,000 inputs`);
+}
+
 /** Reads definitions; gives every layer instance a number. */
 class DefinitionReader {
   instances = 0;
+
+  constructor(private readonly dialect: Dialect) {}
 
   layer(
     value: Json,
@@ -120,9 +144,12 @@ class DefinitionReader {
       settings.get("name") ?? entry.get("name") ?? `${className}_${this.instances}`,
       "a layer's name",
     );
-    const clean = cleanLayer(className, settings, (reason) => {
+    const refuse = (reason: string): never => {
       throw notAllowed(`The layer ${JSON.stringify(name.slice(0, 80))} (${className.slice(0, 80)})`, reason);
-    });
+    };
+    const { dialect } = this;
+    const translated = translateLayer(className, { entry, config: settings, dialect }, refuse);
+    const clean = cleanLayer(className, translated.config, refuse);
     const callName = text(entry.get("name") ?? name, "a layer's name");
     return {
       kind: "leaf",
@@ -142,7 +169,7 @@ class DefinitionReader {
     const layers = list(settings.get("layers"), "the model's layers", maxLayers).map((layer) =>
       this.layer(layer, depth, (entry, name) =>
         list(entry.get("inbound_nodes"), `inbound_nodes of ${JSON.stringify(name.slice(0, 80))}`, 1_000).map(
-          (node) => references(node, `a call of ${JSON.stringify(name.slice(0, 80))}`),
+          (node) => callInputs(node, `a call of ${JSON.stringify(name.slice(0, 80))}`),
         ),
       ),
     );
@@ -238,14 +265,18 @@ class Expansion {
   /**
    * @param given the model's inputs; undefined for the outermost model, whose inputs are calls themselves
    */
-  open(model: ModelDefinition, given: readonly GraphReference[] | undefined): readonly GraphReference[] {
+  open(
+    model: ModelDefinition,
+    given: readonly GraphReference[] | undefined,
+    prefix = "",
+  ): readonly GraphReference[] {
     if (given !== undefined && given.length !== model.inputs.length)
       throw modelJsonMalformed(
         `the model ${JSON.stringify(model.name.slice(0, 80))} is called with ${given.length} inputs, it has ${model.inputs.length}`,
       );
     const results = new Map<string, readonly GraphReference[]>();
     const key = (layer: string, node: number): string => `${node} ${layer}`;
-    this.#openInputs(model, given, (name, outputs) => results.set(key(name, 0), outputs));
+    this.#openInputs(model, { given, prefix }, (name, outputs) => results.set(key(name, 0), outputs));
     if (new Set(model.layers.map(({ name }) => name)).size !== model.layers.length)
       throw modelJsonMalformed(`two layers of ${JSON.stringify(model.name.slice(0, 80))} have one name`);
     const ahead = nodesAhead(model);
@@ -265,7 +296,9 @@ class Expansion {
         if (!sources.every((source) => source !== undefined)) return true;
         results.set(
           key(layer.name, node),
-          layer.kind === "model" ? this.open(layer, sources) : [this.#call(layer, sources)],
+          layer.kind === "model"
+            ? this.open(layer, sources, `${prefix}${layer.name}/`)
+            : [this.#call(layer, sources, prefix)],
         );
         return false;
       });
@@ -284,14 +317,14 @@ class Expansion {
 
   #openInputs(
     model: ModelDefinition,
-    given: readonly GraphReference[] | undefined,
+    { given, prefix }: { readonly given: readonly GraphReference[] | undefined; readonly prefix: string },
     bind: (name: string, outputs: readonly GraphReference[]) => void,
   ): void {
     model.inputs.forEach(([name], slot) => {
       const layer = model.layers.find((definition) => definition.name === name);
       if (layer?.kind !== "leaf" || layer.className !== "InputLayer" || layer.nodes.length > 0)
         throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is not an InputLayer`);
-      bind(name, [given?.[slot] ?? this.#call(layer, [])]);
+      bind(name, [given?.[slot] ?? this.#call(layer, [], prefix)]);
     });
     const bound = new Set(model.inputs.map(([name]) => name));
     if (bound.size !== model.inputs.length) throw modelJsonMalformed("an input is named twice");
@@ -302,13 +335,17 @@ class Expansion {
         );
   }
 
-  #call(layer: LeafDefinition, inputs: readonly GraphReference[]): GraphReference {
+  #call(layer: LeafDefinition, inputs: readonly GraphReference[], prefix: string): GraphReference {
     if (this.calls.length >= maxLayers)
       throw modelJsonMalformed(`flattened, it has more than ${maxLayers} layers`);
     const { instance, className, config, name, frozen } = layer;
     if (inputs.length === 0 && className !== "InputLayer")
       throw modelJsonMalformed(`the layer ${JSON.stringify(name.slice(0, 80))} is called without inputs`);
-    return { layer: this.calls.push({ instance, className, config, name, frozen, inputs }) - 1, output: 0 };
+    const path = prefix + name;
+    return {
+      layer: this.calls.push({ instance, className, config, name, path, frozen, inputs }) - 1,
+      output: 0,
+    };
   }
 
   /** Recurrent layers that return their state, and no others, have more than one output. */
@@ -351,6 +388,12 @@ export function graphOfTopology(topology: Json | undefined): ModelGraph {
   if (!modelClasses.has(className))
     throw modelJsonMalformed(`it describes a ${JSON.stringify(className.slice(0, 80))}`);
   const expansion = new Expansion();
-  const outputs = expansion.open(new DefinitionReader().model(className, model.get("config"), 0), undefined);
+  const version = root.get("keras_version") ?? model.get("keras_version");
+  const reader = new DefinitionReader({
+    // TensorFlow.js writes "tfjs-layers 4.22.0".
+    keras: typeof version !== "string" || !/^\d/.test(version) ? undefined : version.startsWith("3") ? 3 : 2,
+    isMasked: makesMasks(model),
+  });
+  const outputs = expansion.open(reader.model(className, model.get("config"), 0), undefined);
   return { calls: expansion.calls, outputs };
 }

@@ -25,6 +25,8 @@ export interface DescribedModel {
   readonly architecture: Architecture;
   /** `leaves` are the weights' names in the file, in canonical order. */
   readonly names: Names;
+  /** The names of the nested models that each layer is in, and its own. */
+  readonly layerPaths: readonly string[];
 }
 
 const dtypesOfManifest: Readonly<Record<string, DType>> = {
@@ -109,44 +111,81 @@ function mismatch(reason: string): StemmaError {
   );
 }
 
+/** Names of Keras 3 for weights that TensorFlow.js and Keras 2 call otherwise. */
+const otherNames: Readonly<Record<string, string>> = { depthwise_kernel: "kernel" };
+
 /**
  * Names that a layer's weight may have in a file, best first (TF 2 inserts a cell's name, tfjs numbers names
- * that would occur twice).
+ * that would occur twice, Keras 3 puts the model's name first).
  */
 function candidates(
   call: GraphCall,
   weight: string,
   tensors: ReadonlyMap<string, TensorHeader>,
-  loose: ReadonlyMap<string, readonly string[]>,
+  loose: LooseNames,
 ): readonly string[] {
-  const exact = `${call.name}/${weight}`;
-  return [...(tensors.has(exact) ? [exact] : []), ...(loose.get(exact) ?? [])];
+  const other = otherNames[weight];
+  return [call.path, call.name].flatMap((layer) =>
+    [weight, ...(other === undefined ? [] : [other])].flatMap((name) => {
+      const exact = `${layer}/${name}`;
+      const inModel = loose.inModel.get(exact) ?? [];
+      return [
+        ...(tensors.has(exact) ? [exact] : []),
+        ...(loose.alone.get(exact) ?? []),
+        // Several nested models may have a layer of this name.
+        ...(inModel.length === 1 ? inModel : []),
+        ...(call.className === "TimeDistributed" ? (loose.wrapped.get(exact) ?? []) : []),
+      ];
+    }),
+  );
 }
 
 /** The weight names of a file by the names under which a layer may look for them. */
-function looseNames(tensors: ReadonlyMap<string, TensorHeader>): ReadonlyMap<string, readonly string[]> {
-  const loose = new Map<string, string[]>();
-  const add = (key: string, name: string): void => {
-    if (key === name) return;
-    const known = loose.get(key);
-    if (known === undefined) loose.set(key, [name]);
-    else known.push(name);
-  };
+interface LooseNames {
+  readonly alone: ReadonlyMap<string, readonly string[]>;
+  /** Names without that of the model before them. */
+  readonly inModel: ReadonlyMap<string, readonly string[]>;
+  /** Names without that of the layer inside a wrapper, with or without the model's. */
+  readonly wrapped: ReadonlyMap<string, readonly string[]>;
+}
+
+function looseNames(tensors: ReadonlyMap<string, TensorHeader>): LooseNames {
+  const alone = new Map<string, string[]>();
+  const inModel = new Map<string, string[]>();
+  const wrapped = new Map<string, string[]>();
   for (const name of tensors.keys()) {
-    const parts = name
-      .replace(/_[0-9]+$/, "")
-      .replace(/:[0-9]+$/, "")
-      .split("/");
-    // layer/forward_lstm_LSTM1/kernel of a Bidirectional is looked for as layer/forward/kernel.
-    const directed = parts.map((part, i) =>
-      i > 0 && i < parts.length - 1 ? part.replace(/^(forward|backward)_.*$/, "$1") : part,
-    );
-    const withoutCell = directed.filter(
-      (part, i) => !(i > 0 && i === directed.length - 2 && /(^|_)cell(_[0-9]+)?$/.test(part)),
-    );
-    for (const key of new Set([parts.join("/"), directed.join("/"), withoutCell.join("/")])) add(key, name);
+    const keys = looseKeys(name);
+    for (const key of keys) if (key !== name) add(alone, key, name);
+    for (const key of new Set(keys.map(withoutFirst))) if (key.includes("/")) add(inModel, key, name);
+    const outside = (keys[0] as string).replace(/[^/]+\/([^/]+)$/, "$1");
+    for (const key of new Set([outside, withoutFirst(outside)])) add(wrapped, key, name);
   }
-  return loose;
+  return { alone, inModel, wrapped };
+}
+
+function add(map: Map<string, string[]>, key: string, name: string): void {
+  const known = map.get(key);
+  if (known === undefined) map.set(key, [name]);
+  else known.push(name);
+}
+
+function withoutFirst(name: string): string {
+  return name.slice(name.indexOf("/") + 1);
+}
+
+function looseKeys(name: string): readonly string[] {
+  const parts = name
+    .replace(/_[0-9]+$/, "")
+    .replace(/:[0-9]+$/, "")
+    .split("/");
+  // layer/forward_lstm_LSTM1/kernel of a Bidirectional is looked for as layer/forward/kernel.
+  const directed = parts.map((part, i) =>
+    i > 0 && i < parts.length - 1 ? part.replace(/^(forward|backward)_.*$/, "$1") : part,
+  );
+  const withoutCell = directed.filter(
+    (part, i) => !(i > 0 && i === directed.length - 2 && /(^|_)cell(_[0-9]+)?$/.test(part)),
+  );
+  return [...new Set([parts.join("/"), directed.join("/"), withoutCell.join("/")])];
 }
 
 function describeModel(
@@ -172,11 +211,13 @@ function describeModel(
   const taken = new Set<string>();
   const leafNames: string[] = [];
   const layerNames: string[] = [];
+  const layerPaths: string[] = [];
   const frozen: number[] = [];
   const layers = order.map((index, at): LeafLayer => {
     const call = calls[index] as GraphCall;
     const sharedWith = owners.get(call.instance);
     layerNames.push(call.name);
+    layerPaths.push(call.path);
     if (call.frozen) frozen.push(at);
     const layer = { className: call.className, config: call.config, inputs: call.inputs.map(moved) };
     if (sharedWith !== undefined) return { ...layer, weights: [], sharedWith };
@@ -202,6 +243,7 @@ function describeModel(
   encodeArchitecture(architecture);
   return {
     architecture,
+    layerPaths,
     names: {
       leaves: leafNames,
       layers: layerNames,

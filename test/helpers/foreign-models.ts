@@ -151,3 +151,8 @@ export function torchModel(
 ): ForeignModel {
   return { main: "state.pt", files: { "state.pt": bytes } };
 }
+
+/** A model of one file that another program wrote. */
+export function vectorModel(name: string): ForeignModel {
+  return { main: name, files: { [name]: readFileSync(new URL(name, vectorFolder)) } };
+}

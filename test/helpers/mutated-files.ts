@@ -8,6 +8,7 @@ import {
   shardNames,
   tfjsModelFiles,
   torchModel,
+  vectorModel,
   type Files,
   type ForeignModel,
   type ReadModel,
@@ -42,11 +43,15 @@ export const hostileForms: Readonly<Record<string, () => HostileForm>> = {
   "TensorFlow.js": () => formOf(tfjsModelFiles()),
   PyTorch: () => formOf(torchModel(), "state.pt"),
   "PyTorch's pickle": describedByTorch,
+  "Keras's archive": () => formOf(vectorModel("two-3.keras"), "two-3.keras"),
+  "Keras's HDF5": () => formOf(vectorModel("two-2.h5")),
 };
 
 /** Bytes that mean something in one of the forms. */
 const tokens = [
   "PK\x01\x02",
+  "TREE",
+  "\x10\x00",
   "\xff\xff\xff\xff",
   "\x00",
   "..",

@@ -50,7 +50,12 @@ export function iterationInName(name: string): number | undefined {
  * @returns undefined where neither says what it is
  */
 export function sniffKind(name: string, first: Buffer): StagedKind | undefined {
-  if (isSafetensors(first) || isTorch(first) || /\.safetensors(\.index\.json)?$/i.test(name)) {
+  if (
+    isSafetensors(first) ||
+    isTorch(first) ||
+    isKeras(first) ||
+    /\.safetensors(\.index\.json)?$/i.test(name)
+  ) {
     if (/optimi[sz]er/i.test(name)) return "optimizer";
     return iterationInName(name) === undefined ? "model" : "checkpoint";
   }
@@ -69,10 +74,25 @@ function isSafetensors(first: Buffer): boolean {
   return length > 1n && length <= 100_000_000n;
 }
 
+/** An archive that Keras wrote, or an HDF5 file, which may have a model; one of samples is added with `--as data`. */
+function isKeras(first: Buffer): boolean {
+  const name = isArchive(first) ? nameOfFirst(first) : "";
+  return (
+    ["metadata.json", "config.json"].includes(name) || first.toString("latin1", 0, 8) === "\x89HDF\r\n\x1a\n"
+  );
+}
+
 /** An archive whose first entry is a state dict's description. */
 function isTorch(first: Buffer): boolean {
-  if (first.length < 30 || first.readUInt32LE(0) !== 0x04034b50) return false;
-  return first.toString("latin1", 30, 30 + first.readUInt16LE(26)).endsWith("/data.pkl");
+  return isArchive(first) && nameOfFirst(first).endsWith("/data.pkl");
+}
+
+function isArchive(first: Buffer): boolean {
+  return first.length >= 30 && first.readUInt32LE(0) === 0x04034b50;
+}
+
+function nameOfFirst(first: Buffer): string {
+  return first.toString("latin1", 30, 30 + first.readUInt16LE(26));
 }
 
 /** A line that names columns of a training's course, as Keras's CSVLogger and Lightning's write it. */

@@ -152,13 +152,13 @@ async function importFile(
   const repository = await fleetOf(context, options);
   const parent = parentOf(repository, options);
   const named = parent === undefined ? undefined : repository.resolve(parent);
-  const modelJson =
-    options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
   const openFile = await files.open(path, "read");
   let opened: OpenedParts | undefined;
   try {
     const where = nameIn(options);
-    const { file, notes } = await readLoneFile(openFile, where);
+    const { file, notes, architecture } = await readLoneFile(openFile, where);
+    const layers = options.architecture ?? architecture;
+    const modelJson = layers === undefined ? undefined : new TextEncoder().encode(layers);
     const story = await storyInFile(file, where, options);
     const base = story === undefined ? named : await baseOfStory(repository, story, named);
     const described = modelJson === undefined ? {} : { modelJson };

@@ -4,10 +4,11 @@
  */
 import { tensorByteLength } from "../../tensor/dtype.js";
 import { formMalformed, listed, quoted, type Form, type FormContent, type FormInput } from "../form.js";
+import type { Refuse } from "../zip-archive.js";
 import { Dict, StridedTensor, type PickleValue } from "./pickle-values.js";
 import { formTensor, ReorderedTensor } from "./strided-tensor.js";
 import { readTensorPickle } from "./tensor-pickle.js";
-import { TorchArchive, type Refuse } from "./torch-archive.js";
+import { TorchArchive } from "./torch-archive.js";
 
 const title = "a PyTorch state dict";
 const saveAlone =

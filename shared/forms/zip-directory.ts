@@ -1,10 +1,10 @@
 /**
- * The directory of a ZIP archive whose entries are stored without compression, as PyTorch writes them (APPNOTE 6.3.10,
- * 4.3 and 4.5.3 for ZIP64). Only what PyTorch's files need: an entry is a range of the file, so that nothing is
+ * The directory of a ZIP archive whose entries are stored without compression, as PyTorch and Keras write them (APPNOTE
+ * 6.3.10, 4.3 and 4.5.3 for ZIP64). Only what their files need: an entry is a range of the file, so that nothing is
  * unpacked and no archive is larger than it looks.
  */
-import { readFully } from "../../tensor/safetensors-reader.js";
-import type { OpenedPart } from "../form.js";
+import { readFully } from "../tensor/safetensors-reader.js";
+import type { OpenedPart } from "./form.js";
 
 /** An entry that is stored as it is; `start` is found by `dataStart`. */
 export interface ZipEntry {
@@ -154,7 +154,8 @@ export async function dataStart(
 ): Promise<number> {
   const shown = JSON.stringify(entry.name.slice(0, 80));
   if (entry.isEncrypted) return fail(`the entry ${shown} is encrypted`);
-  if (entry.method !== 0) return fail(`the entry ${shown} is compressed, which PyTorch does not do`);
+  if (entry.method !== 0)
+    return fail(`the entry ${shown} is compressed, which neither PyTorch nor Keras does`);
   if (entry.headerAt + localHeaderBytes > size) return fail(`the entry ${shown} is outside the file`);
   const header = Buffer.alloc(localHeaderBytes);
   await readFully(file, header, entry.headerAt, "The archive");
