@@ -15,6 +15,7 @@ function parseSelect(text: string): Select {
 
 function compile(text: string): unknown {
   const statement = parseQuery(text);
+  assert.ok(statement.kind !== "evaluate");
   return statement.kind === "select" ? compileSelect(statement, text) : compileDerivation(statement, text);
 }
 
