@@ -30,8 +30,11 @@ export async function readConfig(path: string): Promise<Readonly<Record<string, 
   } catch {
     return refuse("it is not JSON");
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return refuse("it is not an object");
-  const other = Object.entries(value).find(([, each]) => !["string", "number", "boolean"].includes(typeof each));
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return refuse("it is not an object");
+  const other = Object.entries(value).find(
+    ([, each]) => !["string", "number", "boolean"].includes(typeof each),
+  );
   if (other !== undefined)
     return refuse(`${JSON.stringify(other[0].slice(0, 60))} is not a text, a number, true or false`);
   return value as Readonly<Record<string, Setting>>;
@@ -97,7 +100,10 @@ const columns: readonly Column<EvaluatedCandidate>[] = [
   { title: "SETTINGS", value: ({ settings }) => settingsText(settings) },
   { title: "FIGURE", value: ({ figure }) => figure?.toPrecision(4), align: "right" },
   { title: "STEP", value: ({ iteration }) => iteration, align: "right" },
-  { title: "KEPT AS", value: ({ saved, reason }) => (saved === undefined ? `no: ${reason ?? ""}` : nameOf(saved)) },
+  {
+    title: "KEPT AS",
+    value: ({ saved, reason }) => (saved === undefined ? `no: ${reason ?? ""}` : nameOf(saved)),
+  },
 ];
 
 function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly string[] {

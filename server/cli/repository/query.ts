@@ -3,10 +3,15 @@ import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { defined } from "../../../shared/defined.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { FoundModel, QueryAnswer } from "../../interface/api/models/query-definitions.js";
+import {
+  queryOperations,
+  type FoundModel,
+  type QueryAnswer,
+} from "../../interface/api/models/query-definitions.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { Evaluate } from "../../learning/query/syntax.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
+import { readBy } from "../input-option.js";
 import { readTextFile } from "../text-file.js";
 import { nameOf } from "../version-text.js";
 import { derivedText } from "./derived-text.js";
@@ -28,7 +33,10 @@ const run = plain("runQuery", {
     offset: "<n> skip the newest n",
     save: "save the models that construct or slice derives, as versions",
     seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
-    maxMinutes: "<n> evaluate: the minutes after which each training is ended",
+    maxMinutes: {
+      text: "<n> evaluate: the minutes after which each training is ended",
+      read: readBy("--max-minutes", queryOperations.evaluateQuery.body.shape.maxMinutes),
+    },
   },
   help: `
 The language is described in docs/dql.md. -o name prints a line for each result. With
@@ -51,8 +59,7 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
     if (evaluated !== undefined) return await evaluate(evaluated, { ...choices, query }, context);
     if (!save && seed !== undefined)
       throw new StemmaError("USAGE", "--seed is for --save and for evaluate. Add one, or leave --seed away.");
-    if (save && explain)
-      throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
+    if (save && explain) throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
     if (save) {
       const saved = await call("saveDerived", { query, ...defined({ seed }) });
       return { ...derivedText(saved.derived, saved.seed), data: saved };

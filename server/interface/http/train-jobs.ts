@@ -37,14 +37,18 @@ export type EnumerationJobs = Jobs<
 >;
 
 export function createEnumerationJobs(
-  operationsAs: (caller: Caller, requestId?: string, grant?: Grant) => Pick<ServerOperations, "evaluateQuery">,
+  operationsAs: (
+    caller: Caller,
+    requestId?: string,
+    grant?: Grant,
+  ) => Pick<ServerOperations, "evaluateQuery">,
   clock: Pick<Clock, "now">,
   limits = { running: 1, kept: 16 },
 ): EnumerationJobs {
   return createJobs({
     noun: "evaluation",
     hint: "Run it again: what was judged is kept for a week, and it goes on there.",
-    run: ({ caller, requestId, grant, name: _, ...request }, options) =>
+    run: ({ caller, requestId, grant, ...request }, options) =>
       operationsAs(caller, requestId, grant).evaluateQuery(request, options),
     clock,
     limits,

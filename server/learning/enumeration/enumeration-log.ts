@@ -21,6 +21,7 @@ const event = z.discriminatedUnion("event", [
     candidate: count,
     round: count,
     figure: z.number().nullable(),
+    iteration: count.nullable(),
     /** The reason why there is no figure. */
     reason: z.string().optional(),
   }),

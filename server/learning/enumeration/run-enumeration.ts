@@ -8,7 +8,7 @@ import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { survivors, type Figure, type KeepRule, type Round } from "../query/evaluate/keep-rule.js";
 import type { EnumerationEvent, EnumerationLog } from "./enumeration-log.js";
-import { figureOf, type TrainedSoFar } from "./train-candidate.js";
+import { figureOf, type JudgedFigure, type TrainedSoFar, type WantedFigure } from "./train-candidate.js";
 
 export interface EnumerationRequest {
   readonly rule: KeepRule;
@@ -20,8 +20,8 @@ export interface EnumerationRequest {
 
 export interface EnumerationPorts {
   readonly log: Pick<EnumerationLog, "events" | "append">;
-  /** Trains a candidate to a step, or to its end; goes on where it was. */
-  train(candidate: number, steps: number | undefined): Promise<TrainedSoFar>;
+  /** Trains a candidate until it has a figure, or to its end; goes on where it was. */
+  train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar>;
   /** Makes a version of a candidate that has ended; one that is there is not saved twice. */
   save(candidate: number, outcome: TrainingOutcome): Promise<Hash>;
   /** Removes what a candidate left on the disk. */
@@ -33,7 +33,7 @@ export interface CandidateEnd {
   readonly candidate: number;
   /** The figure of the last round that it was in; null: it has none. */
   readonly figure: Figure;
-  /** The step after which that was measured; null: at the end of the training, or never. */
+  /** The step after which that was measured; null: when the training had ended, or never. */
   readonly iteration: number | null;
   /** The version that it became. */
   readonly versionId?: Hash;
@@ -62,10 +62,15 @@ export async function runEnumeration(
 ): Promise<readonly CandidateEnd[]> {
   const running = new Enumeration(request, ports);
   let left = request.candidates;
-  for (const [index, round] of request.rounds.entries()) left = await running.round(left, { ...round, index });
+  for (const [index, round] of request.rounds.entries())
+    left = await running.round(left, { ...round, index });
   // The best is saved last: of several versions of one name the newest is meant where none is named.
   for (const candidate of left.toReversed()) await running.finish(candidate);
   return request.candidates.map((candidate) => running.endOf(candidate));
+}
+
+interface Judged extends JudgedFigure {
+  readonly reason?: string | undefined;
 }
 
 class Enumeration {
@@ -92,10 +97,14 @@ class Enumeration {
     let ahead: readonly number[] = [];
     // By their numbers: which are judged first decides nothing, and a candidate's place in the log is plain.
     for (const candidate of candidates.toSorted((a, b) => a - b)) {
-      const { figure, reason } = await this.#judge(candidate, round);
+      const { figure, iteration, reason } = await this.#judge(candidate, round);
       figures.set(candidate, figure);
-      const iteration = figure === null ? null : (round.iteration ?? null);
-      this.#ends.set(candidate, { candidate, figure, iteration, ...(reason === undefined ? {} : { reason }) });
+      this.#ends.set(candidate, {
+        candidate,
+        figure,
+        iteration,
+        ...(reason === undefined ? {} : { reason }),
+      });
       ahead = survivors(this.request.rule, round, figures);
       for (const other of figures.keys()) if (!ahead.includes(other)) await this.#ruleOut(other, round);
     }
@@ -103,7 +112,7 @@ class Enumeration {
   }
 
   async finish(candidate: number): Promise<void> {
-    const { log, train, save } = this.ports;
+    const { log } = this.ports;
     const end = this.endOf(candidate);
     for (const event of log.events) {
       if (!("candidate" in event) || event.candidate !== candidate) continue;
@@ -113,8 +122,8 @@ class Enumeration {
     }
     let event: EnumerationEvent;
     try {
-      const outcome = this.#outcomes.get(candidate) ?? (await train.call(this.ports, candidate, undefined)).outcome;
-      const versionId = await save.call(this.ports, candidate, outcome as TrainingOutcome);
+      const ended = this.#outcomes.get(candidate) ?? (await this.ports.train(candidate, undefined)).outcome;
+      const versionId = await this.ports.save(candidate, ended as TrainingOutcome);
       event = { event: "saved", candidate, versionId };
       this.#ends.set(candidate, { ...end, versionId });
     } catch (error) {
@@ -127,28 +136,26 @@ class Enumeration {
     await this.ports.forget(candidate);
   }
 
-  async #judge(
-    candidate: number,
-    { iteration, index }: Round & { readonly index: number },
-  ): Promise<{ readonly figure: Figure; readonly reason?: string | undefined }> {
+  async #judge(candidate: number, { iteration, index }: Round & { readonly index: number }): Promise<Judged> {
     const { log } = this.ports;
     for (const event of log.events)
       if (event.event === "judged" && event.candidate === candidate && event.round === index) return event;
-    let judged: { readonly figure: Figure; readonly reason?: string };
+    let judged: Judged;
     try {
-      const trained = await this.ports.train(candidate, iteration);
+      const { figure: name } = this.request;
+      const trained = await this.ports.train(candidate, { name, steps: iteration });
       if (trained.outcome !== undefined) this.#outcomes.set(candidate, trained.outcome);
-      const figure = figureOf(trained, this.request.figure, iteration);
-      judged = figure === null ? { figure, reason: this.#noFigure(iteration) } : { figure };
+      const found = figureOf(trained, name, iteration);
+      judged = found.figure === null ? { ...found, reason: this.#noFigure(iteration) } : found;
     } catch (error) {
-      judged = { figure: null, reason: faultOf(error).message };
+      judged = { figure: null, iteration: null, reason: faultOf(error).message };
     }
     await log.append({ event: "judged", candidate, round: index, ...judged });
     return judged;
   }
 
   #noFigure(iteration: number | undefined): string {
-    return `it has no ${this.request.figure} ${iteration === undefined ? "at its end" : `after step ${iteration}`}`;
+    return `it has no ${this.request.figure} ${iteration === undefined ? "at its end" : `from step ${iteration} on`}`;
   }
 
   async #ruleOut(candidate: number, { keeps }: Round): Promise<void> {

@@ -55,7 +55,8 @@ function compileSource(source: NonNullable<Select["source"]>, scope: CompileScop
   if (source.kind === "select") return compileNested(source, scope);
   return scope.saved.use(source, scope.fail, (models, text) => {
     const fail = failIn(text);
-    if (models.kind !== "select") return fail(0, "it derives models, and here one is needed that selects some");
+    if (models.kind !== "select")
+      return fail(0, "it derives models, and here one is needed that selects some");
     return compileNested(models, { ...scope, text, fail });
   });
 }

@@ -94,7 +94,8 @@ async function plannedAnswer(
 export function checkModelsQuery(text: string, saved: ReadonlyMap<string, string>): void {
   const statement = parseQuery(text);
   const queries = new SavedQueries(saved);
-  if (statement.kind === "evaluate") throw queryInvalid(text, 0, "an evaluation is not saved; its inner query can be");
+  if (statement.kind === "evaluate")
+    throw queryInvalid(text, 0, "an evaluation is not saved; its inner query can be");
   if (statement.kind !== "select") compileDerivation(statement, text, queries);
   else compileSelect(statement, text, queries);
 }

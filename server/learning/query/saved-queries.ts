@@ -19,11 +19,7 @@ export class SavedQueries {
    * Makes something of the query behind a name.
    * @throws QUERY_INVALID, which points at the name
    */
-  use<Result>(
-    { value, at }: Literal,
-    fail: FailAt,
-    make: (models: Models, text: string) => Result,
-  ): Result {
+  use<Result>({ value, at }: Literal, fail: FailAt, make: (models: Models, text: string) => Result): Result {
     const name = String(value);
     const text = this.texts.get(name);
     if (text === undefined) return fail(at, "there is no saved query of this name");
@@ -32,12 +28,16 @@ export class SavedQueries {
     this.#open.add(name);
     try {
       const statement = parseQuery(text);
-      if (statement.kind === "evaluate") throw queryInvalid(text, 0, "it does not find models, it trains them");
+      if (statement.kind === "evaluate")
+        throw queryInvalid(text, 0, "it does not find models, it trains them");
       return make(statement, text);
     } catch (error) {
       if (!isStemmaError(error, "QUERY_INVALID")) throw error;
       const [reason = ""] = error.message.split("\n", 1);
-      return fail(at, `the saved query ${JSON.stringify(name)} cannot be used (${reason.replace(/\.$/, "")})`);
+      return fail(
+        at,
+        `the saved query ${JSON.stringify(name)} cannot be used (${reason.replace(/\.$/, "")})`,
+      );
     } finally {
       this.#open.delete(name);
     }

@@ -163,7 +163,7 @@ export interface Dimension extends Placed {
   readonly layers?: Literal;
   readonly member?: string;
   /** Those that are written, or `auto`: the setting's own, or so many that are drawn. */
-  readonly values: readonly Literal[] | { readonly random?: number };
+  readonly values: readonly Literal[] | { readonly random?: number; readonly at: number };
 }
 
 /** The candidates that are kept: those with the best figures, or with good ones. */
@@ -172,10 +172,7 @@ export type KeepRule = Placed & {
   readonly figure: Literal;
   /** The number of training steps after which the figure counts; absent: when the training has ended. */
   readonly iteration?: number;
-} & (
-    | { readonly kind: "top"; readonly count: number }
-    | { readonly kind: "above"; readonly bound: Literal }
-  );
+} & ({ readonly kind: "top"; readonly count: number } | { readonly kind: "above"; readonly bound: Literal });
 
 export interface Evaluate {
   readonly kind: "evaluate";

@@ -14,8 +14,16 @@ import { recipeByName } from "../../../shared/train/recipes/registry.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type TrainingJob } from "../../../shared/train/training.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
-import { trainCandidate, type TrainedSoFar } from "../../learning/enumeration/train-candidate.js";
-import type { EvaluationPlan, PlannedCandidate, PlannedModel } from "../../learning/query/evaluate/plan-evaluation.js";
+import {
+  trainCandidate,
+  type TrainedSoFar,
+  type WantedFigure,
+} from "../../learning/enumeration/train-candidate.js";
+import type {
+  EvaluationPlan,
+  PlannedCandidate,
+  PlannedModel,
+} from "../../learning/query/evaluate/plan-evaluation.js";
 import { plannedCost } from "../../learning/training/bounded-cost.js";
 import { declaredFor, findOwnRecipe, jobRecipe } from "../../learning/training/own-recipes.js";
 import { saveOutcome } from "../../learning/training/save-outcome.js";
@@ -52,11 +60,11 @@ interface OpenData extends ReadableDataset {
 
 export class CandidateWork {
   readonly #bases = new Map<PlannedModel, string>();
+  readonly #opened = new Map<string, OpenData>();
 
   private constructor(
     private readonly context: OperationsContext,
     private readonly options: CandidateWorkOptions,
-    private readonly data: ReadonlyMap<string, OpenData>,
     private readonly recipes: ReadonlyMap<string, RecipeSummary | undefined>,
   ) {}
 
@@ -69,29 +77,38 @@ export class CandidateWork {
       recipes.set(recipe, findOwnRecipe(repository, recipe));
       registered.set(data, await requireDataset(context, fleet, data));
     }
-    const opened = new Map<string, OpenData>();
-    for (const [name, summary] of registered)
-      opened.set(name, {
-        registered: summary,
-        ...(await readableDataset(context, fleet, referenceOf(summary))),
-      });
-    return new CandidateWork(context, options, opened, recipes);
+    const work = new CandidateWork(context, options, recipes);
+    try {
+      for (const [name, summary] of registered)
+        work.#opened.set(name, {
+          registered: summary,
+          ...(await readableDataset(context, fleet, referenceOf(summary))),
+        });
+      return work;
+    } catch (error) {
+      await work.close();
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
-    for (const { release } of this.data.values()) await release?.();
+    for (const { release } of this.#opened.values()) await release?.();
   }
 
   folderOf(candidate: number): string {
     return join(this.options.folder, `candidate-${candidate}`);
   }
 
-  async train(number: number, steps: number | undefined): Promise<TrainedSoFar> {
+  async train(number: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar> {
     const { plan, repository, limits, signal, onProgress } = this.options;
     const candidate = this.#candidate(number);
     const { clock } = this.context.home.ports;
     const settings = Object.entries(candidate.combination.varied).map(([name, value]) => `${name}=${value}`);
-    const title = [`candidate ${number} of ${plan.candidates.length}`, candidate.model.title, ...settings].join(", ");
+    const title = [
+      `candidate ${number} of ${plan.candidates.length}`,
+      candidate.model.title,
+      ...settings,
+    ].join(", ");
     const { recipe, data } = candidate.combination;
     const own = this.recipes.get(recipe);
     const reference = own
@@ -113,7 +130,7 @@ export class CandidateWork {
             ...defined({ iteration, loss }),
           }),
       },
-      steps,
+      wanted,
     ).catch((error: unknown) =>
       explainRefusedData(error, this.#data(data).registered, workFolderOf(this.context.home)),
     );
@@ -149,7 +166,7 @@ export class CandidateWork {
   }
 
   #data(name: string): OpenData {
-    return this.data.get(name) as OpenData;
+    return this.#opened.get(name) as OpenData;
   }
 
   async #jobOf({ number, model, combination, frozenLayers }: PlannedCandidate): Promise<TrainingJob> {
@@ -227,7 +244,9 @@ export class CandidateWork {
     const file = await nodeFiles().open(outcome.modelFile, "read");
     try {
       const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
-      const model = await modelSourceOfSafetensors(file, outcome.modelFile, { architecture: { architecture } });
+      const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
+        architecture: { architecture },
+      });
       const id = contentId(architectureHash(architecture), treeRoot(model.leaves));
       return versions.find(({ record }) => record.contentId === id)?.versionId;
     } finally {

@@ -33,18 +33,17 @@ export async function evaluateQuery(
   await requireRoom(home);
   const repository = await fleets.get(fleet);
   const source = await repositorySource(repository, home.ports.clock);
-  // Refused before anything is written.
-  await plannedEvaluation(source, query, { config, seed: asked ?? "0" });
   const kept = await openTraining(home, {
     fleet,
     seed: asked ?? null,
     evaluate: query,
     config: config ?? null,
   });
-  let hasBegun = false;
+  let isUnfinished = true;
   try {
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
     const found = log.events.flatMap((event) => (event.event === "begun" ? [event.versions] : []))[0];
+    isUnfinished = found !== undefined;
     const plan = await plannedEvaluation(source, query, { config, seed: kept.seed, ...defined({ found }) });
     requireModels(plan, found, query);
     const work = await CandidateWork.open(context, {
@@ -58,14 +57,14 @@ export async function evaluateQuery(
       ...defined({ signal, onProgress }),
     });
     if (found === undefined) await log.append({ event: "begun", versions: versionsOf(plan) });
-    hasBegun = true;
+    isUnfinished = true;
     const ends = await train(plan, log, work);
-    hasBegun = false;
+    isUnfinished = false;
     return { seed: kept.seed, ...reportOf(plan, ends, repository) };
   } catch (error) {
-    throw hasBegun && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
+    throw isUnfinished && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
   } finally {
-    await kept.release(hasBegun && kept.canContinue);
+    await kept.release(isUnfinished && kept.canContinue);
   }
 }
 
@@ -80,7 +79,7 @@ async function train(
       { rule, figure, rounds, candidates: numbers },
       {
         log,
-        train: (candidate, steps) => work.train(candidate, steps),
+        train: (candidate, wanted) => work.train(candidate, wanted),
         save: (candidate, outcome) => work.save(candidate, outcome),
         forget: (candidate) => rm(work.folderOf(candidate), { recursive: true, force: true }),
       },

@@ -53,7 +53,12 @@ export async function saveDerivation(
 ): Promise<Answer["saved"]> {
   if ("reason" in result) return undefined;
   await repository.ensureTensors(source);
-  const model = await derivedSource(repository, await repository.leaves(source), result, new Streams(seed, 0));
+  const model = await derivedSource(
+    repository,
+    await repository.leaves(source),
+    result,
+    new Streams(seed, 0),
+  );
   const id = contentId(architectureHash(result.architecture), treeRoot(model.leaves));
   const known = repository
     .versions({ name })

@@ -19,20 +19,27 @@ export const plannedEvaluation = z
       z.object({
         name: text,
         count: count.describe("The number of its values"),
-        values: z.array(parameterValue).nullable().describe("Null: they are drawn when the evaluation begins"),
+        values: z
+          .array(parameterValue)
+          .nullable()
+          .describe("Null: they are drawn when the evaluation begins"),
       }),
     ),
     rule: text,
     rounds: z
       .array(
         z.object({
-          iteration: count.nullable().describe("Steps after which it judges; null: when trainings have ended"),
+          iteration: count
+            .nullable()
+            .describe("Steps after which it judges; null: when trainings have ended"),
           candidates: count,
           keeps: count.describe("Those that go on, at most"),
         }),
       )
       .describe("In each, those that the rule has no place for are ended"),
-    steps: count.nullable().describe("Steps of all candidates until the last is judged; null: of all trainings"),
+    steps: count
+      .nullable()
+      .describe("Steps of all candidates until the last is judged; null: of all trainings"),
     notMade,
   })
   .meta({ id: "PlannedEvaluation" });

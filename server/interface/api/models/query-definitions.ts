@@ -105,7 +105,10 @@ const config = z
   .refine((all) => Object.keys(all).length <= 100, "has more than 100 settings")
   .optional()
   .describe("evaluate: the configuration that the query names, which is a file of the caller's");
-const seed = z.string().regex(/^\d{1,20}$/, "is not a whole number").optional();
+const seed = z
+  .string()
+  .regex(/^\d{1,20}$/, "is not a whole number")
+  .optional();
 const name = shortText.describe("The name of a saved query");
 
 const savedQuery = z

@@ -74,7 +74,9 @@ export function compileEvaluation(
   const dimensions = vary.map((dimension) => compileDimension(dimension, inputs.seed, fail));
   for (const [index, { name, parameter, layers, at }] of dimensions.entries()) {
     const same = (other: CompiledDimension): boolean =>
-      layers === undefined && other.layers === undefined ? other.parameter === parameter : other.name === name;
+      layers === undefined && other.layers === undefined
+        ? other.parameter === parameter
+        : other.name === name;
     if (dimensions.slice(0, index).some(same)) fail(at, "this setting is varied twice");
   }
   const count = dimensions.reduce((product, { values }) => product * values.length, 1);
@@ -102,7 +104,7 @@ export function tooManyCandidates(count: number): Error {
 }
 
 function compileDimension(
-  { path, layers, member, values, at, end }: Dimension,
+  { path, layers, member, values, at }: Dimension,
   seed: string,
   fail: FailAt,
 ): CompiledDimension {
@@ -117,18 +119,25 @@ function compileDimension(
     const written = values as readonly Literal[];
     for (const [index, { value, at: valueAt }] of written.entries()) {
       if (isOfLayers) checkRate(value, valueAt, fail);
-      if (written.slice(0, index).some((other) => other.value === value)) fail(valueAt, "this value is there twice");
+      if (written.slice(0, index).some((other) => other.value === value))
+        fail(valueAt, "this value is there twice");
     }
     return { ...of, values: written.map(({ value }) => value), isDrawn: false };
   }
-  const { random } = values as { readonly random?: number };
+  const { random, at: autoAt } = values as { readonly random?: number; readonly at: number };
   const grid = isOfLayers ? [rateOfAll, rateOfFrozen] : gridOf(parameter);
   if (grid === undefined)
-    return fail(end, `auto has values for ${autoSettings.join(", ")} and rates of layers alone; write in […]`);
+    return fail(
+      autoAt,
+      `auto has values for ${autoSettings.join(", ")} and rates of layers alone; write in […]`,
+    );
   if (random === undefined) return { ...of, values: grid, isDrawn: false };
   const most = isOfLayers ? 0 : poolSize(parameter);
   if (random < 1 || random > most)
-    fail(end, most === 0 ? "these values are not drawn; write auto" : `1 to ${most} values can be drawn here`);
+    fail(
+      autoAt,
+      most === 0 ? "these values are not drawn; write auto" : `1 to ${most} values can be drawn here`,
+    );
   return { ...of, values: drawnValues({ name, parameter, count: random }, seed), isDrawn: true };
 }
 
@@ -174,11 +183,17 @@ function combine(
     if (layers === undefined) settings.set(parameter, values[at] as SettingValue);
   const needed = (parameter: string, names: string): string => {
     const value = settings.get(parameter);
-    if (typeof value !== "string" || value === "") return fail(config.at, `the configuration has no ${names}`);
+    if (typeof value !== "string" || value === "")
+      return fail(config.at, `the configuration has no ${names}`);
     return value;
   };
-  const [recipe, data] = [needed("recipe", "recipe"), needed("data", "input_data, the name of registered data")];
-  const parameters = Object.fromEntries([...settings].filter(([name]) => name !== "recipe" && name !== "data"));
+  const [recipe, data] = [
+    needed("recipe", "recipe"),
+    needed("data", "input_data, the name of registered data"),
+  ];
+  const parameters = Object.fromEntries(
+    [...settings].filter(([name]) => name !== "recipe" && name !== "data"),
+  );
   const frozen = dimensions.flatMap(({ name, layers }, at) =>
     layers !== undefined && values[at] === rateOfFrozen ? [{ name, layers }] : [],
   );
@@ -206,7 +221,10 @@ function checkParameters(
   } catch (error) {
     if (!isStemmaError(error, "RECIPE_PARAMETERS_INVALID")) throw error;
     const dimension = dimensions.find(({ parameter }) => parameter === error.details["parameter"]);
-    fail(dimension?.at ?? config.at, error.message.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, "?").replace(/\.$/, ""));
+    fail(
+      dimension?.at ?? config.at,
+      error.message.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, "?").replace(/\.$/, ""),
+    );
   }
 }
 
@@ -232,7 +250,9 @@ function compileRule(
   const isOfSteps = figuresOfSteps.has(name);
   const metric = metrics.every((each) => each?.name === name) ? metrics[0] : undefined;
   if (!isOfSteps && metric === undefined) {
-    const known = [...new Set(metrics.flatMap((each) => each?.name ?? []))].filter((each) => !figuresOfSteps.has(each));
+    const known = [...new Set(metrics.flatMap((each) => each?.name ?? []))].filter(
+      (each) => !figuresOfSteps.has(each),
+    );
     fail(
       figure.at,
       `a training measures loss and validation${known.length === 1 ? `, and ${known[0] ?? ""} when it has ended` : ""}`,
@@ -244,11 +264,12 @@ function compileRule(
   if (iteration !== undefined && (iteration < 1 || iteration > maxIteration))
     fail(rule.at, `candidates are judged after 1 to ${maxIteration} steps`);
   if (isHalving && (rule.kind !== "top" || iteration === undefined))
-    fail(rule.at, "halving needs a number of steps, as in top(5, m[\"loss\"], 100) halving");
+    fail(rule.at, 'halving needs a number of steps, as in top(5, m["loss"], 100) halving');
   if (rule.kind === "top") {
     if (rule.count < 1) fail(rule.at, "at least one candidate is kept");
     return { kind: "top", count: rule.count, lowerIsBetter, iteration, isHalving };
   }
-  if (lowerIsBetter) fail(figure.at, `the lower ${name}, the better; above is for figures that are to be high`);
+  if (lowerIsBetter)
+    fail(figure.at, `the lower ${name}, the better; above is for figures that are to be high`);
   return { kind: "above", bound: Number(rule.bound.value), lowerIsBetter, iteration, isHalving };
 }

@@ -51,7 +51,11 @@ export interface EvaluationPlan {
   readonly candidates: readonly PlannedCandidate[];
   readonly rounds: readonly Round[];
   /** What cannot be a candidate, with the reason. */
-  readonly notMade: readonly { readonly name: string; readonly settings: Settings; readonly reason: string }[];
+  readonly notMade: readonly {
+    readonly name: string;
+    readonly settings: Settings;
+    readonly reason: string;
+  }[];
 }
 
 export interface PlanInputs {

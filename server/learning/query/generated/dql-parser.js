@@ -321,10 +321,10 @@ function peg$parse(input, options) {
   function peg$f10(at, path, layers, member) {    return { path, layers, member, at, end: range().end };  }
   function peg$f11(at, path) {    return { path, at, end: range().end };  }
   function peg$f12(first, rest) {    return [first, ...rest];  }
-  function peg$f13(count) {    return { random: count ?? undefined };  }
+  function peg$f13(at, count) {    return { random: count ?? undefined, at };  }
   function peg$f14(at, rule) {    return { ...rule, at, end: range().end };  }
   function peg$f15(count, figure, iteration) {    return { kind: "top", count, ...figure, iteration: iteration ?? undefined };  }
-  function peg$f16(figure, bound, iteration) {    return { kind: "above", bound, ...figure, iteration: iteration ?? undefined };  }
+  function peg$f16(figure, bound) {    return { kind: "above", bound, ...figure };  }
   function peg$f17(variable, figure) {    return { variable, figure };  }
   function peg$f18(first, rest) {    return [first, ...rest];  }
   function peg$f19(name) {    return { name, at: offset() };  }
@@ -1809,78 +1809,79 @@ function peg$parse(input, options) {
   }
 
   function peg$parseauto() {
-    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12;
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13;
 
     s0 = peg$currPos;
-    s1 = input.substr(peg$currPos, 4);
-    if (s1.toLowerCase() === peg$c25) {
+    s1 = peg$parseposition();
+    s2 = input.substr(peg$currPos, 4);
+    if (s2.toLowerCase() === peg$c25) {
       peg$currPos += (4);
     } else {
-      s1 = peg$FAILED;
+      s2 = peg$FAILED;
       if (peg$silentFails === 0) { peg$fail(peg$e27); }
     }
-    if (s1 !== peg$FAILED) {
-      s2 = peg$parseend();
-      if (s2 !== peg$FAILED) {
-        s3 = peg$currPos;
-        s4 = peg$parse_();
-        s5 = input.substr(peg$currPos, 6);
-        if (s5.toLowerCase() === peg$c26) {
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$currPos;
+        s5 = peg$parse_();
+        s6 = input.substr(peg$currPos, 6);
+        if (s6.toLowerCase() === peg$c26) {
           peg$currPos += (6);
         } else {
-          s5 = peg$FAILED;
+          s6 = peg$FAILED;
           if (peg$silentFails === 0) { peg$fail(peg$e28); }
         }
-        if (s5 !== peg$FAILED) {
-          s6 = peg$parseend();
-          if (s6 !== peg$FAILED) {
-            s7 = peg$parse_();
+        if (s6 !== peg$FAILED) {
+          s7 = peg$parseend();
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 40) {
-              s8 = peg$c2;
+              s9 = peg$c2;
               peg$currPos++;
             } else {
-              s8 = peg$FAILED;
+              s9 = peg$FAILED;
               if (peg$silentFails === 0) { peg$fail(peg$e2); }
             }
-            if (s8 !== peg$FAILED) {
-              s9 = peg$parse_();
-              s10 = peg$parsewhole();
-              if (s10 !== peg$FAILED) {
-                s11 = peg$parse_();
+            if (s9 !== peg$FAILED) {
+              s10 = peg$parse_();
+              s11 = peg$parsewhole();
+              if (s11 !== peg$FAILED) {
+                s12 = peg$parse_();
                 if (input.charCodeAt(peg$currPos) === 41) {
-                  s12 = peg$c3;
+                  s13 = peg$c3;
                   peg$currPos++;
                 } else {
-                  s12 = peg$FAILED;
+                  s13 = peg$FAILED;
                   if (peg$silentFails === 0) { peg$fail(peg$e3); }
                 }
-                if (s12 !== peg$FAILED) {
-                  s3 = s10;
+                if (s13 !== peg$FAILED) {
+                  s4 = s11;
                 } else {
-                  peg$currPos = s3;
-                  s3 = peg$FAILED;
+                  peg$currPos = s4;
+                  s4 = peg$FAILED;
                 }
               } else {
-                peg$currPos = s3;
-                s3 = peg$FAILED;
+                peg$currPos = s4;
+                s4 = peg$FAILED;
               }
             } else {
-              peg$currPos = s3;
-              s3 = peg$FAILED;
+              peg$currPos = s4;
+              s4 = peg$FAILED;
             }
           } else {
-            peg$currPos = s3;
-            s3 = peg$FAILED;
+            peg$currPos = s4;
+            s4 = peg$FAILED;
           }
         } else {
-          peg$currPos = s3;
-          s3 = peg$FAILED;
+          peg$currPos = s4;
+          s4 = peg$FAILED;
         }
-        if (s3 === peg$FAILED) {
-          s3 = null;
+        if (s4 === peg$FAILED) {
+          s4 = null;
         }
         peg$savedPos = s0;
-        s0 = peg$f13(s3);
+        s0 = peg$f13(s1, s4);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -1999,7 +2000,7 @@ function peg$parse(input, options) {
   }
 
   function peg$parseabove() {
-    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13;
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12;
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 5);
@@ -2036,21 +2037,17 @@ function peg$parse(input, options) {
               s9 = peg$parse_();
               s10 = peg$parsenumber();
               if (s10 !== peg$FAILED) {
-                s11 = peg$parseiteration();
-                if (s11 === peg$FAILED) {
-                  s11 = null;
-                }
-                s12 = peg$parse_();
+                s11 = peg$parse_();
                 if (input.charCodeAt(peg$currPos) === 41) {
-                  s13 = peg$c3;
+                  s12 = peg$c3;
                   peg$currPos++;
                 } else {
-                  s13 = peg$FAILED;
+                  s12 = peg$FAILED;
                   if (peg$silentFails === 0) { peg$fail(peg$e3); }
                 }
-                if (s13 !== peg$FAILED) {
+                if (s12 !== peg$FAILED) {
                   peg$savedPos = s0;
-                  s0 = peg$f16(s6, s10, s11);
+                  s0 = peg$f16(s6, s10);
                 } else {
                   peg$currPos = s0;
                   s0 = peg$FAILED;
