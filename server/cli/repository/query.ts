@@ -20,6 +20,11 @@ import { verb } from "./verb.js";
 /** More bytes than a query may have characters: the server's answer names the limit. */
 const maxFileBytes = 65_536;
 
+const maxMinutes = {
+  text: "<n> evaluate: the minutes after which each training is ended",
+  read: readBy("--max-minutes", queryOperations.evaluateQuery.body.shape.maxMinutes),
+} as const;
+
 const run = plain("runQuery", {
   name: "run",
   isDefault: true,
@@ -33,10 +38,7 @@ const run = plain("runQuery", {
     offset: "<n> skip the newest n",
     save: "save the models that construct or slice derives, as versions",
     seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
-    maxMinutes: {
-      text: "<n> evaluate: the minutes after which each training is ended",
-      read: readBy("--max-minutes", queryOperations.evaluateQuery.body.shape.maxMinutes),
-    },
+    maxMinutes,
   },
   help: `
 The language is described in docs/dql.md. -o name prints a line for each result. With
@@ -90,7 +92,7 @@ interface EvaluateChoices {
 
 async function evaluate(
   { config: { value: path } }: Evaluate,
-  { query, explain, save, seed, maxMinutes }: EvaluateChoices,
+  { query, explain, save, seed, maxMinutes: minutes }: EvaluateChoices,
   { call, operations, fleet, output, signal }: PlainContext,
 ): Promise<Printed> {
   if (save) throw new StemmaError("USAGE", "evaluate saves what it keeps. Leave --save away.");
@@ -104,7 +106,7 @@ async function evaluate(
   }
   const opened = await operations();
   const report = await opened.evaluateQuery(
-    { fleet, query, config, ...defined({ seed, maxMinutes }) },
+    { fleet, query, config, ...defined({ seed, maxMinutes: minutes }) },
     { onProgress: ({ line }) => output.progress(line, true), signal },
   );
   output.endProgress();

@@ -31,7 +31,7 @@ export function createTrainJobs(
 }
 
 export type EnumerationJobs = Jobs<
-  OperationInput<"evaluateQuery"> & { readonly name: string } & Asker,
+  Asker & { readonly fleet: string; readonly name: string; readonly input: OperationInput<"evaluateQuery"> },
   TrainProgress,
   EvaluatedModels
 >;
@@ -48,8 +48,8 @@ export function createEnumerationJobs(
   return createJobs({
     noun: "evaluation",
     hint: "Run it again: what was judged is kept for a week, and it goes on there.",
-    run: ({ caller, requestId, grant, ...request }, options) =>
-      operationsAs(caller, requestId, grant).evaluateQuery(request, options),
+    run: ({ caller, requestId, grant, input }, options) =>
+      operationsAs(caller, requestId, grant).evaluateQuery(input, options),
     clock,
     limits,
   });

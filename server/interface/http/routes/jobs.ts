@@ -26,11 +26,12 @@ export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, askerBy: A
 
 export function addEnumerationRoutes(app: FastifyInstance, jobs: EnumerationJobs, askerBy: AskerBy): void {
   const { evaluateQuery } = operationTable;
-  app.post(evaluateQuery.path, (request, reply) =>
-    reply
+  app.post(evaluateQuery.path, (request, reply) => {
+    const input = readInput(evaluateQuery, request);
+    return reply
       .status(202)
-      .send(jobs.start({ name: "query", ...readInput(evaluateQuery, request), ...askerBy(request) })),
-  );
+      .send(jobs.start({ name: "query", fleet: input.fleet, input, ...askerBy(request) }));
+  });
   addJobRoutes(app, evaluateQuery.jobsPath, jobs);
 }
 
