@@ -26,7 +26,7 @@ const event = z.discriminatedUnion("event", [
     reason: z.string().optional(),
   }),
   z.strictObject({ event: z.literal("saved"), candidate: count, versionId: hash }),
-  /** It was to be kept, and its training did not come to its end. */
+  /** The training of a candidate that was to be kept did not come to its end. */
   z.strictObject({ event: z.literal("failed"), candidate: count, reason: z.string() }),
 ]);
 export type EnumerationEvent = z.infer<typeof event>;

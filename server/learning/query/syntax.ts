@@ -162,7 +162,7 @@ export interface Dimension extends Placed {
   readonly path: string;
   readonly layers?: Literal;
   readonly member?: string;
-  /** Those that are written, or `auto`: the setting's own, or so many that are drawn. */
+  /** The values that are written, or `auto`: the setting's own, or so many that are drawn. */
   readonly values: readonly Literal[] | { readonly random?: number; readonly at: number };
 }
 

@@ -1,4 +1,4 @@
-/** What evaluations of queries answer: their plan, and what came of each candidate (docs/dql.md). */
+/** Answers about evaluations of queries: their plan, and what came of each candidate (docs/dql.md). */
 import * as z from "zod";
 import { count, hash, parameterValue } from "../fields.js";
 import type { ValueOf } from "../operation.js";

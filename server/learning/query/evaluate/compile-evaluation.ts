@@ -23,7 +23,7 @@ const maxIteration = 1_000_000;
 
 /** A setting in which candidates differ. */
 export interface CompiledDimension {
-  /** As it is written after `config.`. */
+  /** The name that is written after `config.`. */
   readonly name: string;
   readonly parameter: string;
   /** The layers that a rate is for; absent: a setting of the whole training. */
@@ -47,7 +47,7 @@ export interface Combination {
 
 export interface CompiledEvaluation {
   readonly dimensions: readonly CompiledDimension[];
-  /** In the order in which the settings are written, the last one changing first. */
+  /** All combinations, in the order in which the settings are written, the last one changing first. */
   readonly combinations: readonly Combination[];
   readonly figure: string;
   readonly rule: KeepRule;
@@ -145,7 +145,7 @@ function patternOf({ value, at }: Literal, fail: FailAt): Pattern {
   return selectorPattern(String(value), (reason) => fail(at + 1, reason));
 }
 
-/** What engines offer: all layers that are trained have one rate. */
+/** Engines train all layers at one rate, or leave them as they are. */
 function checkRate(value: SettingValue, at: number, fail: FailAt): void {
   if (value === rateOfFrozen || value === rateOfAll) return;
   fail(

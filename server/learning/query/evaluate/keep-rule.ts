@@ -17,7 +17,7 @@ export interface KeepRule {
 export interface Round {
   readonly iteration: number | undefined;
   readonly candidates: number;
-  /** Those that go on, at most. */
+  /** The number of those that go on, at most. */
   readonly keeps: number;
 }
 

@@ -50,7 +50,7 @@ export interface EvaluationPlan {
   readonly query: CompiledEvaluation;
   readonly candidates: readonly PlannedCandidate[];
   readonly rounds: readonly Round[];
-  /** What cannot be a candidate, with the reason. */
+  /** Models, and combinations of settings, that are not among the candidates, with the reason. */
   readonly notMade: readonly {
     readonly name: string;
     readonly settings: Settings;
