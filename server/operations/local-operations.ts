@@ -68,7 +68,17 @@ function operationsWithoutHome(path: string): ServerOperations {
   let begun: Promise<ServerOperations> | undefined;
   let passing: Promise<ServerOperations> | undefined;
   const operation =
-    (name: CallName | "recover" | "fetchDataset" | "import" | "train" | "evaluateQuery" | "planStorage" | "applyStorage") =>
+    (
+      name:
+        | CallName
+        | "recover"
+        | "fetchDataset"
+        | "import"
+        | "train"
+        | "evaluateQuery"
+        | "planStorage"
+        | "applyStorage",
+    ) =>
     async (...given: readonly unknown[]): Promise<unknown> => {
       const isDryRun = given.some(
         (each) => (each as { readonly dryRun?: unknown } | undefined)?.dryRun === true,
@@ -82,7 +92,15 @@ function operationsWithoutHome(path: string): ServerOperations {
     };
   const names = [
     ...callNames,
-    ...(["recover", "fetchDataset", "import", "train", "evaluateQuery", "planStorage", "applyStorage"] as const),
+    ...([
+      "recover",
+      "fetchDataset",
+      "import",
+      "train",
+      "evaluateQuery",
+      "planStorage",
+      "applyStorage",
+    ] as const),
   ];
   return {
     // Object.fromEntries loses the type of the names; there is one method for every operation.

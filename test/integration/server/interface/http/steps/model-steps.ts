@@ -139,7 +139,10 @@ export const modelSteps: readonly Step[] = [
     name: "evaluateQuery",
     shows: "an evaluation without a configuration",
     ask: (at) =>
-      at.evaluateQuery({ fleet, query: 'evaluate m from "mine" with config = "c" keep top(1, m["loss"], 1)' }),
+      at.evaluateQuery({
+        fleet,
+        query: 'evaluate m from "mine" with config = "c" keep top(1, m["loss"], 1)',
+      }),
     fails: "QUERY_INVALID",
   },
   { name: "deleteQuery", ask: (at) => at.deleteQuery({ fleet, name: "mine" }) },
