@@ -62,7 +62,7 @@ export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text
       ),
       steps === null
         ? "every candidate is trained to its end"
-        : `until then ${counted(steps, "step")}; those that go on are trained to their end`,
+        : `at most ${counted(steps, "step")} count until then; those that go on are trained to their end`,
     ].join("\n"),
     notes: [
       ...notMadeNotes(plan),

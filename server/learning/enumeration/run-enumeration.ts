@@ -143,7 +143,12 @@ class Enumeration {
     let judged: Judged;
     try {
       const { figure: name } = this.request;
-      const trained = await this.ports.train(candidate, { name, steps: iteration });
+      // Of a short training an earlier round has seen the end.
+      const outcome = this.#outcomes.get(candidate);
+      const trained =
+        outcome === undefined
+          ? await this.ports.train(candidate, { name, steps: iteration })
+          : { measurements: outcome.result.measurements, outcome };
       if (trained.outcome !== undefined) this.#outcomes.set(candidate, trained.outcome);
       const found = figureOf(trained, name, iteration);
       judged = found.figure === null ? { ...found, reason: this.#noFigure(iteration) } : found;

@@ -18,6 +18,8 @@ import {
 } from "../../../../../server/learning/query/evaluate/keep-rule.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
+import type { TrainedSoFar } from "../../../../../server/learning/enumeration/train-candidate.js";
+import type { Measurement } from "../../../../../shared/train/training.js";
 import type { TrainingOutcome } from "../../../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
@@ -74,9 +76,12 @@ function plainlyKept({ request: { rule, rounds, candidates }, loss, end }: Plain
 
 class Killed extends Error {}
 
-/** Ports over memory; `isKilled` is asked at every step that a kill could follow or come before. */
+/**
+ * Ports over memory; `isKilled` is asked at every step that a kill could follow or come before. Some trainings are so
+ * short that they have ended when they are judged; what an ended one left is gone when it is trained again.
+ */
 function portsOf(
-  { loss, end }: Plain,
+  { request: { rounds }, loss, end }: Plain,
   events: EnumerationEvent[],
   isKilled: () => boolean,
 ): EnumerationPorts & { readonly forgotten: Set<number> } {
@@ -84,10 +89,20 @@ function portsOf(
   const step = (): void => {
     if (isKilled()) throw new Killed();
   };
-  const outcome = (candidate: number): TrainingOutcome =>
-    ({
-      result: { measurements: [{ iteration: end, loss: loss(candidate, end) }] },
-    }) as unknown as TrainingOutcome;
+  const judged = [...new Set([...rounds.map(({ iteration = end }) => iteration), end])];
+  const left = new Map<number, TrainingOutcome>();
+  const trainedTo = (candidate: number, steps: number): TrainedSoFar => {
+    const losses = judged.map((iteration) => ({ iteration, loss: loss(candidate, iteration) }));
+    const isShort = candidate % 2 === 0 && losses.every((each) => each.loss !== null);
+    const until = isShort ? end : steps;
+    const measurements = losses
+      .filter(({ iteration }) => iteration <= until)
+      .map((each) => ({ epoch: 1, learningRate: 1, ...each })) as Measurement[];
+    if (until < end) return { measurements };
+    const outcome = { result: { measurements } } as unknown as TrainingOutcome;
+    left.set(candidate, outcome);
+    return { measurements, outcome };
+  };
   return {
     forgotten,
     log: {
@@ -102,15 +117,16 @@ function portsOf(
     train: async (candidate, wanted) => {
       step();
       await Promise.resolve();
+      left.delete(candidate);
+      assert.ok(!forgotten.has(candidate), "nothing trains what was ruled out");
       const steps = wanted?.steps ?? end;
-      const value = loss(candidate, steps);
-      if (value === null) throw new StemmaError("NOT_A_NUMBER", "it diverged");
+      if (loss(candidate, steps) === null) throw new StemmaError("NOT_A_NUMBER", "it diverged");
       step();
-      const measurements = [{ iteration: steps, epoch: 1, loss: value, learningRate: 1 }];
-      return steps === end ? { measurements, outcome: outcome(candidate) } : { measurements };
+      return trainedTo(candidate, steps);
     },
-    save: (candidate) => {
+    save: (candidate, outcome) => {
       step();
+      assert.equal(left.get(candidate), outcome, "its files are there");
       return Promise.resolve(candidate.toString(16).padStart(64, "0") as Hash);
     },
     forget: (candidate) => {
