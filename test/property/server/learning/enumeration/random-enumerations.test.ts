@@ -91,6 +91,7 @@ function portsOf(
   };
   const judged = [...new Set([...rounds.map(({ iteration = end }) => iteration), end])];
   const left = new Map<number, TrainingOutcome>();
+  const seen = new Set<number>();
   const trainedTo = (candidate: number, steps: number): TrainedSoFar => {
     const losses = judged.map((iteration) => ({ iteration, loss: loss(candidate, iteration) }));
     const isShort = candidate % 2 === 0 && losses.every((each) => each.loss !== null);
@@ -98,7 +99,10 @@ function portsOf(
     const measurements = losses
       .filter(({ iteration }) => iteration <= until)
       .map((each) => ({ epoch: 1, learningRate: 1, ...each })) as Measurement[];
-    if (until < end) return { measurements };
+    // One that is trained again may be ended as soon as it has its figure.
+    const isEndedAgain = seen.has(candidate) && steps < end;
+    seen.add(candidate);
+    if (until < end || isEndedAgain) return { measurements };
     const outcome = { result: { measurements } } as unknown as TrainingOutcome;
     left.set(candidate, outcome);
     return { measurements, outcome };
