@@ -1,8 +1,9 @@
-// A network of AlexNet's form for images of 8 by 8 pixels, with random weights: something to ask queries about.
-//   node small-alexnet.mjs NAME POOLING       writes NAME.json (a model.json) and NAME.safetensors; POOLING: Max, Average
+// A network of AlexNet's form for small images, with random weights: something to ask queries about.
+//   node small-alexnet.mjs NAME POOLING [PIXELS]   writes NAME.json (a model.json) and NAME.safetensors
+// POOLING: Max, Average; PIXELS: of each side of an image, 8 unless it is named
 import { writeFileSync } from "node:fs";
 
-const [name, pooling = "Max"] = process.argv.slice(2);
+const [name, pooling = "Max", pixels = 8] = process.argv.slice(2);
 const conv = (layer, filters) => ({
   class_name: "Conv2D",
   config: { name: layer, filters, kernel_size: [3, 3], padding: "same", activation: "relu" },
@@ -15,7 +16,7 @@ const full = (layer, units) => ({ class_name: "Dense", config: { name: layer, un
 const layers = [
   {
     class_name: "InputLayer",
-    config: { name: "input", batch_input_shape: [null, 8, 8, 1], dtype: "float32" },
+    config: { name: "input", batch_input_shape: [null, Number(pixels), Number(pixels), 1], dtype: "float32" },
   },
   ...[conv("conv1", 4), pool("pool1"), conv("conv2", 8), pool("pool2")],
   ...[conv("conv3", 8), conv("conv4", 8), conv("conv5", 8), pool("pool5")],
@@ -24,7 +25,7 @@ const layers = [
 ];
 
 const weights = [];
-let [channels, features] = [1, 8];
+let [channels, features] = [1, 8 * Math.floor(pixels / 8) ** 2];
 for (const { class_name, config } of layers) {
   const outputs = config.filters ?? config.units;
   if (outputs === undefined) continue;

@@ -35,7 +35,7 @@ import { runningServerFile, type RunningServer, type StartingServer } from "./in
 import type { ServerProblem } from "./interface/http/routes/service.js";
 import { ensureHttpToken } from "./interface/http/token.js";
 import { tokenReader } from "./interface/http/tokens.js";
-import { createTrainJobs } from "./interface/http/train-jobs.js";
+import { createEnumerationJobs, createTrainJobs } from "./interface/http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
 import {
@@ -427,9 +427,11 @@ function httpPartsOf(
   operationsAs: OperationsAs,
 ): HttpParts {
   const jobs = createTrainJobs(operationsAs, home.ports.clock);
+  const enumerationJobs = createEnumerationJobs(operationsAs, home.ports.clock);
   const archiveJobs = createArchiveJobs(operationsAs, home.ports.clock);
   closing.add(
     () => jobs.close(),
+    () => enumerationJobs.close(),
     () => archiveJobs.close(),
   );
   const descriptors = watchDescriptors({ clock: home.ports.clock, log });
@@ -452,6 +454,7 @@ function httpPartsOf(
   return {
     operationsAs,
     jobs,
+    enumerationJobs,
     archiveJobs,
     metrics,
     problems: () => problemsOf(home, { clockGuard, memory }),

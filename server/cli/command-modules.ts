@@ -122,8 +122,8 @@ const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
     define: () => import("./repository/evaluate.js"),
   },
   query: {
-    about: "select models by a query, or derive new ones of them",
-    takes: "[query]",
+    about: "select models by a query, derive new ones of them, or train candidates",
+    hasCommands: true,
     define: () => import("./repository/query.js"),
   },
 };

@@ -4,7 +4,7 @@ import type { ServerOperations } from "../interface/api/server-operations.js";
 /** Operations on a fleet that change something, or have something done there. */
 export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperations>([
   ...(["import", "tag", "hold", "retire", "redact", "setSuccessor", "transfer", "endTransfer"] as const),
-  ...(["saveDerived"] as const),
+  ...(["saveDerived", "evaluateQuery", "saveQuery", "deleteQuery"] as const),
   ...([
     "train",
     "reduce",

@@ -68,7 +68,17 @@ function operationsWithoutHome(path: string): ServerOperations {
   let begun: Promise<ServerOperations> | undefined;
   let passing: Promise<ServerOperations> | undefined;
   const operation =
-    (name: CallName | "recover" | "fetchDataset" | "import" | "train" | "planStorage" | "applyStorage") =>
+    (
+      name:
+        | CallName
+        | "recover"
+        | "fetchDataset"
+        | "import"
+        | "train"
+        | "evaluateQuery"
+        | "planStorage"
+        | "applyStorage",
+    ) =>
     async (...given: readonly unknown[]): Promise<unknown> => {
       const isDryRun = given.some(
         (each) => (each as { readonly dryRun?: unknown } | undefined)?.dryRun === true,
@@ -82,7 +92,15 @@ function operationsWithoutHome(path: string): ServerOperations {
     };
   const names = [
     ...callNames,
-    ...(["recover", "fetchDataset", "import", "train", "planStorage", "applyStorage"] as const),
+    ...([
+      "recover",
+      "fetchDataset",
+      "import",
+      "train",
+      "evaluateQuery",
+      "planStorage",
+      "applyStorage",
+    ] as const),
   ];
   return {
     // Object.fromEntries loses the type of the names; there is one method for every operation.
@@ -279,6 +297,13 @@ function modelGroups(context: OperationsContext) {
     ),
     fetchDataset: async (input: OperationInput<"fetchDataset">) =>
       (await import("./models/dataset-operations.js")).datasetOperations(context).fetchDataset(input),
+    ...onUse(["savedQueries", "saveQuery", "deleteQuery"], async () =>
+      (await import("./models/saved-queries.js")).savedQueryOperations(context),
+    ),
+    evaluateQuery: async (
+      input: OperationInput<"evaluateQuery">,
+      options?: Parameters<ServerOperations["evaluateQuery"]>[1],
+    ) => (await import("./models/evaluate-query.js")).evaluateQuery(context, input, options),
     ...onUse(["engines", "approveEngine", "removeEngine"], async () =>
       (await import("./models/engine-operations.js")).engineOperations(context),
     ),

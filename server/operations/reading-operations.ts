@@ -24,7 +24,15 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
   ...(["devices", "device", "addresses", "batches", "authorities"] as const),
   ...(["rollouts", "rollout", "rolloutReport", "releases", "releaseManifest"] as const),
   ...(["models", "listModels", "model", "log", "diff", "asOf", "modelJson", "attachment", "owners"] as const),
-  ...(["lineage", "descendants", "commonAncestor", "successors", "verify", "nearest"] as const),
+  ...([
+    "lineage",
+    "descendants",
+    "commonAncestor",
+    "successors",
+    "verify",
+    "nearest",
+    "savedQueries",
+  ] as const),
   ...(["recover", "explainRecovery", "evaluations", "evaluation"] as const),
   ...(["datasets", "showDataset", "fetchDataset", "engines", "recipes"] as const),
   ...(["retention", "forecastRetention", "dropPolicies", "tiers", "tokens", "webhooks"] as const),
@@ -35,7 +43,15 @@ const liveOperations: ReadonlySet<OperationName> = new Set<OperationName>([
   ...(["health", "fleets", "devices", "device", "rollouts", "rollout", "webhooks"] as const),
 ]);
 
-const otherNames = ["recover", "fetchDataset", "import", "train", "planStorage", "applyStorage"] as const;
+const otherNames = [
+  "recover",
+  "fetchDataset",
+  "import",
+  "train",
+  "evaluateQuery",
+  "planStorage",
+  "applyStorage",
+] as const;
 
 /** Readings of a home that changes each time; then the home is opened with its lock. */
 const maxReadings = 20;

@@ -148,7 +148,7 @@ export async function derive(
     now: () => 0,
   } as unknown as QuerySource;
   const statement = parseQuery(text);
-  assert.ok(statement.kind !== "select");
+  assert.ok(statement.kind === "construct" || statement.kind === "slice");
   const row = { versionId: "", name: "net", version: 1, record: {} } as unknown as VersionRow;
   const run = new Run(source, { steps: 1e6, ms: 1000 });
   const [derivation] = await deriveModels([row], compileDerivation(statement, text), run);

@@ -100,6 +100,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/learning/replay",
     "server/learning/progressive",
     "server/learning/nas",
+    "server/learning/enumeration",
     "server/operations/configuration",
     "server/operations",
     "server",

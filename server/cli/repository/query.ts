@@ -1,9 +1,17 @@
-/** `stemma query`: selects models by a query, or derives new ones (docs/dql.md). */
+/** `stemma query`: selects models by a query, derives new ones, or trains candidates; saved queries (docs/dql.md). */
+import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { defined } from "../../../shared/defined.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { FoundModel, QueryAnswer } from "../../interface/api/models/query-definitions.js";
-import { listed, plain, type Printed } from "../plain-command.js";
+import {
+  queryOperations,
+  type FoundModel,
+  type QueryAnswer,
+} from "../../interface/api/models/query-definitions.js";
+import type { CallOutput } from "../../interface/api/server-operations.js";
+import type { Evaluate } from "../../learning/query/syntax.js";
+import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
+import { readBy } from "../input-option.js";
 import { readTextFile } from "../text-file.js";
 import { nameOf } from "../version-text.js";
 import { derivedText } from "./derived-text.js";
@@ -12,50 +20,130 @@ import { verb } from "./verb.js";
 /** More bytes than a query may have characters: the server's answer names the limit. */
 const maxFileBytes = 65_536;
 
-export const define = verb(
-  plain("runQuery", {
-    name: "query",
-    takes: { query: "[query] such as: select m where m.name like 'alexnet_%'" },
-    options: {
-      file: "<file> read the query from this file; - for standard input",
-      explain: "instead of the results, print what was asked of which list, and how many versions that left",
-      limit: "<n> only the newest n (100)",
-      offset: "<n> skip the newest n",
-      save: "save the models that construct or slice derives, as versions",
-      seed: "<number> with --save: draw new weights by this seed, not by a fresh one",
-    },
-    help: `
+const maxMinutes = {
+  text: "<n> evaluate: the minutes after which each training is ended",
+  read: readBy("--max-minutes", queryOperations.evaluateQuery.body.shape.maxMinutes),
+} as const;
+
+const run = plain("runQuery", {
+  name: "run",
+  isDefault: true,
+  about: "ask a query; `stemma query 'select …'` does it, too",
+  takes: { query: "[query] such as: select m where m.name like 'alexnet_%'" },
+  options: {
+    file: "<file> read the query from this file; - for standard input",
+    explain:
+      "instead of the results, print what was asked of which list, and how many versions that left; of an evaluation what it would train",
+    limit: "<n> only the newest n (100)",
+    offset: "<n> skip the newest n",
+    save: "save the models that construct or slice derives, as versions",
+    seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
+    maxMinutes,
+  },
+  help: `
 The language is described in docs/dql.md. -o name prints a line for each result. With
-construct and slice it prints what would be made; --save makes it.
+construct and slice it prints what would be made; --save makes it. With evaluate it trains,
+and saves what it keeps; Ctrl-C at any time, and the same command goes on.
 
   stemma query 'select m where m.device = "van-7" and m["loss"] < 0.1'
   stemma query 'select m where m["conv*"].next has POOL("MAX")' -o name
   stemma query --file best.dql --explain
   stemma query 'construct b from a where a.tag = "best" mutate a["conv*($1)"].insert = RELU("relu$1")' --save
+  stemma query 'evaluate m from "mine" with config = "config.json" vary config.lr auto keep top(1, m["loss"], 100)'
 `,
-    run: async (
-      { query: written, file, explain, save, seed, offset = 0, limit },
-      { call },
-    ): Promise<Printed> => {
-      if ((written === undefined) === (file === undefined))
-        throw new StemmaError("USAGE", "Name a query, or a file that has one with --file.");
-      if (!save && seed !== undefined)
-        throw new StemmaError("USAGE", "--seed is for --save. Add it, or leave --seed away.");
-      if (save && explain)
-        throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
-      const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
-      if (save) {
-        const saved = await call("saveDerived", { query, ...defined({ seed }) });
-        return { ...derivedText(saved.derived, saved.seed), data: saved };
-      }
-      const answer = await call("runQuery", { query, offset, ...defined({ limit }) });
-      if (explain) return planOf(answer);
-      if (answer.derived === undefined) return resultsOf(answer, offset);
-      const { notes = [], ...shown } = derivedText(answer.derived);
-      return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
-    },
+  run: async (choices, context): Promise<Printed> => {
+    const { query: written, file, explain, save, seed, offset = 0, limit } = choices;
+    const { call } = context;
+    if ((written === undefined) === (file === undefined))
+      throw new StemmaError("USAGE", "Name a query, or a file that has one with --file.");
+    const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
+    const evaluated = await evaluationIn(query);
+    if (evaluated !== undefined) return await evaluate(evaluated, { ...choices, query }, context);
+    if (!save && seed !== undefined)
+      throw new StemmaError("USAGE", "--seed is for --save and for evaluate. Add one, or leave --seed away.");
+    if (save && explain) throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
+    if (save) {
+      const saved = await call("saveDerived", { query, ...defined({ seed }) });
+      return { ...derivedText(saved.derived, saved.seed), data: saved };
+    }
+    const answer = await call("runQuery", { query, offset, ...defined({ limit }) });
+    if (explain) return planOf(answer);
+    if (answer.derived === undefined) return resultsOf(answer, offset);
+    const { notes = [], ...shown } = derivedText(answer.derived);
+    return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
+  },
+});
+
+/** The statement of an evaluation; undefined for any other query, which the server looks at. */
+async function evaluationIn(query: string): Promise<Evaluate | undefined> {
+  if (!/\bevaluate\b/i.test(query)) return undefined;
+  const { parseQuery } = await import("../../learning/query/parse-query.js");
+  const statement = parseQuery(query);
+  return statement.kind === "evaluate" ? statement : undefined;
+}
+
+interface EvaluateChoices {
+  readonly query: string;
+  readonly explain: boolean;
+  readonly save: boolean;
+  readonly seed?: string | undefined;
+  readonly maxMinutes?: number | undefined;
+}
+
+async function evaluate(
+  { config: { value: path } }: Evaluate,
+  { query, explain, save, seed, maxMinutes: minutes }: EvaluateChoices,
+  { call, operations, fleet, output, signal }: PlainContext,
+): Promise<Printed> {
+  if (save) throw new StemmaError("USAGE", "evaluate saves what it keeps. Leave --save away.");
+  const { readConfig, planText, reportText } = await import("./evaluation-text.js");
+  const config = await readConfig(String(path));
+  if (explain) {
+    const answer = await call("runQuery", { query, config, ...defined({ seed }) });
+    if (answer.evaluation === undefined) throw new TypeError("the plan of an evaluation is missing");
+    const { notes = [], ...shown } = planText(answer.evaluation);
+    return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
+  }
+  const opened = await operations();
+  const report = await opened.evaluateQuery(
+    { fleet, query, config, ...defined({ seed, maxMinutes: minutes }) },
+    { onProgress: ({ line }) => output.progress(line, true), signal },
+  );
+  output.endProgress();
+  return reportText(report);
+}
+
+const columnsOfSaved: readonly Column<CallOutput<"savedQueries">[number]>[] = [
+  { title: "NAME", value: ({ name }) => name },
+  { title: "SAVED", value: ({ savedAtMs }) => formatTime(savedAtMs) },
+  { title: "BY", value: ({ by }) => by ?? "-" },
+  { title: "QUERY", value: ({ query }) => query.replace(/\s+/g, " ").trim() },
+];
+
+const savedText = (queries: CallOutput<"savedQueries">): Printed =>
+  listed(queries, { nameOf: ({ name }) => name, columns: columnsOfSaved, empty: "no query is saved" });
+
+const commands = [
+  run,
+  plain("saveQuery", {
+    name: "save",
+    about: 'give a query a name, by which others begin: select m from "NAME"',
+    takes: { name: "<name> of the query", query: "<query> which begins with select, construct or slice" },
+    print: savedText,
   }),
-);
+  plain("savedQueries", { name: "list", about: "queries that have names", print: savedText }),
+  plain("deleteQuery", {
+    name: "delete",
+    about: "forget a query's name",
+    takes: { name: "<name> of the query" },
+    print: savedText,
+  }),
+];
+
+export async function define(command: Command): Promise<void> {
+  for (const declaration of commands)
+    await verb(declaration)(command.command(declaration.name, { isDefault: declaration === run }));
+}
 
 type Found = readonly FoundModel[];
 

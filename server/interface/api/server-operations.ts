@@ -11,6 +11,7 @@ import type { ServerEvent } from "./event-schemas.js";
 import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
 import type { FetchedData } from "./models/dataset-schemas.js";
+import type { EvaluatedModels } from "./models/enumeration-schemas.js";
 import type { TrainProgress, TrainReport } from "./models/evaluation-schemas.js";
 import type { StorageApplied } from "./stores/planning-schemas.js";
 import type { RecoveryReport } from "./models/version-schemas.js";
@@ -79,6 +80,11 @@ export interface ServerOperations extends CallOperations {
   fetchDataset(input: OperationInput<"fetchDataset">): Promise<DataStream>;
   import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
   train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;
+  /** @throws TRAINING_STOPPED where it was stopped: the same call goes on */
+  evaluateQuery(
+    input: OperationInput<"evaluateQuery">,
+    options?: JobOptions<TrainProgress>,
+  ): Promise<EvaluatedModels>;
   /**
    * A fleet runs one plan or application at a time.
    * @throws BUDGET_UNREACHABLE, QUOTA_EXCEEDED

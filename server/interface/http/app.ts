@@ -30,17 +30,18 @@ import { chooseRequestId, logRequests, noteCode, requestHeader } from "./request
 import { RequestQuota } from "./request-quota.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
-import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
+import { addArchiveRoutes, addEnumerationRoutes, addTrainRoutes } from "./routes/jobs.js";
 import { addServiceRoutes, publicPaths, type ServiceParts } from "./routes/service.js";
 import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
 import { requireGrant, type TokenBearer, type TokenReader } from "./tokens.js";
-import type { TrainJobs } from "./train-jobs.js";
+import type { EnumerationJobs, TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts extends ServiceParts {
   /** The operations as a caller uses them, by the request of this id. */
   readonly operationsAs: (caller: Caller, request: string, grant?: Grant) => ServerOperations;
   readonly jobs: TrainJobs;
+  readonly enumerationJobs: EnumerationJobs;
   readonly archiveJobs: ArchiveJobs;
   readonly log: Log;
 }
@@ -138,6 +139,7 @@ export function buildHttpApp(
     grant: grantOf(request),
     requestId: request.id,
   });
+  addEnumerationRoutes(app, parts.enumerationJobs, askerBy);
   addArchiveRoutes(app, parts.archiveJobs, askerBy);
   addTrainRoutes(app, parts.jobs, askerBy);
   addStreamRoutes(app, operationsFor, {

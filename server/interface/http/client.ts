@@ -21,6 +21,8 @@ export function connectOperations(address: ServerAddress, pollMs = 500): ServerO
     import: async (stream, options) =>
       (await import("./import-over-http.js")).importOver(connection, stream, options),
     train: async (input, options) => (await jobs()).trainOver(connection, { input, pollMs, ...options }),
+    evaluateQuery: async (input, options) =>
+      (await jobs()).evaluateQueryOver(connection, { input, pollMs, ...options }),
     planStorage: async (input, options) =>
       (await jobs()).planStorageOver(connection, { input, pollMs, ...options }),
     applyStorage: async (input, options) =>

@@ -1,15 +1,17 @@
 /** Trainings and storage work over HTTP: jobs of the server that the client follows. */
 import type { ArchivePlan } from "../../storage/archive/archive-plan.js";
+import type { EvaluatedModels } from "../api/models/enumeration-schemas.js";
 import type { TrainProgress, TrainReport } from "../api/models/evaluation-schemas.js";
 import { planningOperations } from "../api/stores/planning-definitions.js";
 import type { StorageApplied } from "../api/stores/planning-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
+import { queryOperations } from "../api/models/query-definitions.js";
 import { trainingOperations } from "../api/models/training-definitions.js";
 import { followJob } from "./follow-job.js";
 import type { Connection } from "./request.js";
 
 interface FollowedJob<
-  Name extends "train" | "planStorage" | "applyStorage",
+  Name extends "train" | "evaluateQuery" | "planStorage" | "applyStorage",
   Progress,
 > extends JobOptions<Progress> {
   readonly input: OperationInput<Name>;
@@ -22,6 +24,13 @@ export function trainOver(
   job: FollowedJob<"train", TrainProgress>,
 ): Promise<TrainReport> {
   return followJob(connection, { definition: trainingOperations.train, ...job });
+}
+
+export function evaluateQueryOver(
+  connection: Connection,
+  job: FollowedJob<"evaluateQuery", TrainProgress>,
+): Promise<EvaluatedModels> {
+  return followJob(connection, { definition: queryOperations.evaluateQuery, ...job });
 }
 
 export async function planStorageOver(

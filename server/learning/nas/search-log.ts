@@ -1,14 +1,13 @@
 /**
- * Stores a search's request and events in a folder of its own: `search.json` and `log.jsonl`. The log has one line for
- * each event, written with fsync before anything depends on it. A line is 16 hexadecimal digits of the SHA-256 of its
- * JSON, a space and the JSON. A line that is cut short at the end was never relied on and is removed.
+ * Stores a search's request and events in a folder of its own: `search.json` and `log.jsonl`.
  */
 import { dirname, join } from "node:path";
 import * as z from "zod";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Files } from "../../../shared/ports.js";
-import { isHash, sha256 } from "../../../shared/tensor/hash.js";
+import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { EventLog } from "./event-log.js";
 import { noSearchIn, otherSearch, searchDamaged } from "./search-errors.js";
 
 const hash = z.custom<Hash>(isHash, "not a hash");
@@ -55,64 +54,12 @@ export type DoneEvent = z.infer<typeof doneEvent>;
 
 const logName = "log.jsonl";
 const settingsName = "search.json";
-const digestDigits = 16;
-const maxLogBytes = 256 * 1024 * 1024;
-
-export class SearchLog {
-  readonly #files: Files;
-  readonly #folder: string;
-  readonly #events: SearchEvent[];
-  #end: number;
-
-  private constructor(files: Files, folder: string, events: SearchEvent[], end: number) {
-    this.#files = files;
-    this.#folder = folder;
-    this.#events = events;
-    this.#end = end;
-  }
-
+export type SearchLog = EventLog<SearchEvent>;
+export const SearchLog = {
   /** @throws SEARCH_DAMAGED where a line before the last one is not what was written */
-  static async open(files: Files, folder: string): Promise<SearchLog> {
-    const path = join(folder, logName);
-    const stat = await files.stat(path);
-    if (stat !== undefined && stat.size > maxLogBytes) throw searchDamaged(path, `it has ${stat.size} bytes`);
-    const bytes = stat === undefined ? Buffer.alloc(0) : Buffer.from(await files.read(path));
-    const end = bytes.lastIndexOf("\n") + 1;
-    const lines = bytes.subarray(0, end).toString("utf8").split("\n").slice(0, -1);
-    const events = lines.map((line, index) => {
-      const text = line.slice(digestDigits + 1);
-      if (sha256(text).slice(0, digestDigits) !== line.slice(0, digestDigits))
-        throw searchDamaged(path, `line ${index + 1} is not what was written`);
-      return event.parse(JSON.parse(text));
-    });
-    return new SearchLog(files, folder, events, end);
-  }
-
-  get events(): readonly SearchEvent[] {
-    return this.#events;
-  }
-
-  /** Resolves when the events are durable. */
-  async append(...events: readonly SearchEvent[]): Promise<void> {
-    const lines = events.map((each) => {
-      const text = JSON.stringify(event.parse(each));
-      return `${sha256(text).slice(0, digestDigits)} ${text}\n`;
-    });
-    const bytes = Buffer.from(lines.join(""), "utf8");
-    const isNew = this.#end === 0;
-    const file = await this.#files.open(join(this.#folder, logName), "append");
-    try {
-      await file.truncate(this.#end);
-      await file.write(bytes, this.#end);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    if (isNew) await this.#files.syncFolder(this.#folder);
-    this.#end += bytes.length;
-    this.#events.push(...events);
-  }
-}
+  open: (files: Files, folder: string): Promise<SearchLog> =>
+    EventLog.open(files, join(folder, logName), { schema: event, damaged: searchDamaged }),
+};
 
 export function settingsPath(folder: string): string {
   return join(folder, settingsName);

@@ -7,12 +7,17 @@ import type { CompiledCondition, CompiledSelect, Dependency, Untitled } from "./
 import { compileHas } from "./layer-conditions.js";
 import type { Scope, Truth } from "./operands.js";
 import { failIn } from "./query-errors.js";
+import { SavedQueries } from "./saved-queries.js";
 import type { Condition, Lineage, Select, Within } from "./syntax.js";
 
 const maxVariables = 4;
 
 /** @throws QUERY_INVALID */
-export function compileSelect(select: Select, text: string): CompiledSelect {
+export function compileSelect(
+  select: Select,
+  text: string,
+  saved: SavedQueries = new SavedQueries(),
+): CompiledSelect {
   const fail = failIn(text);
   const variables = select.variables.map(({ name }) => name);
   for (const [index, { name, at }] of select.variables.entries()) {
@@ -23,6 +28,7 @@ export function compileSelect(select: Select, text: string): CompiledSelect {
   const scope: CompileScope = {
     text,
     fail,
+    saved,
     dependencies,
     indexOf: ({ name, at }) => {
       const index = variables.indexOf(name);
@@ -33,7 +39,7 @@ export function compileSelect(select: Select, text: string): CompiledSelect {
   };
   return {
     variables,
-    source: select.source === null ? undefined : compileNested(select.source, scope),
+    source: select.source === null ? undefined : compileSource(select.source, scope),
     conditions: conjunctsOf(select.where).map((condition) => compileCondition(condition, scope)),
     dependencies,
   };
@@ -41,13 +47,27 @@ export function compileSelect(select: Select, text: string): CompiledSelect {
 
 interface CompileScope extends Scope {
   readonly text: string;
+  readonly saved: SavedQueries;
   readonly dependencies: Dependency[];
 }
 
-function compileNested(select: Select, { text, fail }: CompileScope): CompiledSelect {
+function compileSource(source: NonNullable<Select["source"]>, scope: CompileScope): CompiledSelect {
+  if (source.kind === "select") return compileNested(source, scope);
+  return scope.saved.use(source, scope.fail, (models, text) => {
+    const fail = failIn(text);
+    if (models.kind !== "select")
+      return fail(0, "it derives models, and here one is needed that selects some");
+    return compileNested(models, { ...scope, text, fail });
+  });
+}
+
+function compileNested(
+  select: Select,
+  { text, fail, saved }: Pick<CompileScope, "text" | "fail" | "saved">,
+): CompiledSelect {
   const second = select.variables[1];
   if (second !== undefined) fail(second.at, "a nested query selects one variable");
-  return compileSelect(select, text);
+  return compileSelect(select, text, saved);
 }
 
 /** The conditions that are all to be true. */

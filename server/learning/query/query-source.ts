@@ -43,5 +43,7 @@ export interface QuerySource {
   resolve(reference: string): Hash;
   basesOf(versionId: Hash): readonly Hash[];
   childrenOf(versionId: Hash): Iterable<Hash>;
+  /** Texts of saved queries by their names; absent: there are none. */
+  readonly saved?: ReadonlyMap<string, string>;
   now(): number;
 }

@@ -62,6 +62,7 @@ export async function repositorySource(
     resolve: (reference) => repository.resolve(reference).versionId,
     basesOf: (versionId) => rows.basesOf(versionId),
     childrenOf: (versionId) => rows.childrenOf(versionId),
+    saved: new Map(repository.savedQueries().map(({ name, text }) => [name, text])),
     now: () => clock.now(),
   };
 }

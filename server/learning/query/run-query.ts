@@ -11,18 +11,24 @@ import type { CompiledCondition, CompiledSelect, Dependency } from "./compiled-q
 import { compileDerivation } from "./derive/compile-derivation.js";
 import { deriveModels, type Derivation } from "./derive/derive-models.js";
 import { derivedModelOf } from "./derive/derived-answer.js";
+import type { EvaluationPlan, PlanInputs } from "./evaluate/plan-evaluation.js";
+import type { Settings } from "./evaluate/settings.js";
 import { findCandidates } from "./find-candidates.js";
 import { joinLookups, type JoinLookup } from "./join-lookup.js";
 import { parseQuery } from "./parse-query.js";
 import { queryInvalid } from "./query-errors.js";
 import { Run } from "./query-run.js";
 import type { Candidate, QuerySource } from "./query-source.js";
-import type { Construct, Slice } from "./syntax.js";
+import { SavedQueries } from "./saved-queries.js";
+import type { Construct, Evaluate, Slice } from "./syntax.js";
 
 export interface QueryPage {
   /** Results that are left out before the first. */
   readonly offset: number;
   readonly limit: number;
+  /** The configuration and the seed of an evaluation. */
+  readonly config?: Settings | undefined;
+  readonly seed?: string | undefined;
 }
 
 export interface QueryResult extends Omit<QueryAnswer, "rows"> {
@@ -33,13 +39,14 @@ export interface QueryResult extends Omit<QueryAnswer, "rows"> {
 export async function runQuery(
   source: QuerySource,
   text: string,
-  { offset, limit }: QueryPage,
+  { offset, limit, config, seed }: QueryPage,
   limits: QueryLimits = queryLimits,
 ): Promise<QueryResult> {
   const statement = parseQuery(text);
   const run = new Run(source, limits);
+  if (statement.kind === "evaluate") return await plannedAnswer(statement, text, { run, config, seed });
   if (statement.kind !== "select") return await derivedAnswer(statement, text, run);
-  const compiled = compileSelect(statement, text);
+  const compiled = compileSelect(statement, text, new SavedQueries(source.saved));
   const found: (readonly VersionRow[])[] = [];
   let count = 0;
   let hasMore = false;
@@ -63,6 +70,58 @@ function knownOf(run: Run): Pick<QueryResult, "withoutNetwork" | "unreadable" | 
   return { withoutNetwork: run.withoutNetwork.size, unreadable: run.unreadable.size, plan: run.plan };
 }
 
+async function plannedAnswer(
+  statement: Evaluate,
+  text: string,
+  { run, config, seed }: { readonly run: Run } & Pick<QueryPage, "config" | "seed">,
+): Promise<QueryResult> {
+  const { planEvaluation } = await import("./evaluate/plan-evaluation.js");
+  const { planAnswerOf } = await import("./evaluate/plan-answer.js");
+  const plan = await planEvaluation(statement, text, { run, config, seed: seed ?? "0", find: finderOf(run) });
+  return {
+    variables: [statement.variable.name],
+    rows: [],
+    total: plan.candidates.length,
+    ...knownOf(run),
+    evaluation: planAnswerOf(plan, seed),
+  };
+}
+
+/**
+ * Checks a query for models that is to be saved, with those that it begins from.
+ * @param saved texts by names, its own among them. @throws QUERY_INVALID, QUERY_TOO_LARGE
+ */
+export function checkModelsQuery(text: string, saved: ReadonlyMap<string, string>): void {
+  const statement = parseQuery(text);
+  const queries = new SavedQueries(saved);
+  if (statement.kind === "evaluate")
+    throw queryInvalid(text, 0, "an evaluation is not saved; its inner query can be");
+  if (statement.kind !== "select") compileDerivation(statement, text, queries);
+  else compileSelect(statement, text, queries);
+}
+
+/** The evaluation that a query describes. @throws as runQuery; QUERY_INVALID for one that describes none */
+export async function plannedEvaluation(
+  source: QuerySource,
+  text: string,
+  inputs: Omit<PlanInputs, "find">,
+): Promise<EvaluationPlan> {
+  const statement = parseQuery(text);
+  if (statement.kind !== "evaluate") throw queryInvalid(text, 0, "only evaluate trains what it finds");
+  const { planEvaluation } = await import("./evaluate/plan-evaluation.js");
+  const run = new Run(source, queryLimits);
+  return await planEvaluation(statement, text, { ...inputs, run, find: finderOf(run) });
+}
+
+/** Finds the versions of a query with one variable, the newest first. */
+function finderOf(run: Run): PlanInputs["find"] {
+  return async (select) => {
+    const rows: VersionRow[] = [];
+    for await (const [candidate] of bindingsOf(select, run)) if (candidate) rows.push(candidate.row);
+    return rows;
+  };
+}
+
 async function derivedAnswer(statement: Construct | Slice, text: string, run: Run): Promise<QueryResult> {
   const derivations = await derivationsOf(statement, text, run);
   return {
@@ -80,8 +139,8 @@ async function derivedAnswer(statement: Construct | Slice, text: string, run: Ru
  */
 export async function runDerivation(source: QuerySource, text: string): Promise<readonly Derivation[]> {
   const statement = parseQuery(text);
-  if (statement.kind === "select")
-    throw queryInvalid(text, statement.at, "only what construct and slice derive can be saved");
+  if (statement.kind === "select" || statement.kind === "evaluate")
+    throw queryInvalid(text, 0, "only what construct and slice derive can be saved");
   return await derivationsOf(statement, text, new Run(source, queryLimits));
 }
 
@@ -90,10 +149,9 @@ async function derivationsOf(
   text: string,
   run: Run,
 ): Promise<readonly Derivation[]> {
-  const compiled = compileDerivation(statement, text);
-  const rows: VersionRow[] = [];
-  for await (const [candidate] of bindingsOf(compiled.select, run)) if (candidate) rows.push(candidate.row);
-  return await deriveModels(rows.reverse(), compiled, run);
+  const compiled = compileDerivation(statement, text, new SavedQueries(run.source.saved));
+  const rows = await finderOf(run)(compiled.select);
+  return await deriveModels(rows.toReversed(), compiled, run);
 }
 
 async function* bindingsOf(select: CompiledSelect, run: Run): AsyncGenerator<readonly Candidate[]> {

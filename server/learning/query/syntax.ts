@@ -115,8 +115,8 @@ export type Condition =
 export interface Select {
   readonly kind: "select";
   readonly variables: readonly Variable[];
-  /** The query whose versions the variables stand for; null: all versions. */
-  readonly source: Select | null;
+  /** The query whose versions the variables stand for, or the name of a saved one; null: all versions. */
+  readonly source: Select | Literal | null;
   readonly where: Condition | null;
   readonly at: number;
 }
@@ -154,4 +154,37 @@ export interface Slice extends Deriving {
   readonly output: Cut;
 }
 
-export type Statement = Select | Construct | Slice;
+/** A query that finds or makes models. */
+export type Models = Select | Construct | Slice;
+
+/** A setting that candidates differ in: config.base_lr, or config.net["conv*"].lr of some layers. */
+export interface Dimension extends Placed {
+  readonly path: string;
+  readonly layers?: Literal;
+  readonly member?: string;
+  /** The values that are written, or `auto`: the setting's own, or so many that are drawn. */
+  readonly values: readonly Literal[] | { readonly random?: number; readonly at: number };
+}
+
+/** The candidates that are kept: those with the best figures, or with good ones. */
+export type KeepRule = Placed & {
+  readonly variable: Variable;
+  readonly figure: Literal;
+  /** The number of training steps after which the figure counts; absent: when the training has ended. */
+  readonly iteration?: number;
+} & ({ readonly kind: "top"; readonly count: number } | { readonly kind: "above"; readonly bound: Literal });
+
+export interface Evaluate {
+  readonly kind: "evaluate";
+  readonly variable: Variable;
+  /** The query for the models, or the name of a saved one. */
+  readonly models: Models | Literal;
+  /** The file of the configuration. */
+  readonly config: Literal;
+  readonly vary: readonly Dimension[];
+  readonly rule: KeepRule;
+  /** True if the worse half is ruled out again and again, the earlier the worse. */
+  readonly isHalving: boolean;
+}
+
+export type Statement = Models | Evaluate;

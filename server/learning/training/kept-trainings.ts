@@ -25,6 +25,13 @@ export interface TrainingIdentity extends Pick<
   readonly seed: string | null;
 }
 
+/** The members by which two requests are for the same evaluation of a query. */
+export interface EvaluationIdentity extends Pick<TrainingIdentity, "fleet" | "seed"> {
+  /** The query. */
+  readonly evaluate: string;
+  readonly config: Readonly<Record<string, unknown>> | null;
+}
+
 export interface KeptTraining {
   readonly folder: string;
   readonly seed: string;
@@ -39,7 +46,10 @@ const keptMs = 7 * 24 * 3_600_000;
 const busy = new Set<string>();
 
 /** Opens the folder of a training, or a new one. */
-export async function openTraining(home: Home, identity: TrainingIdentity): Promise<KeptTraining> {
+export async function openTraining(
+  home: Home,
+  identity: TrainingIdentity | EvaluationIdentity,
+): Promise<KeptTraining> {
   const root = join(home.path, "run", "trainings");
   await mkdir(root, { recursive: true });
   await removeOld(root, home.ports.clock.now());

@@ -4,6 +4,7 @@ import { programVersion } from "../../../shared/adapters/program-version.js";
 import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import { maxCheckpoints } from "../../../shared/model/record-uses.js";
 import { canonicalMeasurements } from "../../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../../shared/provenance/training-provenance.js";
@@ -32,6 +33,8 @@ export interface FinishedTraining {
   /** Name under which the data are registered. */
   readonly dataName: string | undefined;
   readonly notes?: Readonly<Record<string, string>>;
+  /** Metadata of the version beside those of its training. */
+  readonly metadata?: ModelMetadata;
   readonly base: VersionSummary | undefined;
   readonly outcome: TrainingOutcome;
   readonly data: readonly UsedObject[];
@@ -40,7 +43,7 @@ export interface FinishedTraining {
 /** Saves what a training on the server made, with its lineage, measurements, checkpoints and provenance. */
 export async function saveOutcome(
   { home, caller }: OperationsContext,
-  { repository, engine, name, called, dataName, notes, base, outcome, data }: FinishedTraining,
+  { repository, engine, name, called, dataName, notes, metadata, base, outcome, data }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
   const recipe = reportedBundle(result.provenance);
@@ -75,7 +78,7 @@ export async function saveOutcome(
         },
         home.ports.random,
       ),
-      metadata: { ...metadataOfResult(result, dropped) },
+      metadata: { ...metadata, ...metadataOfResult(result, dropped) },
       uses: {
         ...uses,
         data,

@@ -11,10 +11,10 @@ const defaultLimit = 100;
 /** @throws QUERY_INVALID, QUERY_TOO_LARGE, MODEL_NOT_FOUND */
 export async function queryModels(
   { fleets, home }: OperationsContext,
-  { fleet, query, offset = 0, limit = defaultLimit }: OperationInput<"runQuery">,
+  { fleet, query, offset = 0, limit = defaultLimit, config, seed }: OperationInput<"runQuery">,
 ): Promise<QueryAnswer> {
   const source = await repositorySource(await fleets.get(fleet), home.ports.clock);
-  const { rows, ...answer } = await runQuery(source, query, { offset, limit });
+  const { rows, ...answer } = await runQuery(source, query, { offset, limit, config, seed });
   return { ...answer, rows: rows.map((row) => row.map(foundModel)) };
 }
 

@@ -38,13 +38,14 @@ export async function saveDerived(
   const derived: Answer[] = [];
   for (const derivation of derivations) {
     signal?.throwIfAborted();
-    const saved = await save(context, repository, derivation, { query, seed: drawing.seed });
+    const saved = await saveDerivation(context, repository, derivation, { query, seed: drawing.seed });
     derived.push({ ...derivedModelOf(derivation), ...(saved && { saved }) });
   }
   return { seed: isDrawn ? drawing.seed : null, derived };
 }
 
-async function save(
+/** Saves the model of a derivation, unless it is there; undefined: it cannot be made. */
+export async function saveDerivation(
   { home, live }: OperationsContext,
   repository: FleetRepository,
   { row: { versionId: source }, name, result }: Derivation,
@@ -52,7 +53,12 @@ async function save(
 ): Promise<Answer["saved"]> {
   if ("reason" in result) return undefined;
   await repository.ensureTensors(source);
-  const model = await modelOf(repository, await repository.leaves(source), result, new Streams(seed, 0));
+  const model = await derivedSource(
+    repository,
+    await repository.leaves(source),
+    result,
+    new Streams(seed, 0),
+  );
   const id = contentId(architectureHash(result.architecture), treeRoot(model.leaves));
   const known = repository
     .versions({ name })
@@ -73,7 +79,7 @@ async function save(
 }
 
 /** The model with its tensors: those of the source, which the store has, and new ones. */
-async function modelOf(
+export async function derivedSource(
   { objects }: FleetRepository,
   inheritable: readonly Leaf[],
   result: DerivedModel,

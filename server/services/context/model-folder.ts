@@ -8,6 +8,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { encodeArchitecture } from "../../../shared/model/architecture.js";
 import { optimizerFileName, safetensorsOfOptimizer } from "../../../shared/recover/optimizer-file.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors.js";
+import type { Architecture, ModelSource } from "../../../shared/model/model.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -23,7 +24,26 @@ export async function writeModelFolder(
   folder: string,
 ): Promise<string> {
   requireArchitecture(version);
-  const model = await repository.recover(version.versionId);
+  await writeModelFiles(await repository.recover(version.versionId), folder);
+  const files = nodeFiles();
+  if (version.record.uses?.optimizer !== undefined) {
+    const state = await repository.recover(version.versionId, { part: "optimizer" });
+    const { tensors, options } = await safetensorsOfOptimizer(state);
+    const optimizer = await files.open(join(folder, optimizerFileName), "create");
+    try {
+      await writeSafetensors(optimizer, tensors, options);
+    } finally {
+      await optimizer.close();
+    }
+  }
+  return folder;
+}
+
+/** Writes a model with an architecture into a folder, which is created. */
+export async function writeModelFiles(
+  model: Pick<ModelSource, "leaves" | "sources"> & { readonly architecture?: Architecture | undefined },
+  folder: string,
+): Promise<void> {
   await mkdir(folder, { recursive: true });
   const files = nodeFiles();
   const file = await files.open(join(folder, "model.safetensors"), "create");
@@ -44,15 +64,4 @@ export async function writeModelFolder(
   } finally {
     await architecture.close();
   }
-  if (version.record.uses?.optimizer !== undefined) {
-    const state = await repository.recover(version.versionId, { part: "optimizer" });
-    const { tensors, options } = await safetensorsOfOptimizer(state);
-    const optimizer = await files.open(join(folder, optimizerFileName), "create");
-    try {
-      await writeSafetensors(optimizer, tensors, options);
-    } finally {
-      await optimizer.close();
-    }
-  }
-  return folder;
 }

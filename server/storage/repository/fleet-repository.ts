@@ -30,7 +30,7 @@ import type { WeighedDrops } from "./versions/weigh-drops.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
-import type { DatasetState, OwnerTimeState } from "./state/state.js";
+import type { DatasetState, OwnerTimeState, SavedQuery } from "./state/state.js";
 import type { RestoreState } from "./state/restore-state.js";
 import type { FleetCheckpoints } from "./checkpoints.js";
 import type { ModelLeases } from "./model-leases.js";
@@ -299,6 +299,12 @@ export interface FleetRepository {
   /** True if a fact states that an object is redacted: it must not be shown, even while it is still stored. */
   isRedacted(object: Hash): boolean;
   datasets(): readonly DatasetState[];
+  /** Queries that have names, in the order of these. */
+  savedQueries(): readonly SavedQuery[];
+  /** @throws NAME_INVALID, QUOTA_EXCEEDED */
+  saveQuery(name: string, text: string): Promise<void>;
+  /** @throws NOT_FOUND */
+  deleteQuery(name: string): Promise<void>;
   /** The stored data set with this content; undefined where the store does not have it. @throws OBJECT_HASH_MISMATCH */
   dataObject(content: Hash): Promise<DataObject | undefined>;
   /** Kept versions that name data of this content. */

@@ -71,6 +71,7 @@ import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-versio
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
+import { deleteQuery, savedQueries, saveQuery } from "./saved-queries.js";
 import { dropPolicies, setDropPolicy } from "./retention/drop-policies.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
@@ -331,6 +332,9 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     versionsWithData: (content) => versionsWithData(context, content),
     pushDataset: (name, pieces, options) => pushDataset(context, name, pieces, options),
     removeDataset: (name, options) => removeDataset(context, name, options),
+    savedQueries: () => savedQueries(context),
+    saveQuery: (name, text) => saveQuery(context, name, text),
+    deleteQuery: (name) => deleteQuery(context, name),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => freeing(() => collect(context, plan)),

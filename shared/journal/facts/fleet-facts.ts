@@ -81,6 +81,14 @@ export type FleetFact =
       /** The next fact that it gets; null where it was removed. */
       readonly from: number | null;
     })
+  /** A query has a name, by which other queries begin from it, or does not have it any more. */
+  | (Caused & {
+      readonly type: "query";
+      readonly name: string;
+      readonly change: "saved" | "deleted";
+      /** The text of a saved query. */
+      readonly text?: string;
+    })
   /** The server has another key since then: what it signs from here on is signed by that one. */
   | (Caused & {
       readonly type: "server-key";

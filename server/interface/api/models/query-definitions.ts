@@ -1,8 +1,11 @@
 /** The operations that answer queries for models, and save what they derive (docs/dql.md). */
 import * as z from "zod";
 import { versionStates } from "../../../storage/catalog/version-query.js";
-import { count, fleetParams, fleetPath, hash, timeMs } from "../fields.js";
-import { call, type ValueOf } from "../operation.js";
+import { count, fleetParams, fleetPath, hash, parameterValue, shortText, timeMs } from "../fields.js";
+import { call, job, type ValueOf } from "../operation.js";
+import { evaluatedModels, plannedEvaluation } from "./enumeration-schemas.js";
+import { trainProgress } from "./evaluation-schemas.js";
+import { maxMinutes } from "./replay-schemas.js";
 
 const text = z.string();
 
@@ -90,14 +93,75 @@ const queryAnswer = z
         }),
       )
       .describe("What was done, in this order; nested queries first"),
+    evaluation: plannedEvaluation.exactOptional().describe("What evaluate would train; nothing is trained"),
     derived: derivedModels.exactOptional().describe("What construct or slice would make; nothing is saved"),
   })
   .meta({ id: "QueryAnswer" });
 export type QueryAnswer = ValueOf<typeof queryAnswer>;
 
 const query = z.string().max(65_536);
+const config = z
+  .record(z.string().max(100), parameterValue)
+  .refine((all) => Object.keys(all).length <= 100, "has more than 100 settings")
+  .optional()
+  .describe("evaluate: the configuration that the query names, which is a file of the caller's");
+const seed = z
+  .string()
+  .regex(/^\d{1,20}$/, "is not a whole number")
+  .optional();
+const name = shortText.describe("The name of a saved query");
+
+const savedQuery = z
+  .object({
+    name: text,
+    query: text,
+    savedAtMs: timeMs,
+    by: text.exactOptional().describe("Who saved it"),
+  })
+  .meta({ id: "SavedQuery" });
 
 export const queryOperations = {
+  evaluateQuery: job({
+    summary:
+      "Train the candidates that a query with evaluate describes on the server, and save those that it keeps (docs/dql.md)",
+    path: `${fleetPath}/query/evaluate`,
+    right: "change-models",
+    jobsPath: `${fleetPath}/query/evaluate`,
+    params: fleetParams,
+    body: {
+      query: query.describe("The query, which begins with evaluate"),
+      config,
+      seed: seed.describe("Of every training, of new weights and of drawn settings; default: a fresh one"),
+      maxMinutes: maxMinutes.describe("Minutes after which each training is ended"),
+    },
+    progress: trainProgress,
+    report: evaluatedModels,
+  }),
+  savedQueries: call({
+    summary: "Queries that have names, by which other queries begin from them",
+    method: "GET",
+    path: `${fleetPath}/queries`,
+    right: "read",
+    params: fleetParams,
+    output: z.array(savedQuery),
+  }),
+  saveQuery: call({
+    summary: "Give a query a name, by which other queries begin from it",
+    method: "POST",
+    path: `${fleetPath}/queries`,
+    right: "change-models",
+    params: fleetParams,
+    body: { name, query: query.describe("The query, which begins with select, construct or slice") },
+    output: z.array(savedQuery),
+  }),
+  deleteQuery: call({
+    summary: "Forget a saved query; queries that begin from it are refused from then on",
+    method: "POST",
+    path: `${fleetPath}/queries/:name/delete`,
+    right: "change-models",
+    params: { ...fleetParams, name },
+    output: z.array(savedQuery),
+  }),
   saveDerived: call({
     summary: "Save the models that a query with construct or slice derives, as versions (docs/dql.md)",
     method: "POST",
@@ -128,6 +192,8 @@ export const queryOperations = {
       query: query.describe("The query, such as: select m where m.name like 'alexnet_%'"),
       offset: z.number().int().min(0).max(1_000_000).optional().describe("How many results to skip"),
       limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
+      config,
+      seed: seed.describe("evaluate: the seed that drawn settings would have"),
     },
     output: queryAnswer,
     isLong: true,

@@ -8,7 +8,7 @@ import type { ArchiveJobs } from "../archive-jobs.js";
 import type { Asker } from "../caller.js";
 import type { Jobs } from "../jobs.js";
 import { parse, readInput } from "../read-input.js";
-import type { TrainJobs } from "../train-jobs.js";
+import type { EnumerationJobs, TrainJobs } from "../train-jobs.js";
 
 /** Finds who sends a request. */
 type AskerBy = (request: FastifyRequest) => Asker;
@@ -22,6 +22,17 @@ export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, askerBy: A
     reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),
   );
   addJobRoutes(app, train.jobsPath, jobs);
+}
+
+export function addEnumerationRoutes(app: FastifyInstance, jobs: EnumerationJobs, askerBy: AskerBy): void {
+  const { evaluateQuery } = operationTable;
+  app.post(evaluateQuery.path, (request, reply) => {
+    const input = readInput(evaluateQuery, request);
+    return reply
+      .status(202)
+      .send(jobs.start({ name: "query", fleet: input.fleet, input, ...askerBy(request) }));
+  });
+  addJobRoutes(app, evaluateQuery.jobsPath, jobs);
 }
 
 export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, askerBy: AskerBy): void {

@@ -3,6 +3,7 @@ import { compileSelect, conjunctsOf } from "../compile-query.js";
 import type { CompiledSelect, Work } from "../compiled-query.js";
 import type { Scope } from "../operands.js";
 import { failIn, type FailAt } from "../query-errors.js";
+import type { SavedQueries } from "../saved-queries.js";
 import type { Change, Construct, Cut, Slice } from "../syntax.js";
 import { layerTest } from "../templates.js";
 import { applyChanges, type CompiledChange, type DerivableNetwork } from "./apply-changes.js";
@@ -22,12 +23,17 @@ export interface CompiledDerivation {
 }
 
 /** @throws QUERY_INVALID */
-export function compileDerivation(statement: Construct | Slice, text: string): CompiledDerivation {
+export function compileDerivation(
+  statement: Construct | Slice,
+  text: string,
+  saved?: SavedQueries,
+): CompiledDerivation {
   const fail = failIn(text);
   const { derived, source, where } = statement;
   const select = compileSelect(
     { kind: "select", variables: [source], source: null, where, at: source.at },
     text,
+    saved,
   );
   if (derived.name === source.name)
     fail(source.at, `${source.name} cannot stand for the source too; give one of them another name`);

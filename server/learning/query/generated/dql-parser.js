@@ -181,35 +181,45 @@ function peg$parse(input, options) {
   const peg$c12 = "delete";
   const peg$c13 = "input";
   const peg$c14 = "output";
-  const peg$c15 = ",";
-  const peg$c16 = "or";
-  const peg$c17 = "not";
-  const peg$c18 = "has";
-  const peg$c19 = "[";
-  const peg$c20 = "]";
-  const peg$c21 = "next";
-  const peg$c22 = "prev";
-  const peg$c23 = "of";
-  const peg$c24 = "parent";
-  const peg$c25 = "child";
-  const peg$c26 = "ancestor";
-  const peg$c27 = "descendant";
-  const peg$c28 = "in";
-  const peg$c29 = "<=";
-  const peg$c30 = ">=";
-  const peg$c31 = "!=";
-  const peg$c32 = "<>";
-  const peg$c33 = "like";
-  const peg$c34 = "is";
-  const peg$c35 = "known";
-  const peg$c36 = "-";
-  const peg$c37 = "e";
-  const peg$c38 = "true";
-  const peg$c39 = "false";
-  const peg$c40 = "\"";
-  const peg$c41 = "\\";
-  const peg$c42 = "'";
-  const peg$c43 = "--";
+  const peg$c15 = "evaluate";
+  const peg$c16 = "in";
+  const peg$c17 = "with";
+  const peg$c18 = "config";
+  const peg$c19 = "keep";
+  const peg$c20 = "halving";
+  const peg$c21 = "vary";
+  const peg$c22 = ",";
+  const peg$c23 = "[";
+  const peg$c24 = "]";
+  const peg$c25 = "auto";
+  const peg$c26 = "random";
+  const peg$c27 = "top";
+  const peg$c28 = "above";
+  const peg$c29 = "or";
+  const peg$c30 = "not";
+  const peg$c31 = "has";
+  const peg$c32 = "next";
+  const peg$c33 = "prev";
+  const peg$c34 = "of";
+  const peg$c35 = "parent";
+  const peg$c36 = "child";
+  const peg$c37 = "ancestor";
+  const peg$c38 = "descendant";
+  const peg$c39 = "<=";
+  const peg$c40 = ">=";
+  const peg$c41 = "!=";
+  const peg$c42 = "<>";
+  const peg$c43 = "like";
+  const peg$c44 = "is";
+  const peg$c45 = "known";
+  const peg$c46 = "-";
+  const peg$c47 = "e";
+  const peg$c48 = "true";
+  const peg$c49 = "false";
+  const peg$c50 = "\"";
+  const peg$c51 = "\\";
+  const peg$c52 = "'";
+  const peg$c53 = "--";
 
   const peg$r0 = /^[<->]/;
   const peg$r1 = /^[0-9]/;
@@ -239,94 +249,115 @@ function peg$parse(input, options) {
   const peg$e14 = peg$otherExpectation("input or output");
   const peg$e15 = peg$literalExpectation("input", false);
   const peg$e16 = peg$literalExpectation("output", false);
-  const peg$e17 = peg$literalExpectation(",", false);
-  const peg$e18 = peg$literalExpectation("or", true);
-  const peg$e19 = peg$literalExpectation("not", true);
-  const peg$e20 = peg$literalExpectation("has", true);
-  const peg$e21 = peg$literalExpectation("[", false);
-  const peg$e22 = peg$literalExpectation("]", false);
-  const peg$e23 = peg$otherExpectation("next or prev");
-  const peg$e24 = peg$literalExpectation("next", false);
-  const peg$e25 = peg$literalExpectation("prev", false);
-  const peg$e26 = peg$literalExpectation("of", true);
-  const peg$e27 = peg$otherExpectation("parent, child, ancestor or descendant");
-  const peg$e28 = peg$literalExpectation("parent", true);
-  const peg$e29 = peg$literalExpectation("child", true);
-  const peg$e30 = peg$literalExpectation("ancestor", true);
-  const peg$e31 = peg$literalExpectation("descendant", true);
-  const peg$e32 = peg$literalExpectation("in", true);
-  const peg$e33 = peg$otherExpectation("=, !=, <, <=, > or >=");
-  const peg$e34 = peg$literalExpectation("<=", false);
-  const peg$e35 = peg$literalExpectation(">=", false);
-  const peg$e36 = peg$literalExpectation("!=", false);
-  const peg$e37 = peg$literalExpectation("<>", false);
-  const peg$e38 = peg$classExpectation([["<", ">"]], false, false, false);
-  const peg$e39 = peg$literalExpectation("like", true);
-  const peg$e40 = peg$literalExpectation("is", true);
-  const peg$e41 = peg$literalExpectation("known", true);
-  const peg$e42 = peg$otherExpectation("a value");
-  const peg$e43 = peg$literalExpectation("-", false);
-  const peg$e44 = peg$classExpectation([["0", "9"]], false, false, false);
-  const peg$e45 = peg$literalExpectation("e", true);
-  const peg$e46 = peg$classExpectation(["+", "-"], false, false, false);
-  const peg$e47 = peg$otherExpectation("a whole number");
-  const peg$e48 = peg$literalExpectation("true", true);
-  const peg$e49 = peg$literalExpectation("false", true);
-  const peg$e50 = peg$otherExpectation("a text in quotes");
-  const peg$e51 = peg$literalExpectation("\"", false);
-  const peg$e52 = peg$classExpectation(["\"", "\\"], true, false, false);
-  const peg$e53 = peg$literalExpectation("\\", false);
-  const peg$e54 = peg$literalExpectation("'", false);
-  const peg$e55 = peg$classExpectation(["'", "\\"], true, false, false);
-  const peg$e56 = peg$classExpectation(["\"", "'", "\\"], false, false, false);
-  const peg$e57 = peg$otherExpectation("a variable");
-  const peg$e58 = peg$classExpectation([["0", "9"], ["A", "Z"], "_", ["a", "z"]], false, false, false);
-  const peg$e59 = peg$otherExpectation("a name");
-  const peg$e60 = peg$classExpectation([["A", "Z"], ["a", "z"], "_"], false, false, false);
-  const peg$e61 = peg$classExpectation([" ", "\t", "\r", "\n"], false, false, false);
-  const peg$e62 = peg$literalExpectation("--", false);
-  const peg$e63 = peg$classExpectation(["\n"], true, false, false);
+  const peg$e17 = peg$literalExpectation("evaluate", true);
+  const peg$e18 = peg$literalExpectation("in", true);
+  const peg$e19 = peg$literalExpectation("with", true);
+  const peg$e20 = peg$literalExpectation("config", true);
+  const peg$e21 = peg$literalExpectation("keep", true);
+  const peg$e22 = peg$literalExpectation("halving", true);
+  const peg$e23 = peg$literalExpectation("vary", true);
+  const peg$e24 = peg$literalExpectation(",", false);
+  const peg$e25 = peg$literalExpectation("[", false);
+  const peg$e26 = peg$literalExpectation("]", false);
+  const peg$e27 = peg$literalExpectation("auto", true);
+  const peg$e28 = peg$literalExpectation("random", true);
+  const peg$e29 = peg$literalExpectation("top", true);
+  const peg$e30 = peg$literalExpectation("above", true);
+  const peg$e31 = peg$literalExpectation("or", true);
+  const peg$e32 = peg$literalExpectation("not", true);
+  const peg$e33 = peg$literalExpectation("has", true);
+  const peg$e34 = peg$otherExpectation("next or prev");
+  const peg$e35 = peg$literalExpectation("next", false);
+  const peg$e36 = peg$literalExpectation("prev", false);
+  const peg$e37 = peg$literalExpectation("of", true);
+  const peg$e38 = peg$otherExpectation("parent, child, ancestor or descendant");
+  const peg$e39 = peg$literalExpectation("parent", true);
+  const peg$e40 = peg$literalExpectation("child", true);
+  const peg$e41 = peg$literalExpectation("ancestor", true);
+  const peg$e42 = peg$literalExpectation("descendant", true);
+  const peg$e43 = peg$otherExpectation("=, !=, <, <=, > or >=");
+  const peg$e44 = peg$literalExpectation("<=", false);
+  const peg$e45 = peg$literalExpectation(">=", false);
+  const peg$e46 = peg$literalExpectation("!=", false);
+  const peg$e47 = peg$literalExpectation("<>", false);
+  const peg$e48 = peg$classExpectation([["<", ">"]], false, false, false);
+  const peg$e49 = peg$literalExpectation("like", true);
+  const peg$e50 = peg$literalExpectation("is", true);
+  const peg$e51 = peg$literalExpectation("known", true);
+  const peg$e52 = peg$otherExpectation("a value");
+  const peg$e53 = peg$otherExpectation("a number");
+  const peg$e54 = peg$literalExpectation("-", false);
+  const peg$e55 = peg$classExpectation([["0", "9"]], false, false, false);
+  const peg$e56 = peg$literalExpectation("e", true);
+  const peg$e57 = peg$classExpectation(["+", "-"], false, false, false);
+  const peg$e58 = peg$otherExpectation("a whole number");
+  const peg$e59 = peg$literalExpectation("true", true);
+  const peg$e60 = peg$literalExpectation("false", true);
+  const peg$e61 = peg$otherExpectation("a text in quotes");
+  const peg$e62 = peg$literalExpectation("\"", false);
+  const peg$e63 = peg$classExpectation(["\"", "\\"], true, false, false);
+  const peg$e64 = peg$literalExpectation("\\", false);
+  const peg$e65 = peg$literalExpectation("'", false);
+  const peg$e66 = peg$classExpectation(["'", "\\"], true, false, false);
+  const peg$e67 = peg$classExpectation(["\"", "'", "\\"], false, false, false);
+  const peg$e68 = peg$otherExpectation("a variable");
+  const peg$e69 = peg$classExpectation([["0", "9"], ["A", "Z"], "_", ["a", "z"]], false, false, false);
+  const peg$e70 = peg$otherExpectation("a name");
+  const peg$e71 = peg$classExpectation([["A", "Z"], ["a", "z"], "_"], false, false, false);
+  const peg$e72 = peg$classExpectation([" ", "\t", "\r", "\n"], false, false, false);
+  const peg$e73 = peg$literalExpectation("--", false);
+  const peg$e74 = peg$classExpectation(["\n"], true, false, false);
 
   function peg$f0(query) {    return query;  }
-  function peg$f1(variables, query) {    return query;  }
-  function peg$f2(variables, source, where) {    return { kind: "select", variables, source, where, at: offset() };  }
-  function peg$f3(derived, source, where, changes) {    return { kind: "construct", derived, source, where, changes };  }
-  function peg$f4(derived, source, where, input, output) {    return { kind: "slice", derived, source, where, input, output };  }
-  function peg$f5(first, rest) {    return [first, ...rest];  }
-  function peg$f6(nodes, action, template) {    return { nodes, action, template };  }
-  function peg$f7(variable, side, nodes) {    return { variable, side, nodes };  }
+  function peg$f1(variables, source, where) {    return { kind: "select", variables, source, where, at: offset() };  }
+  function peg$f2(derived, source, where, changes) {    return { kind: "construct", derived, source, where, changes };  }
+  function peg$f3(derived, source, where, input, output) {    return { kind: "slice", derived, source, where, input, output };  }
+  function peg$f4(first, rest) {    return [first, ...rest];  }
+  function peg$f5(nodes, action, template) {    return { nodes, action, template };  }
+  function peg$f6(variable, side, nodes) {    return { variable, side, nodes };  }
+  function peg$f7(variable, models, config, vary, rule, halving) {    return { kind: "evaluate", variable, models, config, vary: vary ?? [], rule, isHalving: halving !== null };  }
   function peg$f8(first, rest) {    return [first, ...rest];  }
-  function peg$f9(name) {    return { name, at: offset() };  }
-  function peg$f10(first, rest) {    return rest.length === 0 ? first : { kind: "or", of: [first, ...rest] };  }
-  function peg$f11(first, rest) {    return rest.length === 0 ? first : { kind: "and", of: [first, ...rest] };  }
-  function peg$f12(nots, inner) {    return nots.length % 2 === 0 ? inner : { kind: "not", of: inner };  }
-  function peg$f13(nodes, template) {    return { kind: "has", nodes, template, at: offset(), end: range().end };  }
-  function peg$f14(variable, selector, hops) {    return { variable, selector, hops };  }
-  function peg$f15(at, name, args) {    return { name, args: args ?? [], at };  }
-  function peg$f16(first, rest) {    return [first, ...rest];  }
-  function peg$f17(at, setting, value) {    return { setting, value, at };  }
-  function peg$f18(at, text) {    return { value: text.value, at };  }
-  function peg$f19(value) {    return value.value;  }
-  function peg$f20(first, rest) {    return [first, ...rest];  }
-  function peg$f21(value) {    return value.value;  }
-  function peg$f22(first, rest) {    return [first, ...rest].map(({ value }) => value);  }
-  function peg$f23(variable, relation, other) {    return { kind: "lineage", variable, relation, other, at: offset(), end: range().end };  }
-  function peg$f24(relation) {    return relation.toLowerCase();  }
-  function peg$f25(variable, query) {    return { kind: "within", variable, query, at: offset(), end: range().end };  }
-  function peg$f26(left, right) {    return { left, ...right, at: offset(), end: range().end };  }
-  function peg$f27(operator, right) {    return { kind: "compare", operator, right };  }
-  function peg$f28() {    return "!=";  }
-  function peg$f29(pattern) {    return { kind: "like", pattern };  }
-  function peg$f30(first, rest) {    return { kind: "listed", values: [first, ...rest] };  }
-  function peg$f31(not) {    return { kind: "known", isKnown: not === null };  }
-  function peg$f32(variable, name, iteration) {    return { kind: "metric", variable, name, iteration: iteration ?? undefined, at: offset() };  }
-  function peg$f33(variable, path, member) {    return { kind: "attribute", variable, path, member: member?.value, at: offset() };  }
-  function peg$f34(digits) {    return { kind: "literal", value: Number(digits), at: offset() };  }
-  function peg$f35(digits) {    return Number(digits);  }
-  function peg$f36(value) {    return { kind: "literal", value: value.toLowerCase() === "true", at: offset() };  }
-  function peg$f37(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
-  function peg$f38(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
-  function peg$f39() {    return offset();  }
+  function peg$f9(setting, values) {    return { ...setting, values };  }
+  function peg$f10(at, path, layers, member) {    return { path, layers, member, at, end: range().end };  }
+  function peg$f11(at, path) {    return { path, at, end: range().end };  }
+  function peg$f12(first, rest) {    return [first, ...rest];  }
+  function peg$f13(at, count) {    return { random: count ?? undefined, at };  }
+  function peg$f14(at, rule) {    return { ...rule, at, end: range().end };  }
+  function peg$f15(count, figure, iteration) {    return { kind: "top", count, ...figure, iteration: iteration ?? undefined };  }
+  function peg$f16(figure, bound) {    return { kind: "above", bound, ...figure };  }
+  function peg$f17(variable, figure) {    return { variable, figure };  }
+  function peg$f18(first, rest) {    return [first, ...rest];  }
+  function peg$f19(name) {    return { name, at: offset() };  }
+  function peg$f20(first, rest) {    return rest.length === 0 ? first : { kind: "or", of: [first, ...rest] };  }
+  function peg$f21(first, rest) {    return rest.length === 0 ? first : { kind: "and", of: [first, ...rest] };  }
+  function peg$f22(nots, inner) {    return nots.length % 2 === 0 ? inner : { kind: "not", of: inner };  }
+  function peg$f23(nodes, template) {    return { kind: "has", nodes, template, at: offset(), end: range().end };  }
+  function peg$f24(variable, selector, hops) {    return { variable, selector, hops };  }
+  function peg$f25(at, name, args) {    return { name, args: args ?? [], at };  }
+  function peg$f26(first, rest) {    return [first, ...rest];  }
+  function peg$f27(at, setting, value) {    return { setting, value, at };  }
+  function peg$f28(at, text) {    return { value: text.value, at };  }
+  function peg$f29(value) {    return value.value;  }
+  function peg$f30(first, rest) {    return [first, ...rest];  }
+  function peg$f31(value) {    return value.value;  }
+  function peg$f32(first, rest) {    return [first, ...rest].map(({ value }) => value);  }
+  function peg$f33(variable, relation, other) {    return { kind: "lineage", variable, relation, other, at: offset(), end: range().end };  }
+  function peg$f34(relation) {    return relation.toLowerCase();  }
+  function peg$f35(variable, query) {    return { kind: "within", variable, query, at: offset(), end: range().end };  }
+  function peg$f36(left, right) {    return { left, ...right, at: offset(), end: range().end };  }
+  function peg$f37(operator, right) {    return { kind: "compare", operator, right };  }
+  function peg$f38() {    return "!=";  }
+  function peg$f39(pattern) {    return { kind: "like", pattern };  }
+  function peg$f40(first, rest) {    return { kind: "listed", values: [first, ...rest] };  }
+  function peg$f41(not) {    return { kind: "known", isKnown: not === null };  }
+  function peg$f42(variable, name, iteration) {    return { kind: "metric", variable, name, iteration: iteration ?? undefined, at: offset() };  }
+  function peg$f43(variable, path, member) {    return { kind: "attribute", variable, path, member: member?.value, at: offset() };  }
+  function peg$f44(digits) {    return { kind: "literal", value: Number(digits), at: offset() };  }
+  function peg$f45(digits) {    return Number(digits);  }
+  function peg$f46(value) {    return { kind: "literal", value: value.toLowerCase() === "true", at: offset() };  }
+  function peg$f47(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
+  function peg$f48(characters) {    return { kind: "literal", value: characters.join(""), at: offset() };  }
+  function peg$f49() {    return offset();  }
   let peg$currPos = options.peg$currPos | 0;
   let peg$savedPos = peg$currPos;
   const peg$posDetailsCache = [{ line: 1, column: 1 }];
@@ -502,12 +533,9 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = peg$parse_();
-    s2 = peg$parseselect();
+    s2 = peg$parseevaluate();
     if (s2 === peg$FAILED) {
-      s2 = peg$parseconstruct();
-      if (s2 === peg$FAILED) {
-        s2 = peg$parseslice();
-      }
+      s2 = peg$parsemodels();
     }
     if (s2 !== peg$FAILED) {
       s3 = peg$parse_();
@@ -521,8 +549,22 @@ function peg$parse(input, options) {
     return s0;
   }
 
+  function peg$parsemodels() {
+    let s0;
+
+    s0 = peg$parseselect();
+    if (s0 === peg$FAILED) {
+      s0 = peg$parseconstruct();
+      if (s0 === peg$FAILED) {
+        s0 = peg$parseslice();
+      }
+    }
+
+    return s0;
+  }
+
   function peg$parseselect() {
-    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13;
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14;
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 6);
@@ -550,36 +592,45 @@ function peg$parse(input, options) {
             s7 = peg$parseend();
             if (s7 !== peg$FAILED) {
               s8 = peg$parse_();
-              if (input.charCodeAt(peg$currPos) === 40) {
-                s9 = peg$c2;
-                peg$currPos++;
-              } else {
-                s9 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e2); }
-              }
-              if (s9 !== peg$FAILED) {
-                s10 = peg$parse_();
-                s11 = peg$parseselect();
-                if (s11 !== peg$FAILED) {
-                  s12 = peg$parse_();
-                  if (input.charCodeAt(peg$currPos) === 41) {
-                    s13 = peg$c3;
-                    peg$currPos++;
+              s9 = peg$parsetext();
+              if (s9 === peg$FAILED) {
+                s9 = peg$currPos;
+                if (input.charCodeAt(peg$currPos) === 40) {
+                  s10 = peg$c2;
+                  peg$currPos++;
+                } else {
+                  s10 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e2); }
+                }
+                if (s10 !== peg$FAILED) {
+                  s11 = peg$parse_();
+                  s12 = peg$parseselect();
+                  if (s12 !== peg$FAILED) {
+                    s13 = peg$parse_();
+                    if (input.charCodeAt(peg$currPos) === 41) {
+                      s14 = peg$c3;
+                      peg$currPos++;
+                    } else {
+                      s14 = peg$FAILED;
+                      if (peg$silentFails === 0) { peg$fail(peg$e3); }
+                    }
+                    if (s14 !== peg$FAILED) {
+                      s9 = s12;
+                    } else {
+                      peg$currPos = s9;
+                      s9 = peg$FAILED;
+                    }
                   } else {
-                    s13 = peg$FAILED;
-                    if (peg$silentFails === 0) { peg$fail(peg$e3); }
-                  }
-                  if (s13 !== peg$FAILED) {
-                    peg$savedPos = s4;
-                    s4 = peg$f1(s3, s11);
-                  } else {
-                    peg$currPos = s4;
-                    s4 = peg$FAILED;
+                    peg$currPos = s9;
+                    s9 = peg$FAILED;
                   }
                 } else {
-                  peg$currPos = s4;
-                  s4 = peg$FAILED;
+                  peg$currPos = s9;
+                  s9 = peg$FAILED;
                 }
+              }
+              if (s9 !== peg$FAILED) {
+                s4 = s9;
               } else {
                 peg$currPos = s4;
                 s4 = peg$FAILED;
@@ -600,7 +651,7 @@ function peg$parse(input, options) {
             s5 = null;
           }
           peg$savedPos = s0;
-          s0 = peg$f2(s3, s4, s5);
+          s0 = peg$f1(s3, s4, s5);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -690,7 +741,7 @@ function peg$parse(input, options) {
                 s11 = peg$parsechanges();
                 if (s11 !== peg$FAILED) {
                   peg$savedPos = s0;
-                  s0 = peg$f3(s4, s5, s6, s11);
+                  s0 = peg$f2(s4, s5, s6, s11);
                 } else {
                   peg$currPos = s0;
                   s0 = peg$FAILED;
@@ -775,7 +826,7 @@ function peg$parse(input, options) {
                       s16 = peg$parsecut();
                       if (s16 !== peg$FAILED) {
                         peg$savedPos = s0;
-                        s0 = peg$f4(s4, s5, s6, s11, s16);
+                        s0 = peg$f3(s4, s5, s6, s11, s16);
                       } else {
                         peg$currPos = s0;
                         s0 = peg$FAILED;
@@ -922,7 +973,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f5(s1, s2);
+      s0 = peg$f4(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -962,7 +1013,7 @@ function peg$parse(input, options) {
             s9 = peg$parsetemplate();
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f6(s1, s5, s9);
+              s0 = peg$f5(s1, s5, s9);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -1060,7 +1111,7 @@ function peg$parse(input, options) {
             s9 = peg$parsenodes();
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f7(s1, s5, s9);
+              s0 = peg$f6(s1, s5, s9);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -1127,6 +1178,986 @@ function peg$parse(input, options) {
     return s0;
   }
 
+  function peg$parseevaluate() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28, s29;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 8);
+    if (s1.toLowerCase() === peg$c15) {
+      peg$currPos += (8);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e17); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        s4 = peg$parsevariable();
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parse_();
+          s6 = input.substr(peg$currPos, 4);
+          if (s6.toLowerCase() === peg$c1) {
+            peg$currPos += (4);
+          } else {
+            s6 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e1); }
+          }
+          if (s6 === peg$FAILED) {
+            s6 = input.substr(peg$currPos, 2);
+            if (s6.toLowerCase() === peg$c16) {
+              peg$currPos += (2);
+            } else {
+              s6 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e18); }
+            }
+          }
+          if (s6 !== peg$FAILED) {
+            s7 = peg$parseend();
+            if (s7 !== peg$FAILED) {
+              s8 = peg$parse_();
+              s9 = peg$parsetext();
+              if (s9 === peg$FAILED) {
+                s9 = peg$currPos;
+                if (input.charCodeAt(peg$currPos) === 40) {
+                  s10 = peg$c2;
+                  peg$currPos++;
+                } else {
+                  s10 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e2); }
+                }
+                if (s10 !== peg$FAILED) {
+                  s11 = peg$parse_();
+                  s12 = peg$parsemodels();
+                  if (s12 !== peg$FAILED) {
+                    s13 = peg$parse_();
+                    if (input.charCodeAt(peg$currPos) === 41) {
+                      s14 = peg$c3;
+                      peg$currPos++;
+                    } else {
+                      s14 = peg$FAILED;
+                      if (peg$silentFails === 0) { peg$fail(peg$e3); }
+                    }
+                    if (s14 !== peg$FAILED) {
+                      s9 = s12;
+                    } else {
+                      peg$currPos = s9;
+                      s9 = peg$FAILED;
+                    }
+                  } else {
+                    peg$currPos = s9;
+                    s9 = peg$FAILED;
+                  }
+                } else {
+                  peg$currPos = s9;
+                  s9 = peg$FAILED;
+                }
+              }
+              if (s9 !== peg$FAILED) {
+                s10 = peg$parse_();
+                s11 = input.substr(peg$currPos, 4);
+                if (s11.toLowerCase() === peg$c17) {
+                  peg$currPos += (4);
+                } else {
+                  s11 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e19); }
+                }
+                if (s11 !== peg$FAILED) {
+                  s12 = peg$parseend();
+                  if (s12 !== peg$FAILED) {
+                    s13 = peg$parse_();
+                    s14 = input.substr(peg$currPos, 6);
+                    if (s14.toLowerCase() === peg$c18) {
+                      peg$currPos += (6);
+                    } else {
+                      s14 = peg$FAILED;
+                      if (peg$silentFails === 0) { peg$fail(peg$e20); }
+                    }
+                    if (s14 !== peg$FAILED) {
+                      s15 = peg$parseend();
+                      if (s15 !== peg$FAILED) {
+                        s16 = peg$parse_();
+                        if (input.charCodeAt(peg$currPos) === 61) {
+                          s17 = peg$c10;
+                          peg$currPos++;
+                        } else {
+                          s17 = peg$FAILED;
+                          if (peg$silentFails === 0) { peg$fail(peg$e10); }
+                        }
+                        if (s17 !== peg$FAILED) {
+                          s18 = peg$parse_();
+                          s19 = peg$parsetext();
+                          if (s19 !== peg$FAILED) {
+                            s20 = peg$parsevary();
+                            if (s20 === peg$FAILED) {
+                              s20 = null;
+                            }
+                            s21 = peg$parse_();
+                            s22 = input.substr(peg$currPos, 4);
+                            if (s22.toLowerCase() === peg$c19) {
+                              peg$currPos += (4);
+                            } else {
+                              s22 = peg$FAILED;
+                              if (peg$silentFails === 0) { peg$fail(peg$e21); }
+                            }
+                            if (s22 !== peg$FAILED) {
+                              s23 = peg$parseend();
+                              if (s23 !== peg$FAILED) {
+                                s24 = peg$parse_();
+                                s25 = peg$parserule();
+                                if (s25 !== peg$FAILED) {
+                                  s26 = peg$currPos;
+                                  s27 = peg$parse_();
+                                  s28 = input.substr(peg$currPos, 7);
+                                  if (s28.toLowerCase() === peg$c20) {
+                                    peg$currPos += (7);
+                                  } else {
+                                    s28 = peg$FAILED;
+                                    if (peg$silentFails === 0) { peg$fail(peg$e22); }
+                                  }
+                                  if (s28 !== peg$FAILED) {
+                                    s29 = peg$parseend();
+                                    if (s29 !== peg$FAILED) {
+                                      s27 = [s27, s28, s29];
+                                      s26 = s27;
+                                    } else {
+                                      peg$currPos = s26;
+                                      s26 = peg$FAILED;
+                                    }
+                                  } else {
+                                    peg$currPos = s26;
+                                    s26 = peg$FAILED;
+                                  }
+                                  if (s26 === peg$FAILED) {
+                                    s26 = null;
+                                  }
+                                  peg$savedPos = s0;
+                                  s0 = peg$f7(s4, s9, s19, s20, s25, s26);
+                                } else {
+                                  peg$currPos = s0;
+                                  s0 = peg$FAILED;
+                                }
+                              } else {
+                                peg$currPos = s0;
+                                s0 = peg$FAILED;
+                              }
+                            } else {
+                              peg$currPos = s0;
+                              s0 = peg$FAILED;
+                            }
+                          } else {
+                            peg$currPos = s0;
+                            s0 = peg$FAILED;
+                          }
+                        } else {
+                          peg$currPos = s0;
+                          s0 = peg$FAILED;
+                        }
+                      } else {
+                        peg$currPos = s0;
+                        s0 = peg$FAILED;
+                      }
+                    } else {
+                      peg$currPos = s0;
+                      s0 = peg$FAILED;
+                    }
+                  } else {
+                    peg$currPos = s0;
+                    s0 = peg$FAILED;
+                  }
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsevary() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+
+    s0 = peg$currPos;
+    s1 = peg$parse_();
+    s2 = input.substr(peg$currPos, 4);
+    if (s2.toLowerCase() === peg$c21) {
+      peg$currPos += (4);
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e23); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parsedimension();
+        if (s5 !== peg$FAILED) {
+          s6 = [];
+          s7 = peg$currPos;
+          s8 = peg$parse_();
+          s9 = peg$currPos;
+          s10 = input.substr(peg$currPos, 3);
+          if (s10.toLowerCase() === peg$c8) {
+            peg$currPos += (3);
+          } else {
+            s10 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e8); }
+          }
+          if (s10 !== peg$FAILED) {
+            s11 = peg$parseend();
+            if (s11 !== peg$FAILED) {
+              s10 = [s10, s11];
+              s9 = s10;
+            } else {
+              peg$currPos = s9;
+              s9 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s9;
+            s9 = peg$FAILED;
+          }
+          if (s9 === peg$FAILED) {
+            if (input.charCodeAt(peg$currPos) === 44) {
+              s9 = peg$c22;
+              peg$currPos++;
+            } else {
+              s9 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e24); }
+            }
+          }
+          if (s9 !== peg$FAILED) {
+            s10 = peg$parse_();
+            s11 = peg$parsedimension();
+            if (s11 !== peg$FAILED) {
+              s7 = s11;
+            } else {
+              peg$currPos = s7;
+              s7 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s7;
+            s7 = peg$FAILED;
+          }
+          while (s7 !== peg$FAILED) {
+            s6.push(s7);
+            s7 = peg$currPos;
+            s8 = peg$parse_();
+            s9 = peg$currPos;
+            s10 = input.substr(peg$currPos, 3);
+            if (s10.toLowerCase() === peg$c8) {
+              peg$currPos += (3);
+            } else {
+              s10 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e8); }
+            }
+            if (s10 !== peg$FAILED) {
+              s11 = peg$parseend();
+              if (s11 !== peg$FAILED) {
+                s10 = [s10, s11];
+                s9 = s10;
+              } else {
+                peg$currPos = s9;
+                s9 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s9;
+              s9 = peg$FAILED;
+            }
+            if (s9 === peg$FAILED) {
+              if (input.charCodeAt(peg$currPos) === 44) {
+                s9 = peg$c22;
+                peg$currPos++;
+              } else {
+                s9 = peg$FAILED;
+                if (peg$silentFails === 0) { peg$fail(peg$e24); }
+              }
+            }
+            if (s9 !== peg$FAILED) {
+              s10 = peg$parse_();
+              s11 = peg$parsedimension();
+              if (s11 !== peg$FAILED) {
+                s7 = s11;
+              } else {
+                peg$currPos = s7;
+                s7 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s7;
+              s7 = peg$FAILED;
+            }
+          }
+          peg$savedPos = s0;
+          s0 = peg$f8(s5, s6);
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsedimension() {
+    let s0, s1, s2, s3;
+
+    s0 = peg$currPos;
+    s1 = peg$parsevaried();
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      s3 = peg$parsegiven();
+      if (s3 === peg$FAILED) {
+        s3 = peg$parseauto();
+      }
+      if (s3 !== peg$FAILED) {
+        peg$savedPos = s0;
+        s0 = peg$f9(s1, s3);
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsevaried() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16, s17;
+
+    s0 = peg$currPos;
+    s1 = peg$parseposition();
+    s2 = input.substr(peg$currPos, 6);
+    if (s2.toLowerCase() === peg$c18) {
+      peg$currPos += (6);
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e20); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 46) {
+          s5 = peg$c9;
+          peg$currPos++;
+        } else {
+          s5 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e9); }
+        }
+        if (s5 !== peg$FAILED) {
+          s6 = peg$parse_();
+          s7 = peg$parseword();
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 91) {
+              s9 = peg$c23;
+              peg$currPos++;
+            } else {
+              s9 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e25); }
+            }
+            if (s9 !== peg$FAILED) {
+              s10 = peg$parse_();
+              s11 = peg$parsetext();
+              if (s11 !== peg$FAILED) {
+                s12 = peg$parse_();
+                if (input.charCodeAt(peg$currPos) === 93) {
+                  s13 = peg$c24;
+                  peg$currPos++;
+                } else {
+                  s13 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e26); }
+                }
+                if (s13 !== peg$FAILED) {
+                  s14 = peg$parse_();
+                  if (input.charCodeAt(peg$currPos) === 46) {
+                    s15 = peg$c9;
+                    peg$currPos++;
+                  } else {
+                    s15 = peg$FAILED;
+                    if (peg$silentFails === 0) { peg$fail(peg$e9); }
+                  }
+                  if (s15 !== peg$FAILED) {
+                    s16 = peg$parse_();
+                    s17 = peg$parseword();
+                    if (s17 !== peg$FAILED) {
+                      peg$savedPos = s0;
+                      s0 = peg$f10(s1, s7, s11, s17);
+                    } else {
+                      peg$currPos = s0;
+                      s0 = peg$FAILED;
+                    }
+                  } else {
+                    peg$currPos = s0;
+                    s0 = peg$FAILED;
+                  }
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+    if (s0 === peg$FAILED) {
+      s0 = peg$currPos;
+      s1 = peg$parseposition();
+      s2 = input.substr(peg$currPos, 6);
+      if (s2.toLowerCase() === peg$c18) {
+        peg$currPos += (6);
+      } else {
+        s2 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e20); }
+      }
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parseend();
+        if (s3 !== peg$FAILED) {
+          s4 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 46) {
+            s5 = peg$c9;
+            peg$currPos++;
+          } else {
+            s5 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e9); }
+          }
+          if (s5 !== peg$FAILED) {
+            s6 = peg$parse_();
+            s7 = peg$parseword();
+            if (s7 !== peg$FAILED) {
+              peg$savedPos = s0;
+              s0 = peg$f11(s1, s7);
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    }
+
+    return s0;
+  }
+
+  function peg$parsegiven() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 2);
+    if (s1.toLowerCase() === peg$c16) {
+      peg$currPos += (2);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e18); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 91) {
+          s4 = peg$c23;
+          peg$currPos++;
+        } else {
+          s4 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e25); }
+        }
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parse_();
+          s6 = peg$parseliteral();
+          if (s6 !== peg$FAILED) {
+            s7 = [];
+            s8 = peg$currPos;
+            s9 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 44) {
+              s10 = peg$c22;
+              peg$currPos++;
+            } else {
+              s10 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e24); }
+            }
+            if (s10 !== peg$FAILED) {
+              s11 = peg$parse_();
+              s12 = peg$parseliteral();
+              if (s12 !== peg$FAILED) {
+                s8 = s12;
+              } else {
+                peg$currPos = s8;
+                s8 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s8;
+              s8 = peg$FAILED;
+            }
+            while (s8 !== peg$FAILED) {
+              s7.push(s8);
+              s8 = peg$currPos;
+              s9 = peg$parse_();
+              if (input.charCodeAt(peg$currPos) === 44) {
+                s10 = peg$c22;
+                peg$currPos++;
+              } else {
+                s10 = peg$FAILED;
+                if (peg$silentFails === 0) { peg$fail(peg$e24); }
+              }
+              if (s10 !== peg$FAILED) {
+                s11 = peg$parse_();
+                s12 = peg$parseliteral();
+                if (s12 !== peg$FAILED) {
+                  s8 = s12;
+                } else {
+                  peg$currPos = s8;
+                  s8 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s8;
+                s8 = peg$FAILED;
+              }
+            }
+            s8 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 93) {
+              s9 = peg$c24;
+              peg$currPos++;
+            } else {
+              s9 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e26); }
+            }
+            if (s9 !== peg$FAILED) {
+              peg$savedPos = s0;
+              s0 = peg$f12(s6, s7);
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseauto() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13;
+
+    s0 = peg$currPos;
+    s1 = peg$parseposition();
+    s2 = input.substr(peg$currPos, 4);
+    if (s2.toLowerCase() === peg$c25) {
+      peg$currPos += (4);
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e27); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parseend();
+      if (s3 !== peg$FAILED) {
+        s4 = peg$currPos;
+        s5 = peg$parse_();
+        s6 = input.substr(peg$currPos, 6);
+        if (s6.toLowerCase() === peg$c26) {
+          peg$currPos += (6);
+        } else {
+          s6 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e28); }
+        }
+        if (s6 !== peg$FAILED) {
+          s7 = peg$parseend();
+          if (s7 !== peg$FAILED) {
+            s8 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 40) {
+              s9 = peg$c2;
+              peg$currPos++;
+            } else {
+              s9 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e2); }
+            }
+            if (s9 !== peg$FAILED) {
+              s10 = peg$parse_();
+              s11 = peg$parsewhole();
+              if (s11 !== peg$FAILED) {
+                s12 = peg$parse_();
+                if (input.charCodeAt(peg$currPos) === 41) {
+                  s13 = peg$c3;
+                  peg$currPos++;
+                } else {
+                  s13 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e3); }
+                }
+                if (s13 !== peg$FAILED) {
+                  s4 = s11;
+                } else {
+                  peg$currPos = s4;
+                  s4 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s4;
+                s4 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s4;
+              s4 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s4;
+            s4 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s4;
+          s4 = peg$FAILED;
+        }
+        if (s4 === peg$FAILED) {
+          s4 = null;
+        }
+        peg$savedPos = s0;
+        s0 = peg$f13(s1, s4);
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parserule() {
+    let s0, s1, s2;
+
+    s0 = peg$currPos;
+    s1 = peg$parseposition();
+    s2 = peg$parsetop();
+    if (s2 === peg$FAILED) {
+      s2 = peg$parseabove();
+    }
+    if (s2 !== peg$FAILED) {
+      peg$savedPos = s0;
+      s0 = peg$f14(s1, s2);
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsetop() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 3);
+    if (s1.toLowerCase() === peg$c27) {
+      peg$currPos += (3);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e29); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 40) {
+          s4 = peg$c2;
+          peg$currPos++;
+        } else {
+          s4 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e2); }
+        }
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parse_();
+          s6 = peg$parsewhole();
+          if (s6 !== peg$FAILED) {
+            s7 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 44) {
+              s8 = peg$c22;
+              peg$currPos++;
+            } else {
+              s8 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e24); }
+            }
+            if (s8 !== peg$FAILED) {
+              s9 = peg$parse_();
+              s10 = peg$parsefigure();
+              if (s10 !== peg$FAILED) {
+                s11 = peg$parseiteration();
+                if (s11 === peg$FAILED) {
+                  s11 = null;
+                }
+                s12 = peg$parse_();
+                if (input.charCodeAt(peg$currPos) === 41) {
+                  s13 = peg$c3;
+                  peg$currPos++;
+                } else {
+                  s13 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e3); }
+                }
+                if (s13 !== peg$FAILED) {
+                  peg$savedPos = s0;
+                  s0 = peg$f15(s6, s10, s11);
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseabove() {
+    let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12;
+
+    s0 = peg$currPos;
+    s1 = input.substr(peg$currPos, 5);
+    if (s1.toLowerCase() === peg$c28) {
+      peg$currPos += (5);
+    } else {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e30); }
+    }
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parseend();
+      if (s2 !== peg$FAILED) {
+        s3 = peg$parse_();
+        if (input.charCodeAt(peg$currPos) === 40) {
+          s4 = peg$c2;
+          peg$currPos++;
+        } else {
+          s4 = peg$FAILED;
+          if (peg$silentFails === 0) { peg$fail(peg$e2); }
+        }
+        if (s4 !== peg$FAILED) {
+          s5 = peg$parse_();
+          s6 = peg$parsefigure();
+          if (s6 !== peg$FAILED) {
+            s7 = peg$parse_();
+            if (input.charCodeAt(peg$currPos) === 44) {
+              s8 = peg$c22;
+              peg$currPos++;
+            } else {
+              s8 = peg$FAILED;
+              if (peg$silentFails === 0) { peg$fail(peg$e24); }
+            }
+            if (s8 !== peg$FAILED) {
+              s9 = peg$parse_();
+              s10 = peg$parsenumber();
+              if (s10 !== peg$FAILED) {
+                s11 = peg$parse_();
+                if (input.charCodeAt(peg$currPos) === 41) {
+                  s12 = peg$c3;
+                  peg$currPos++;
+                } else {
+                  s12 = peg$FAILED;
+                  if (peg$silentFails === 0) { peg$fail(peg$e3); }
+                }
+                if (s12 !== peg$FAILED) {
+                  peg$savedPos = s0;
+                  s0 = peg$f16(s6, s10);
+                } else {
+                  peg$currPos = s0;
+                  s0 = peg$FAILED;
+                }
+              } else {
+                peg$currPos = s0;
+                s0 = peg$FAILED;
+              }
+            } else {
+              peg$currPos = s0;
+              s0 = peg$FAILED;
+            }
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parsefigure() {
+    let s0, s1, s2, s3, s4, s5, s6, s7;
+
+    s0 = peg$currPos;
+    s1 = peg$parsevariable();
+    if (s1 !== peg$FAILED) {
+      s2 = peg$parse_();
+      if (input.charCodeAt(peg$currPos) === 91) {
+        s3 = peg$c23;
+        peg$currPos++;
+      } else {
+        s3 = peg$FAILED;
+        if (peg$silentFails === 0) { peg$fail(peg$e25); }
+      }
+      if (s3 !== peg$FAILED) {
+        s4 = peg$parse_();
+        s5 = peg$parsetext();
+        if (s5 !== peg$FAILED) {
+          s6 = peg$parse_();
+          if (input.charCodeAt(peg$currPos) === 93) {
+            s7 = peg$c24;
+            peg$currPos++;
+          } else {
+            s7 = peg$FAILED;
+            if (peg$silentFails === 0) { peg$fail(peg$e26); }
+          }
+          if (s7 !== peg$FAILED) {
+            peg$savedPos = s0;
+            s0 = peg$f17(s1, s5);
+          } else {
+            peg$currPos = s0;
+            s0 = peg$FAILED;
+          }
+        } else {
+          peg$currPos = s0;
+          s0 = peg$FAILED;
+        }
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
+  function peg$parseiteration() {
+    let s0, s1, s2, s3, s4;
+
+    s0 = peg$currPos;
+    s1 = peg$parse_();
+    if (input.charCodeAt(peg$currPos) === 44) {
+      s2 = peg$c22;
+      peg$currPos++;
+    } else {
+      s2 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e24); }
+    }
+    if (s2 !== peg$FAILED) {
+      s3 = peg$parse_();
+      s4 = peg$parsewhole();
+      if (s4 !== peg$FAILED) {
+        s0 = s4;
+      } else {
+        peg$currPos = s0;
+        s0 = peg$FAILED;
+      }
+    } else {
+      peg$currPos = s0;
+      s0 = peg$FAILED;
+    }
+
+    return s0;
+  }
+
   function peg$parsevariables() {
     let s0, s1, s2, s3, s4, s5, s6, s7;
 
@@ -1145,11 +2176,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 44) {
-        s5 = peg$c15;
+        s5 = peg$c22;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e17); }
+        if (peg$silentFails === 0) { peg$fail(peg$e24); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parse_();
@@ -1169,11 +2200,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s5 = peg$c15;
+          s5 = peg$c22;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          if (peg$silentFails === 0) { peg$fail(peg$e24); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -1190,7 +2221,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f8(s1, s2);
+      s0 = peg$f18(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1206,7 +2237,7 @@ function peg$parse(input, options) {
     s1 = peg$parsename();
     if (s1 !== peg$FAILED) {
       peg$savedPos = s0;
-      s1 = peg$f9(s1);
+      s1 = peg$f19(s1);
     }
     s0 = s1;
 
@@ -1223,11 +2254,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       s5 = input.substr(peg$currPos, 2);
-      if (s5.toLowerCase() === peg$c16) {
+      if (s5.toLowerCase() === peg$c29) {
         peg$currPos += (2);
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e18); }
+        if (peg$silentFails === 0) { peg$fail(peg$e31); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parseend();
@@ -1253,11 +2284,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         s5 = input.substr(peg$currPos, 2);
-        if (s5.toLowerCase() === peg$c16) {
+        if (s5.toLowerCase() === peg$c29) {
           peg$currPos += (2);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e18); }
+          if (peg$silentFails === 0) { peg$fail(peg$e31); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -1280,7 +2311,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f10(s1, s2);
+      s0 = peg$f20(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1356,7 +2387,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f11(s1, s2);
+      s0 = peg$f21(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1372,11 +2403,11 @@ function peg$parse(input, options) {
     s1 = [];
     s2 = peg$currPos;
     s3 = input.substr(peg$currPos, 3);
-    if (s3.toLowerCase() === peg$c17) {
+    if (s3.toLowerCase() === peg$c30) {
       peg$currPos += (3);
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e19); }
+      if (peg$silentFails === 0) { peg$fail(peg$e32); }
     }
     if (s3 !== peg$FAILED) {
       s4 = peg$parseend();
@@ -1396,11 +2427,11 @@ function peg$parse(input, options) {
       s1.push(s2);
       s2 = peg$currPos;
       s3 = input.substr(peg$currPos, 3);
-      if (s3.toLowerCase() === peg$c17) {
+      if (s3.toLowerCase() === peg$c30) {
         peg$currPos += (3);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e19); }
+        if (peg$silentFails === 0) { peg$fail(peg$e32); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -1420,7 +2451,7 @@ function peg$parse(input, options) {
     s2 = peg$parseprimary();
     if (s2 !== peg$FAILED) {
       peg$savedPos = s0;
-      s0 = peg$f12(s1, s2);
+      s0 = peg$f22(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1490,11 +2521,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       s3 = input.substr(peg$currPos, 3);
-      if (s3.toLowerCase() === peg$c18) {
+      if (s3.toLowerCase() === peg$c31) {
         peg$currPos += (3);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e20); }
+        if (peg$silentFails === 0) { peg$fail(peg$e33); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -1503,7 +2534,7 @@ function peg$parse(input, options) {
           s6 = peg$parsetemplate();
           if (s6 !== peg$FAILED) {
             peg$savedPos = s0;
-            s0 = peg$f13(s1, s6);
+            s0 = peg$f23(s1, s6);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -1532,11 +2563,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 91) {
-        s3 = peg$c19;
+        s3 = peg$c23;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e21); }
+        if (peg$silentFails === 0) { peg$fail(peg$e25); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
@@ -1544,11 +2575,11 @@ function peg$parse(input, options) {
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 93) {
-            s7 = peg$c20;
+            s7 = peg$c24;
             peg$currPos++;
           } else {
             s7 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e22); }
+            if (peg$silentFails === 0) { peg$fail(peg$e26); }
           }
           if (s7 !== peg$FAILED) {
             s8 = [];
@@ -1600,7 +2631,7 @@ function peg$parse(input, options) {
               }
             }
             peg$savedPos = s0;
-            s0 = peg$f14(s1, s5, s8);
+            s0 = peg$f24(s1, s5, s8);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -1626,20 +2657,20 @@ function peg$parse(input, options) {
 
     peg$silentFails++;
     s0 = peg$currPos;
-    if (input.substr(peg$currPos, 4) === peg$c21) {
-      s1 = peg$c21;
+    if (input.substr(peg$currPos, 4) === peg$c32) {
+      s1 = peg$c32;
       peg$currPos += 4;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e24); }
+      if (peg$silentFails === 0) { peg$fail(peg$e35); }
     }
     if (s1 === peg$FAILED) {
-      if (input.substr(peg$currPos, 4) === peg$c22) {
-        s1 = peg$c22;
+      if (input.substr(peg$currPos, 4) === peg$c33) {
+        s1 = peg$c33;
         peg$currPos += 4;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e25); }
+        if (peg$silentFails === 0) { peg$fail(peg$e36); }
       }
     }
     if (s1 !== peg$FAILED) {
@@ -1657,7 +2688,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e23); }
+      if (peg$silentFails === 0) { peg$fail(peg$e34); }
     }
 
     return s0;
@@ -1694,7 +2725,7 @@ function peg$parse(input, options) {
         }
         if (s8 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f15(s1, s2, s6);
+          s0 = peg$f25(s1, s2, s6);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1721,11 +2752,11 @@ function peg$parse(input, options) {
       s3 = peg$currPos;
       s4 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 44) {
-        s5 = peg$c15;
+        s5 = peg$c22;
         peg$currPos++;
       } else {
         s5 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e17); }
+        if (peg$silentFails === 0) { peg$fail(peg$e24); }
       }
       if (s5 !== peg$FAILED) {
         s6 = peg$parse_();
@@ -1745,11 +2776,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s5 = peg$c15;
+          s5 = peg$c22;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          if (peg$silentFails === 0) { peg$fail(peg$e24); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -1766,7 +2797,7 @@ function peg$parse(input, options) {
         }
       }
       peg$savedPos = s0;
-      s0 = peg$f16(s1, s2);
+      s0 = peg$f26(s1, s2);
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
@@ -1795,7 +2826,7 @@ function peg$parse(input, options) {
         s6 = peg$parsesetting();
         if (s6 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f17(s1, s2, s6);
+          s0 = peg$f27(s1, s2, s6);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1814,7 +2845,7 @@ function peg$parse(input, options) {
       s2 = peg$parsetext();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f18(s1, s2);
+        s0 = peg$f28(s1, s2);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -1833,7 +2864,7 @@ function peg$parse(input, options) {
       s1 = peg$parseliteral();
       if (s1 !== peg$FAILED) {
         peg$savedPos = s0;
-        s1 = peg$f19(s1);
+        s1 = peg$f29(s1);
       }
       s0 = s1;
       if (s0 === peg$FAILED) {
@@ -1849,11 +2880,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 91) {
-      s1 = peg$c19;
+      s1 = peg$c23;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e21); }
+      if (peg$silentFails === 0) { peg$fail(peg$e25); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
@@ -1863,11 +2894,11 @@ function peg$parse(input, options) {
         s5 = peg$currPos;
         s6 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s7 = peg$c15;
+          s7 = peg$c22;
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          if (peg$silentFails === 0) { peg$fail(peg$e24); }
         }
         if (s7 !== peg$FAILED) {
           s8 = peg$parse_();
@@ -1887,11 +2918,11 @@ function peg$parse(input, options) {
           s5 = peg$currPos;
           s6 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 44) {
-            s7 = peg$c15;
+            s7 = peg$c22;
             peg$currPos++;
           } else {
             s7 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e17); }
+            if (peg$silentFails === 0) { peg$fail(peg$e24); }
           }
           if (s7 !== peg$FAILED) {
             s8 = peg$parse_();
@@ -1909,15 +2940,15 @@ function peg$parse(input, options) {
         }
         s5 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 93) {
-          s6 = peg$c20;
+          s6 = peg$c24;
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e22); }
+          if (peg$silentFails === 0) { peg$fail(peg$e26); }
         }
         if (s6 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f20(s3, s4);
+          s0 = peg$f30(s3, s4);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -1941,7 +2972,7 @@ function peg$parse(input, options) {
     s1 = peg$parseliteral();
     if (s1 !== peg$FAILED) {
       peg$savedPos = s0;
-      s1 = peg$f21(s1);
+      s1 = peg$f31(s1);
     }
     s0 = s1;
     if (s0 === peg$FAILED) {
@@ -1956,11 +2987,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 91) {
-      s1 = peg$c19;
+      s1 = peg$c23;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e21); }
+      if (peg$silentFails === 0) { peg$fail(peg$e25); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
@@ -1970,11 +3001,11 @@ function peg$parse(input, options) {
         s5 = peg$currPos;
         s6 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 44) {
-          s7 = peg$c15;
+          s7 = peg$c22;
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e17); }
+          if (peg$silentFails === 0) { peg$fail(peg$e24); }
         }
         if (s7 !== peg$FAILED) {
           s8 = peg$parse_();
@@ -1994,11 +3025,11 @@ function peg$parse(input, options) {
           s5 = peg$currPos;
           s6 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 44) {
-            s7 = peg$c15;
+            s7 = peg$c22;
             peg$currPos++;
           } else {
             s7 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e17); }
+            if (peg$silentFails === 0) { peg$fail(peg$e24); }
           }
           if (s7 !== peg$FAILED) {
             s8 = peg$parse_();
@@ -2016,15 +3047,15 @@ function peg$parse(input, options) {
         }
         s5 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 93) {
-          s6 = peg$c20;
+          s6 = peg$c24;
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e22); }
+          if (peg$silentFails === 0) { peg$fail(peg$e26); }
         }
         if (s6 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f22(s3, s4);
+          s0 = peg$f32(s3, s4);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -2052,11 +3083,11 @@ function peg$parse(input, options) {
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
         s5 = input.substr(peg$currPos, 2);
-        if (s5.toLowerCase() === peg$c23) {
+        if (s5.toLowerCase() === peg$c34) {
           peg$currPos += (2);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e26); }
+          if (peg$silentFails === 0) { peg$fail(peg$e37); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -2068,7 +3099,7 @@ function peg$parse(input, options) {
             }
             if (s8 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f23(s1, s3, s8);
+              s0 = peg$f33(s1, s3, s8);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -2100,35 +3131,35 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = peg$currPos;
     s2 = input.substr(peg$currPos, 6);
-    if (s2.toLowerCase() === peg$c24) {
+    if (s2.toLowerCase() === peg$c35) {
       peg$currPos += (6);
     } else {
       s2 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e28); }
+      if (peg$silentFails === 0) { peg$fail(peg$e39); }
     }
     if (s2 === peg$FAILED) {
       s2 = input.substr(peg$currPos, 5);
-      if (s2.toLowerCase() === peg$c25) {
+      if (s2.toLowerCase() === peg$c36) {
         peg$currPos += (5);
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e29); }
+        if (peg$silentFails === 0) { peg$fail(peg$e40); }
       }
       if (s2 === peg$FAILED) {
         s2 = input.substr(peg$currPos, 8);
-        if (s2.toLowerCase() === peg$c26) {
+        if (s2.toLowerCase() === peg$c37) {
           peg$currPos += (8);
         } else {
           s2 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e30); }
+          if (peg$silentFails === 0) { peg$fail(peg$e41); }
         }
         if (s2 === peg$FAILED) {
           s2 = input.substr(peg$currPos, 10);
-          if (s2.toLowerCase() === peg$c27) {
+          if (s2.toLowerCase() === peg$c38) {
             peg$currPos += (10);
           } else {
             s2 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e31); }
+            if (peg$silentFails === 0) { peg$fail(peg$e42); }
           }
         }
       }
@@ -2142,7 +3173,7 @@ function peg$parse(input, options) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f24(s1);
+        s0 = peg$f34(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2154,7 +3185,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e27); }
+      if (peg$silentFails === 0) { peg$fail(peg$e38); }
     }
 
     return s0;
@@ -2168,11 +3199,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       s3 = input.substr(peg$currPos, 2);
-      if (s3.toLowerCase() === peg$c28) {
+      if (s3.toLowerCase() === peg$c16) {
         peg$currPos += (2);
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e32); }
+        if (peg$silentFails === 0) { peg$fail(peg$e18); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parseend();
@@ -2199,7 +3230,7 @@ function peg$parse(input, options) {
               }
               if (s10 !== peg$FAILED) {
                 peg$savedPos = s0;
-                s0 = peg$f25(s1, s8);
+                s0 = peg$f35(s1, s8);
               } else {
                 peg$currPos = s0;
                 s0 = peg$FAILED;
@@ -2247,7 +3278,7 @@ function peg$parse(input, options) {
       }
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f26(s1, s3);
+        s0 = peg$f36(s1, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2270,7 +3301,7 @@ function peg$parse(input, options) {
       s3 = peg$parseoperand();
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f27(s1, s3);
+        s0 = peg$f37(s1, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2287,41 +3318,41 @@ function peg$parse(input, options) {
     let s0, s1;
 
     peg$silentFails++;
-    if (input.substr(peg$currPos, 2) === peg$c29) {
-      s0 = peg$c29;
+    if (input.substr(peg$currPos, 2) === peg$c39) {
+      s0 = peg$c39;
       peg$currPos += 2;
     } else {
       s0 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e34); }
+      if (peg$silentFails === 0) { peg$fail(peg$e44); }
     }
     if (s0 === peg$FAILED) {
-      if (input.substr(peg$currPos, 2) === peg$c30) {
-        s0 = peg$c30;
+      if (input.substr(peg$currPos, 2) === peg$c40) {
+        s0 = peg$c40;
         peg$currPos += 2;
       } else {
         s0 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e35); }
+        if (peg$silentFails === 0) { peg$fail(peg$e45); }
       }
       if (s0 === peg$FAILED) {
-        if (input.substr(peg$currPos, 2) === peg$c31) {
-          s0 = peg$c31;
+        if (input.substr(peg$currPos, 2) === peg$c41) {
+          s0 = peg$c41;
           peg$currPos += 2;
         } else {
           s0 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e36); }
+          if (peg$silentFails === 0) { peg$fail(peg$e46); }
         }
         if (s0 === peg$FAILED) {
           s0 = peg$currPos;
-          if (input.substr(peg$currPos, 2) === peg$c32) {
-            s1 = peg$c32;
+          if (input.substr(peg$currPos, 2) === peg$c42) {
+            s1 = peg$c42;
             peg$currPos += 2;
           } else {
             s1 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e37); }
+            if (peg$silentFails === 0) { peg$fail(peg$e47); }
           }
           if (s1 !== peg$FAILED) {
             peg$savedPos = s0;
-            s1 = peg$f28();
+            s1 = peg$f38();
           }
           s0 = s1;
           if (s0 === peg$FAILED) {
@@ -2330,7 +3361,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s0 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e38); }
+              if (peg$silentFails === 0) { peg$fail(peg$e48); }
             }
           }
         }
@@ -2339,7 +3370,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e33); }
+      if (peg$silentFails === 0) { peg$fail(peg$e43); }
     }
 
     return s0;
@@ -2350,11 +3381,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 4);
-    if (s1.toLowerCase() === peg$c33) {
+    if (s1.toLowerCase() === peg$c43) {
       peg$currPos += (4);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e39); }
+      if (peg$silentFails === 0) { peg$fail(peg$e49); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
@@ -2363,7 +3394,7 @@ function peg$parse(input, options) {
         s4 = peg$parsetext();
         if (s4 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f29(s4);
+          s0 = peg$f39(s4);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -2385,22 +3416,22 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 2);
-    if (s1.toLowerCase() === peg$c28) {
+    if (s1.toLowerCase() === peg$c16) {
       peg$currPos += (2);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e32); }
+      if (peg$silentFails === 0) { peg$fail(peg$e18); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         s3 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 91) {
-          s4 = peg$c19;
+          s4 = peg$c23;
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e21); }
+          if (peg$silentFails === 0) { peg$fail(peg$e25); }
         }
         if (s4 !== peg$FAILED) {
           s5 = peg$parse_();
@@ -2410,11 +3441,11 @@ function peg$parse(input, options) {
             s8 = peg$currPos;
             s9 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 44) {
-              s10 = peg$c15;
+              s10 = peg$c22;
               peg$currPos++;
             } else {
               s10 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e17); }
+              if (peg$silentFails === 0) { peg$fail(peg$e24); }
             }
             if (s10 !== peg$FAILED) {
               s11 = peg$parse_();
@@ -2434,11 +3465,11 @@ function peg$parse(input, options) {
               s8 = peg$currPos;
               s9 = peg$parse_();
               if (input.charCodeAt(peg$currPos) === 44) {
-                s10 = peg$c15;
+                s10 = peg$c22;
                 peg$currPos++;
               } else {
                 s10 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e17); }
+                if (peg$silentFails === 0) { peg$fail(peg$e24); }
               }
               if (s10 !== peg$FAILED) {
                 s11 = peg$parse_();
@@ -2456,15 +3487,15 @@ function peg$parse(input, options) {
             }
             s8 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 93) {
-              s9 = peg$c20;
+              s9 = peg$c24;
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e22); }
+              if (peg$silentFails === 0) { peg$fail(peg$e26); }
             }
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f30(s6, s7);
+              s0 = peg$f40(s6, s7);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -2494,11 +3525,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     s1 = input.substr(peg$currPos, 2);
-    if (s1.toLowerCase() === peg$c34) {
+    if (s1.toLowerCase() === peg$c44) {
       peg$currPos += (2);
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e40); }
+      if (peg$silentFails === 0) { peg$fail(peg$e50); }
     }
     if (s1 !== peg$FAILED) {
       s2 = peg$parseend();
@@ -2506,11 +3537,11 @@ function peg$parse(input, options) {
         s3 = peg$parse_();
         s4 = peg$currPos;
         s5 = input.substr(peg$currPos, 3);
-        if (s5.toLowerCase() === peg$c17) {
+        if (s5.toLowerCase() === peg$c30) {
           peg$currPos += (3);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e19); }
+          if (peg$silentFails === 0) { peg$fail(peg$e32); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
@@ -2530,17 +3561,17 @@ function peg$parse(input, options) {
           s4 = null;
         }
         s5 = input.substr(peg$currPos, 5);
-        if (s5.toLowerCase() === peg$c35) {
+        if (s5.toLowerCase() === peg$c45) {
           peg$currPos += (5);
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e41); }
+          if (peg$silentFails === 0) { peg$fail(peg$e51); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parseend();
           if (s6 !== peg$FAILED) {
             peg$savedPos = s0;
-            s0 = peg$f31(s4);
+            s0 = peg$f41(s4);
           } else {
             peg$currPos = s0;
             s0 = peg$FAILED;
@@ -2583,11 +3614,11 @@ function peg$parse(input, options) {
     if (s1 !== peg$FAILED) {
       s2 = peg$parse_();
       if (input.charCodeAt(peg$currPos) === 91) {
-        s3 = peg$c19;
+        s3 = peg$c23;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e21); }
+        if (peg$silentFails === 0) { peg$fail(peg$e25); }
       }
       if (s3 !== peg$FAILED) {
         s4 = peg$parse_();
@@ -2596,11 +3627,11 @@ function peg$parse(input, options) {
           s6 = peg$currPos;
           s7 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 44) {
-            s8 = peg$c15;
+            s8 = peg$c22;
             peg$currPos++;
           } else {
             s8 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e17); }
+            if (peg$silentFails === 0) { peg$fail(peg$e24); }
           }
           if (s8 !== peg$FAILED) {
             s9 = peg$parse_();
@@ -2620,11 +3651,11 @@ function peg$parse(input, options) {
           }
           s7 = peg$parse_();
           if (input.charCodeAt(peg$currPos) === 93) {
-            s8 = peg$c20;
+            s8 = peg$c24;
             peg$currPos++;
           } else {
             s8 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e22); }
+            if (peg$silentFails === 0) { peg$fail(peg$e26); }
           }
           if (s8 !== peg$FAILED) {
             s9 = peg$currPos;
@@ -2661,7 +3692,7 @@ function peg$parse(input, options) {
             }
             if (s9 !== peg$FAILED) {
               peg$savedPos = s0;
-              s0 = peg$f32(s1, s5, s6);
+              s0 = peg$f42(s1, s5, s6);
             } else {
               peg$currPos = s0;
               s0 = peg$FAILED;
@@ -2748,11 +3779,11 @@ function peg$parse(input, options) {
         s3 = peg$currPos;
         s4 = peg$parse_();
         if (input.charCodeAt(peg$currPos) === 91) {
-          s5 = peg$c19;
+          s5 = peg$c23;
           peg$currPos++;
         } else {
           s5 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e21); }
+          if (peg$silentFails === 0) { peg$fail(peg$e25); }
         }
         if (s5 !== peg$FAILED) {
           s6 = peg$parse_();
@@ -2760,11 +3791,11 @@ function peg$parse(input, options) {
           if (s7 !== peg$FAILED) {
             s8 = peg$parse_();
             if (input.charCodeAt(peg$currPos) === 93) {
-              s9 = peg$c20;
+              s9 = peg$c24;
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e22); }
+              if (peg$silentFails === 0) { peg$fail(peg$e26); }
             }
             if (s9 !== peg$FAILED) {
               s3 = s7;
@@ -2784,7 +3815,7 @@ function peg$parse(input, options) {
           s3 = null;
         }
         peg$savedPos = s0;
-        s0 = peg$f33(s1, s2, s3);
+        s0 = peg$f43(s1, s2, s3);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -2811,7 +3842,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e42); }
+      if (peg$silentFails === 0) { peg$fail(peg$e52); }
     }
 
     return s0;
@@ -2820,15 +3851,16 @@ function peg$parse(input, options) {
   function peg$parsenumber() {
     let s0, s1, s2, s3, s4, s5, s6, s7, s8, s9;
 
+    peg$silentFails++;
     s0 = peg$currPos;
     s1 = peg$currPos;
     s2 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 45) {
-      s3 = peg$c36;
+      s3 = peg$c46;
       peg$currPos++;
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e43); }
+      if (peg$silentFails === 0) { peg$fail(peg$e54); }
     }
     if (s3 === peg$FAILED) {
       s3 = null;
@@ -2840,7 +3872,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s6 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e44); }
+      if (peg$silentFails === 0) { peg$fail(peg$e55); }
     }
     if (s6 !== peg$FAILED) {
       while (s6 !== peg$FAILED) {
@@ -2850,7 +3882,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e44); }
+          if (peg$silentFails === 0) { peg$fail(peg$e55); }
         }
       }
     } else {
@@ -2872,7 +3904,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s9 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e44); }
+          if (peg$silentFails === 0) { peg$fail(peg$e55); }
         }
         while (s9 !== peg$FAILED) {
           s8.push(s9);
@@ -2881,7 +3913,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s9 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e44); }
+            if (peg$silentFails === 0) { peg$fail(peg$e55); }
           }
         }
         s7 = [s7, s8];
@@ -2915,7 +3947,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e44); }
+          if (peg$silentFails === 0) { peg$fail(peg$e55); }
         }
         if (s7 !== peg$FAILED) {
           while (s7 !== peg$FAILED) {
@@ -2925,7 +3957,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s7 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e44); }
+              if (peg$silentFails === 0) { peg$fail(peg$e55); }
             }
           }
         } else {
@@ -2946,11 +3978,11 @@ function peg$parse(input, options) {
     if (s4 !== peg$FAILED) {
       s5 = peg$currPos;
       s6 = input.charAt(peg$currPos);
-      if (s6.toLowerCase() === peg$c37) {
+      if (s6.toLowerCase() === peg$c47) {
         peg$currPos++;
       } else {
         s6 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e45); }
+        if (peg$silentFails === 0) { peg$fail(peg$e56); }
       }
       if (s6 !== peg$FAILED) {
         s7 = input.charAt(peg$currPos);
@@ -2958,7 +3990,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s7 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e46); }
+          if (peg$silentFails === 0) { peg$fail(peg$e57); }
         }
         if (s7 === peg$FAILED) {
           s7 = null;
@@ -2969,7 +4001,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s9 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e44); }
+          if (peg$silentFails === 0) { peg$fail(peg$e55); }
         }
         if (s9 !== peg$FAILED) {
           while (s9 !== peg$FAILED) {
@@ -2979,7 +4011,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s9 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e44); }
+              if (peg$silentFails === 0) { peg$fail(peg$e55); }
             }
           }
         } else {
@@ -3023,7 +4055,7 @@ function peg$parse(input, options) {
       }
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f34(s1);
+        s0 = peg$f44(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -3031,6 +4063,11 @@ function peg$parse(input, options) {
     } else {
       peg$currPos = s0;
       s0 = peg$FAILED;
+    }
+    peg$silentFails--;
+    if (s0 === peg$FAILED) {
+      s1 = peg$FAILED;
+      if (peg$silentFails === 0) { peg$fail(peg$e53); }
     }
 
     return s0;
@@ -3048,7 +4085,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s3 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e44); }
+      if (peg$silentFails === 0) { peg$fail(peg$e55); }
     }
     if (s3 !== peg$FAILED) {
       while (s3 !== peg$FAILED) {
@@ -3058,7 +4095,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e44); }
+          if (peg$silentFails === 0) { peg$fail(peg$e55); }
         }
       }
     } else {
@@ -3082,7 +4119,7 @@ function peg$parse(input, options) {
       }
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f35(s1);
+        s0 = peg$f45(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -3094,7 +4131,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e47); }
+      if (peg$silentFails === 0) { peg$fail(peg$e58); }
     }
 
     return s0;
@@ -3106,19 +4143,19 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = peg$currPos;
     s2 = input.substr(peg$currPos, 4);
-    if (s2.toLowerCase() === peg$c38) {
+    if (s2.toLowerCase() === peg$c48) {
       peg$currPos += (4);
     } else {
       s2 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e48); }
+      if (peg$silentFails === 0) { peg$fail(peg$e59); }
     }
     if (s2 === peg$FAILED) {
       s2 = input.substr(peg$currPos, 5);
-      if (s2.toLowerCase() === peg$c39) {
+      if (s2.toLowerCase() === peg$c49) {
         peg$currPos += (5);
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e49); }
+        if (peg$silentFails === 0) { peg$fail(peg$e60); }
       }
     }
     if (s2 !== peg$FAILED) {
@@ -3130,7 +4167,7 @@ function peg$parse(input, options) {
       s2 = peg$parseend();
       if (s2 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f36(s1);
+        s0 = peg$f46(s1);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -3149,11 +4186,11 @@ function peg$parse(input, options) {
     peg$silentFails++;
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 34) {
-      s1 = peg$c40;
+      s1 = peg$c50;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e51); }
+      if (peg$silentFails === 0) { peg$fail(peg$e62); }
     }
     if (s1 !== peg$FAILED) {
       s2 = [];
@@ -3171,15 +4208,15 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e52); }
+          if (peg$silentFails === 0) { peg$fail(peg$e63); }
         }
         if (s3 === peg$FAILED) {
           if (input.charCodeAt(peg$currPos) === 92) {
-            s3 = peg$c41;
+            s3 = peg$c51;
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e53); }
+            if (peg$silentFails === 0) { peg$fail(peg$e64); }
           }
         }
       }
@@ -3199,29 +4236,29 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e52); }
+            if (peg$silentFails === 0) { peg$fail(peg$e63); }
           }
           if (s3 === peg$FAILED) {
             if (input.charCodeAt(peg$currPos) === 92) {
-              s3 = peg$c41;
+              s3 = peg$c51;
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e53); }
+              if (peg$silentFails === 0) { peg$fail(peg$e64); }
             }
           }
         }
       }
       if (input.charCodeAt(peg$currPos) === 34) {
-        s3 = peg$c40;
+        s3 = peg$c50;
         peg$currPos++;
       } else {
         s3 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e51); }
+        if (peg$silentFails === 0) { peg$fail(peg$e62); }
       }
       if (s3 !== peg$FAILED) {
         peg$savedPos = s0;
-        s0 = peg$f37(s2);
+        s0 = peg$f47(s2);
       } else {
         peg$currPos = s0;
         s0 = peg$FAILED;
@@ -3233,11 +4270,11 @@ function peg$parse(input, options) {
     if (s0 === peg$FAILED) {
       s0 = peg$currPos;
       if (input.charCodeAt(peg$currPos) === 39) {
-        s1 = peg$c42;
+        s1 = peg$c52;
         peg$currPos++;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e54); }
+        if (peg$silentFails === 0) { peg$fail(peg$e65); }
       }
       if (s1 !== peg$FAILED) {
         s2 = [];
@@ -3255,15 +4292,15 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s3 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e55); }
+            if (peg$silentFails === 0) { peg$fail(peg$e66); }
           }
           if (s3 === peg$FAILED) {
             if (input.charCodeAt(peg$currPos) === 92) {
-              s3 = peg$c41;
+              s3 = peg$c51;
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e53); }
+              if (peg$silentFails === 0) { peg$fail(peg$e64); }
             }
           }
         }
@@ -3283,29 +4320,29 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s3 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e55); }
+              if (peg$silentFails === 0) { peg$fail(peg$e66); }
             }
             if (s3 === peg$FAILED) {
               if (input.charCodeAt(peg$currPos) === 92) {
-                s3 = peg$c41;
+                s3 = peg$c51;
                 peg$currPos++;
               } else {
                 s3 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e53); }
+                if (peg$silentFails === 0) { peg$fail(peg$e64); }
               }
             }
           }
         }
         if (input.charCodeAt(peg$currPos) === 39) {
-          s3 = peg$c42;
+          s3 = peg$c52;
           peg$currPos++;
         } else {
           s3 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e54); }
+          if (peg$silentFails === 0) { peg$fail(peg$e65); }
         }
         if (s3 !== peg$FAILED) {
           peg$savedPos = s0;
-          s0 = peg$f38(s2);
+          s0 = peg$f48(s2);
         } else {
           peg$currPos = s0;
           s0 = peg$FAILED;
@@ -3318,7 +4355,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e50); }
+      if (peg$silentFails === 0) { peg$fail(peg$e61); }
     }
 
     return s0;
@@ -3329,11 +4366,11 @@ function peg$parse(input, options) {
 
     s0 = peg$currPos;
     if (input.charCodeAt(peg$currPos) === 92) {
-      s1 = peg$c41;
+      s1 = peg$c51;
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e53); }
+      if (peg$silentFails === 0) { peg$fail(peg$e64); }
     }
     if (s1 !== peg$FAILED) {
       s2 = input.charAt(peg$currPos);
@@ -3341,7 +4378,7 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e56); }
+        if (peg$silentFails === 0) { peg$fail(peg$e67); }
       }
       if (s2 !== peg$FAILED) {
         s0 = s2;
@@ -3383,7 +4420,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s6 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e58); }
+          if (peg$silentFails === 0) { peg$fail(peg$e69); }
         }
         while (s6 !== peg$FAILED) {
           s5.push(s6);
@@ -3392,7 +4429,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s6 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e58); }
+            if (peg$silentFails === 0) { peg$fail(peg$e69); }
           }
         }
         s4 = [s4, s5];
@@ -3419,7 +4456,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e57); }
+      if (peg$silentFails === 0) { peg$fail(peg$e68); }
     }
 
     return s0;
@@ -3439,7 +4476,7 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s4 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e58); }
+        if (peg$silentFails === 0) { peg$fail(peg$e69); }
       }
       while (s4 !== peg$FAILED) {
         s3.push(s4);
@@ -3448,7 +4485,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e58); }
+          if (peg$silentFails === 0) { peg$fail(peg$e69); }
         }
       }
       s2 = [s2, s3];
@@ -3465,7 +4502,7 @@ function peg$parse(input, options) {
     peg$silentFails--;
     if (s0 === peg$FAILED) {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e59); }
+      if (peg$silentFails === 0) { peg$fail(peg$e70); }
     }
 
     return s0;
@@ -3479,7 +4516,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s0 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e60); }
+      if (peg$silentFails === 0) { peg$fail(peg$e71); }
     }
 
     return s0;
@@ -3522,67 +4559,67 @@ function peg$parse(input, options) {
           }
           if (s1 === peg$FAILED) {
             s1 = input.substr(peg$currPos, 2);
-            if (s1.toLowerCase() === peg$c16) {
+            if (s1.toLowerCase() === peg$c29) {
               peg$currPos += (2);
             } else {
               s1 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e18); }
+              if (peg$silentFails === 0) { peg$fail(peg$e31); }
             }
             if (s1 === peg$FAILED) {
               s1 = input.substr(peg$currPos, 3);
-              if (s1.toLowerCase() === peg$c17) {
+              if (s1.toLowerCase() === peg$c30) {
                 peg$currPos += (3);
               } else {
                 s1 = peg$FAILED;
-                if (peg$silentFails === 0) { peg$fail(peg$e19); }
+                if (peg$silentFails === 0) { peg$fail(peg$e32); }
               }
               if (s1 === peg$FAILED) {
                 s1 = input.substr(peg$currPos, 2);
-                if (s1.toLowerCase() === peg$c28) {
+                if (s1.toLowerCase() === peg$c16) {
                   peg$currPos += (2);
                 } else {
                   s1 = peg$FAILED;
-                  if (peg$silentFails === 0) { peg$fail(peg$e32); }
+                  if (peg$silentFails === 0) { peg$fail(peg$e18); }
                 }
                 if (s1 === peg$FAILED) {
                   s1 = input.substr(peg$currPos, 4);
-                  if (s1.toLowerCase() === peg$c33) {
+                  if (s1.toLowerCase() === peg$c43) {
                     peg$currPos += (4);
                   } else {
                     s1 = peg$FAILED;
-                    if (peg$silentFails === 0) { peg$fail(peg$e39); }
+                    if (peg$silentFails === 0) { peg$fail(peg$e49); }
                   }
                   if (s1 === peg$FAILED) {
                     s1 = input.substr(peg$currPos, 2);
-                    if (s1.toLowerCase() === peg$c34) {
+                    if (s1.toLowerCase() === peg$c44) {
                       peg$currPos += (2);
                     } else {
                       s1 = peg$FAILED;
-                      if (peg$silentFails === 0) { peg$fail(peg$e40); }
+                      if (peg$silentFails === 0) { peg$fail(peg$e50); }
                     }
                     if (s1 === peg$FAILED) {
                       s1 = input.substr(peg$currPos, 3);
-                      if (s1.toLowerCase() === peg$c18) {
+                      if (s1.toLowerCase() === peg$c31) {
                         peg$currPos += (3);
                       } else {
                         s1 = peg$FAILED;
-                        if (peg$silentFails === 0) { peg$fail(peg$e20); }
+                        if (peg$silentFails === 0) { peg$fail(peg$e33); }
                       }
                       if (s1 === peg$FAILED) {
                         s1 = input.substr(peg$currPos, 4);
-                        if (s1.toLowerCase() === peg$c38) {
+                        if (s1.toLowerCase() === peg$c48) {
                           peg$currPos += (4);
                         } else {
                           s1 = peg$FAILED;
-                          if (peg$silentFails === 0) { peg$fail(peg$e48); }
+                          if (peg$silentFails === 0) { peg$fail(peg$e59); }
                         }
                         if (s1 === peg$FAILED) {
                           s1 = input.substr(peg$currPos, 5);
-                          if (s1.toLowerCase() === peg$c39) {
+                          if (s1.toLowerCase() === peg$c49) {
                             peg$currPos += (5);
                           } else {
                             s1 = peg$FAILED;
-                            if (peg$silentFails === 0) { peg$fail(peg$e49); }
+                            if (peg$silentFails === 0) { peg$fail(peg$e60); }
                           }
                         }
                       }
@@ -3622,7 +4659,7 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e58); }
+      if (peg$silentFails === 0) { peg$fail(peg$e69); }
     }
     peg$silentFails--;
     if (s1 === peg$FAILED) {
@@ -3641,7 +4678,7 @@ function peg$parse(input, options) {
     s0 = peg$currPos;
     s1 = '';
     peg$savedPos = s0;
-    s1 = peg$f39();
+    s1 = peg$f49();
     s0 = s1;
 
     return s0;
@@ -3657,16 +4694,16 @@ function peg$parse(input, options) {
       peg$currPos++;
     } else {
       s1 = peg$FAILED;
-      if (peg$silentFails === 0) { peg$fail(peg$e61); }
+      if (peg$silentFails === 0) { peg$fail(peg$e72); }
     }
     if (s1 === peg$FAILED) {
       s1 = peg$currPos;
-      if (input.substr(peg$currPos, 2) === peg$c43) {
-        s2 = peg$c43;
+      if (input.substr(peg$currPos, 2) === peg$c53) {
+        s2 = peg$c53;
         peg$currPos += 2;
       } else {
         s2 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e62); }
+        if (peg$silentFails === 0) { peg$fail(peg$e73); }
       }
       if (s2 !== peg$FAILED) {
         s3 = [];
@@ -3675,7 +4712,7 @@ function peg$parse(input, options) {
           peg$currPos++;
         } else {
           s4 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e63); }
+          if (peg$silentFails === 0) { peg$fail(peg$e74); }
         }
         while (s4 !== peg$FAILED) {
           s3.push(s4);
@@ -3684,7 +4721,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s4 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e63); }
+            if (peg$silentFails === 0) { peg$fail(peg$e74); }
           }
         }
         s2 = [s2, s3];
@@ -3701,16 +4738,16 @@ function peg$parse(input, options) {
         peg$currPos++;
       } else {
         s1 = peg$FAILED;
-        if (peg$silentFails === 0) { peg$fail(peg$e61); }
+        if (peg$silentFails === 0) { peg$fail(peg$e72); }
       }
       if (s1 === peg$FAILED) {
         s1 = peg$currPos;
-        if (input.substr(peg$currPos, 2) === peg$c43) {
-          s2 = peg$c43;
+        if (input.substr(peg$currPos, 2) === peg$c53) {
+          s2 = peg$c53;
           peg$currPos += 2;
         } else {
           s2 = peg$FAILED;
-          if (peg$silentFails === 0) { peg$fail(peg$e62); }
+          if (peg$silentFails === 0) { peg$fail(peg$e73); }
         }
         if (s2 !== peg$FAILED) {
           s3 = [];
@@ -3719,7 +4756,7 @@ function peg$parse(input, options) {
             peg$currPos++;
           } else {
             s4 = peg$FAILED;
-            if (peg$silentFails === 0) { peg$fail(peg$e63); }
+            if (peg$silentFails === 0) { peg$fail(peg$e74); }
           }
           while (s4 !== peg$FAILED) {
             s3.push(s4);
@@ -3728,7 +4765,7 @@ function peg$parse(input, options) {
               peg$currPos++;
             } else {
               s4 = peg$FAILED;
-              if (peg$silentFails === 0) { peg$fail(peg$e63); }
+              if (peg$silentFails === 0) { peg$fail(peg$e74); }
             }
           }
           s2 = [s2, s3];

@@ -75,6 +75,7 @@ function checkNames(fact: Fact): void {
   else if (fact.type === "batch-created") checkName("batch", fact.batch);
   else if (fact.type === "authority-added") checkName("authority", fact.authority);
   else if (fact.type === "data") checkName("dataset", fact.name);
+  else if (fact.type === "query") checkName("query", fact.name);
   else if (fact.type === "retention" || fact.type === "drop-policy") checkScope(fact);
   else if (fact.type === "rollout") {
     checkName("rollout", fact.rollout);
@@ -315,6 +316,7 @@ const factChecks: FactChecks = {
   },
   "drop-policy": unchecked,
   data: unchecked,
+  query: unchecked,
   "engine-approved": unchecked,
   "engine-removed": unchecked,
   "recipe-approved": unchecked,

@@ -116,6 +116,10 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyDropPolicy(state.dropPolicies, fact);
     case "data":
       return applyData(state, fact);
+    case "query":
+      if (fact.text === undefined) state.queries.delete(fact.name);
+      else state.queries.set(fact.name, { name: fact.name, text: fact.text, atMs: fact.atMs, ...byOf(fact) });
+      return;
     case "redacted":
       state.redacted.add(fact.object);
       return;

@@ -9,6 +9,8 @@ import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { maxOwnerTimeBytes, maxRestoreApprovalBytes } from "../../../../shared/wire/limits.js";
 
+/** Characters of a query, saved or not. */
+export const maxQueryCharacters = 16_384;
 /** Names of one batch. */
 export const maxBatchNames = 4096;
 
@@ -336,6 +338,13 @@ export const factSchemas = {
       .string()
       .regex(/^[0-9a-f]{32}$/)
       .optional(),
+    ...by,
+  },
+  query: {
+    ...at,
+    name: text,
+    change: z.enum(["saved", "deleted"]),
+    text: z.string().max(maxQueryCharacters).optional(),
     ...by,
   },
   "time-stated": { ...at, number: count, statement: z.string().max(maxOwnerTimeBytes), ...by },

@@ -21,7 +21,8 @@ const rules = {
 
 /** @throws NAME_INVALID */
 export function checkName(
-  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout" | "batch" | "authority",
+  kind:
+    "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "query" | "rollout" | "batch" | "authority",
   name: string,
 ): string {
   const isIdentifier = ["fleet", "device", "batch", "authority"].includes(kind);

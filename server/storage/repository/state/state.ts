@@ -25,6 +25,14 @@ export interface DatasetState {
   readonly files?: NonNullable<FactOf<"data">["files"]>;
 }
 
+/** A query that has a name, by which other queries begin from it. */
+export interface SavedQuery {
+  readonly name: string;
+  readonly text: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
 /** A training engine that may be run here. */
 export interface EngineState {
   /** The stored archive. */
@@ -80,6 +88,7 @@ export interface FleetState {
   /** The rollouts by name, oldest first. */
   readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
+  readonly queries: Map<string, SavedQuery>;
   /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
   readonly dataObjects: Map<Hash, Hash>;
   /** Content hash → what readers said of the data set when it was stored, each time that it was another description. */
@@ -143,6 +152,7 @@ export function emptyState(saved: SavedRows = { rows: undefined, commits: 0 }, v
     endedCertificates: new Set(),
     rollouts: new Map(),
     datasets: new Map(),
+    queries: new Map(),
     dataObjects: new Map(),
     dataDescriptions: new Map(),
     redacted: new Set(),

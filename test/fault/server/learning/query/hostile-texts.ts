@@ -30,6 +30,12 @@ const tokens = [
     "slice",
     "from",
     "mutate",
+    "evaluate",
+    "with config",
+    "vary",
+    "auto",
+    "keep",
+    "top(",
     ".insert",
     ".delete",
     ".input",
@@ -68,6 +74,11 @@ const strange = [
   "of",
   "\u2028",
 ];
+const saved = new Map([
+  ["mine", "select m where m.number = 1"],
+  ["loop", 'select m from "loop"'],
+]);
+const config = { recipe: "image-classify", input_data: "digits" };
 const codes = ["QUERY_INVALID", "QUERY_TOO_LARGE", "MODEL_NOT_FOUND"];
 
 function hostileText(draw: Draw, honest: string): string {
@@ -97,6 +108,13 @@ function hostileText(draw: Draw, honest: string): string {
       `construct b from a mutate a["*"].insert = RESHAPE("r", target_shape=[${"[1], ".repeat(draw(500))}${some(1)}])`,
     () =>
       `construct b from a mutate a["*"].insert = ${"TIMEDISTRIBUTED(layer=".repeat(draw(40))}GRU(units=1)`,
+    () =>
+      `evaluate m in (select ${some(2)}) with config = "${some(1)}" keep top(${draw(3)}, m["loss"], ${draw(9)})`,
+    () =>
+      `evaluate m from (select m) with config = "c" vary ${'config.batch in [1, 2, 3], config.net["*"].lr auto and '.repeat(draw(3))}config.${["lr", "epochs", "recipe", some(1)][draw(4)] ?? ""} ${["auto", `auto random(${draw(500)})`, `in [${'"x", 1, '.repeat(draw(600))}0.5]`][draw(3)] ?? ""} keep ${['top(2, m["loss"], 5) halving', `above(m["${some(1)}"], ${draw(9)})`][draw(2)] ?? ""}`,
+    () =>
+      `evaluate m from ${"(".repeat(draw(40))}construct b from a mutate a["*"].insert = TANH("t${some(1)}")) with config = "c" vary config.lr auto keep top(1, m["loss"], ${draw(2e6)})`,
+    () => `select m from "${["mine", "loop", some(1)][draw(3)] ?? ""}" where ${some(2)} m.number = 1`,
     () => `slice b from a where ${some(3)} mutate b.input = a["${some(1)}*"] and b.output = a["*"]`,
   ];
   return (kinds[draw(kinds.length)] as () => string)();
@@ -119,12 +137,14 @@ export async function askHostile(seed: number, count: number): Promise<ReadonlyM
     const text = hostileText(draw, honest);
     const startedMs = performance.now();
     const end = await runQuery(
-      { ...sourceOf(models), storedNetwork: () => Promise.resolve(stored) },
+      { ...sourceOf(models), saved, storedNetwork: () => Promise.resolve(stored) },
       text,
-      { offset: 0, limit: 10 },
+      { offset: 0, limit: 10, config },
       { steps: 50_000, ms: 10_000 },
     ).then(
-      ({ derived = [] }) => {
+      ({ derived = [], evaluation }) => {
+        for (const { reason } of evaluation?.notMade ?? [])
+          assert.doesNotMatch(reason, /[\p{Cc}\p{Cf}\p{Cs}\u2028]/u);
         for (const { reason = "" } of derived)
           assert.ok(
             !/[\p{Cc}\p{Cf}\p{Cs}\u2028]/u.test(reason) && reason.length < 1000,

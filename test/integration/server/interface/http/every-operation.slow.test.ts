@@ -103,6 +103,7 @@ const factsOfOperations = [
   "labelled",
   "published",
   "quarantined",
+  "query",
   "recipe-approved",
   "recipe-revoked",
   "recorded",

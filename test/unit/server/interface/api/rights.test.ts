@@ -14,7 +14,7 @@ const namesByRight: Readonly<Record<string, string>> = {
     "addresses asOf attachment authorities batches commonAncestor datasets descendants device deviceEvents devices diff " +
     "dropPolicies engines evaluations events explainRecovery fleets journal journalCheckpoint journalHead knownDamage " +
     "lineage listModels log model modelJson models owners planCollection planRollout planTier proveFact recipes recover " +
-    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery stats story successors tiers",
+    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery savedQueries stats story successors tiers",
   "read-predictions": "evaluation",
   "read-data": "fetchDataset showDataset",
   "read-logs": "deviceLogs trace",
@@ -22,8 +22,8 @@ const namesByRight: Readonly<Record<string, string>> = {
   "roll-out": "approveRollout createRollout setRollout undoRollout",
   deploy: "assign command rollbackDevice",
   "change-models":
-    "cancelReplay endTransfer evaluate evaluateProgressively hold import nearest queueReplay rebaseEngine reduce replay " +
-    "replayChanged replayChangedStory replayStory saveDerived setSuccessor tag train transfer verify",
+    "cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import nearest queueReplay " +
+    "rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
   "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
   enrol: "acceptDevices createBatch enroll invite renewDevice revoke revokeBatch takeRevocationList",

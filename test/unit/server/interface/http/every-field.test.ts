@@ -19,7 +19,7 @@ import type {
 import { createArchiveJobs } from "../../../../../server/interface/http/archive-jobs.js";
 import { buildHttpApp } from "../../../../../server/interface/http/app.js";
 import { connectOperations } from "../../../../../server/interface/http/client.js";
-import { createTrainJobs } from "../../../../../server/interface/http/train-jobs.js";
+import { createEnumerationJobs, createTrainJobs } from "../../../../../server/interface/http/train-jobs.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import type { Log } from "../../../../../shared/ports.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
@@ -204,7 +204,17 @@ const inputs = {
   owners: { fleet, model, offset: 3, limit: 4, all: true },
   successors: { fleet, model },
   setSuccessor: { fleet, model, successor: "x:2", remove: true, because: "why" },
-  runQuery: { fleet, query: "select m", offset: 3, limit: 4 },
+  runQuery: { fleet, query: "select m", offset: 3, limit: 4, config: { lr: 0.1, recipe: "r" }, seed: "7" },
+  evaluateQuery: {
+    fleet,
+    query: "evaluate m",
+    config: { lr: 0.1, nesterov: true },
+    seed: "7",
+    maxMinutes: 9,
+  },
+  savedQueries: { fleet },
+  saveQuery: { fleet, name: "last week's best", query: "select m" },
+  deleteQuery: { fleet, name: "last week's best" },
   saveDerived: { fleet, query: "slice b from a", seed: "7" },
   nearest: { fleet, model: "x:1", modelJson: { a: 1 } },
   diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g" },
@@ -408,6 +418,7 @@ describe("every field of an operation's input", () => {
       {
         operationsAs: () => operations,
         jobs: createTrainJobs(() => operations, clock),
+        enumerationJobs: createEnumerationJobs(() => operations, clock),
         archiveJobs: createArchiveJobs(() => operations, clock),
         metrics: new Registry(),
         problems: () => Promise.resolve([]),

@@ -15,6 +15,7 @@ function parseSelect(text: string): Select {
 
 function compile(text: string): unknown {
   const statement = parseQuery(text);
+  assert.ok(statement.kind !== "evaluate");
   return statement.kind === "select" ? compileSelect(statement, text) : compileDerivation(statement, text);
 }
 
@@ -45,7 +46,7 @@ test("keywords have any case, texts either quotes and escapes, and comments are 
 
 /** Query → line and column of the error, and a part of its message. */
 const wrong: readonly (readonly [query: string, line: number, column: number, message: RegExp])[] = [
-  ["", 1, 1, /expected "select", "construct" or "slice", but there is the end/],
+  ["", 1, 1, /expected "evaluate", "select", "construct" or "slice", but there is the end/],
   ["select m1 wher", 1, 11, /expected ",", "from", "where" or the end, but there is "wher"/],
   ['select m where m.name lik "x"', 1, 23, /like", "in" or "is"|"like"/],
   [

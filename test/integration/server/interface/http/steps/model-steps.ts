@@ -127,6 +127,31 @@ export const modelSteps: readonly Step[] = [
     ask: (at) => at.runQuery({ fleet, query: "select a wher" }),
     fails: "QUERY_INVALID",
   },
+  { name: "saveQuery", ask: (at) => at.saveQuery({ fleet, name: "mine", query: "select m" }) },
+  {
+    name: "saveQuery",
+    shows: "one that would begin from itself",
+    ask: (at) => at.saveQuery({ fleet, name: "mine", query: 'select m from "mine"' }),
+    fails: "QUERY_INVALID",
+  },
+  { name: "savedQueries", ask: (at) => at.savedQueries({ fleet }) },
+  {
+    name: "evaluateQuery",
+    shows: "an evaluation without a configuration",
+    ask: (at) =>
+      at.evaluateQuery({
+        fleet,
+        query: 'evaluate m from "mine" with config = "c" keep top(1, m["loss"], 1)',
+      }),
+    fails: "QUERY_INVALID",
+  },
+  { name: "deleteQuery", ask: (at) => at.deleteQuery({ fleet, name: "mine" }) },
+  {
+    name: "deleteQuery",
+    shows: "one that there is not",
+    ask: (at) => at.deleteQuery({ fleet, name: "mine" }),
+    fails: "NOT_FOUND",
+  },
   {
     name: "saveDerived",
     ask: (at) =>

@@ -118,6 +118,8 @@ test("facts of every kind are decoded as they were encoded", () => {
     },
     { type: "kept", atMs: 1, versionId: id, because: "x" },
     { type: "data-dropped", critical: true, atMs: 1, versionId: id, because: "x" },
+    { type: "query", atMs: 1, name: "mine", change: "saved", text: "select m" },
+    { type: "query", atMs: 1, name: "mine", change: "deleted" },
     {
       type: "drop-policy",
       atMs: 1,

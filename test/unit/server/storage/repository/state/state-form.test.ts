@@ -15,6 +15,7 @@ const making =
 const known: Readonly<Record<number, string>> = {
   1: "744594e015694c8c",
   2: "63e963f82a8bdfff",
+  3: "d66c126be24b63ff",
 };
 
 test("the code that makes a fleet's state is the one of its form", () => {

@@ -1,0 +1,124 @@
+/** The plan of an evaluation, and what came of its candidates, for people. */
+import type { Column } from "../../../shared/cli/output.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type {
+  EvaluatedCandidate,
+  EvaluatedModels,
+  PlannedEvaluation,
+} from "../../interface/api/models/enumeration-schemas.js";
+import { listed, type Printed } from "../plain-command.js";
+import { readTextFile } from "../text-file.js";
+import { nameOf } from "../version-text.js";
+
+type Setting = string | number | boolean;
+
+const maxConfigBytes = 65_536;
+
+/** Reads the configuration that a query names. @throws USAGE, FILE_MISSING */
+export async function readConfig(path: string): Promise<Readonly<Record<string, Setting>>> {
+  const refuse = (why: string): never => {
+    throw new StemmaError(
+      "USAGE",
+      `${path}, which the query names, is not a configuration: ${why}. Write such as ` +
+        '{"recipe": "image-classify", "input_data": "digits", "base_lr": 0.01}.',
+    );
+  };
+  const text = await readTextFile(path, maxConfigBytes);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return refuse("it is not JSON");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return refuse("it is not an object");
+  const other = Object.entries(value).find(
+    ([, each]) => !["string", "number", "boolean"].includes(typeof each),
+  );
+  if (other !== undefined)
+    return refuse(`${JSON.stringify(other[0].slice(0, 60))} is not a text, a number, true or false`);
+  return value as Readonly<Record<string, Setting>>;
+}
+
+export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text" | "notes"> {
+  const { models, candidates, settings, rounds, steps, rule } = plan;
+  const rows: readonly (readonly [string, string])[] = [
+    ["models", models.join(", ")],
+    ...settings.map(
+      ({ name, count, values }) =>
+        [name, values === null ? `${count} drawn` : values.map((value) => String(value)).join(", ")] as const,
+    ),
+  ];
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  return {
+    names: models,
+    text: [
+      ...rows.map(([name, values]) => `${name.padEnd(width)}${values}`),
+      `${counted(candidates, "candidate")}; ${rule}`,
+      ...rounds.map(
+        (round) =>
+          `${round.iteration === null ? "when trainings end" : `after step ${round.iteration}`}: ` +
+          `at most ${round.keeps} of ${round.candidates} go on`,
+      ),
+      steps === null
+        ? "every candidate is trained to its end"
+        : `at most ${counted(steps, "step")} count until then; those that go on are trained to their end`,
+    ].join("\n"),
+    notes: [
+      ...notMadeNotes(plan),
+      "stemma: note: nothing is trained; without --explain the evaluation begins, and saves what it keeps",
+    ],
+  };
+}
+
+export function reportText(report: EvaluatedModels): Printed {
+  const kept = report.candidates
+    .filter(({ saved }) => saved !== undefined)
+    .sort((a, b) => (b.saved?.version ?? 0) - (a.saved?.version ?? 0));
+  const others = report.candidates.filter(({ saved }) => saved === undefined);
+  const table = listed([...kept, ...others], {
+    nameOf: ({ saved }) => (saved === undefined ? "" : nameOf(saved)),
+    columns,
+  });
+  return {
+    ...table,
+    data: report,
+    names: kept.flatMap(({ saved }) => (saved === undefined ? [] : nameOf(saved))),
+    notes: [
+      ...notMadeNotes(report),
+      `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
+        `--seed ${report.seed} trains the same`,
+    ],
+    // Nothing could be compared.
+    ...(report.candidates.every(({ figure }) => figure === null) ? { status: 1 } : {}),
+  };
+}
+
+const columns: readonly Column<EvaluatedCandidate>[] = [
+  { title: "CANDIDATE", value: ({ candidate }) => candidate, align: "right" },
+  { title: "MODEL", value: ({ model }) => model },
+  { title: "SETTINGS", value: ({ settings }) => settingsText(settings) },
+  { title: "FIGURE", value: ({ figure }) => figure?.toPrecision(4), align: "right" },
+  { title: "STEP", value: ({ iteration }) => iteration, align: "right" },
+  {
+    title: "KEPT AS",
+    value: ({ saved, reason }) => (saved === undefined ? `no: ${reason ?? ""}` : nameOf(saved)),
+  },
+];
+
+function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly string[] {
+  return notMade.map(
+    ({ name, settings, reason }) =>
+      `stemma: note: no candidate of ${[name, settingsText(settings)].filter((text) => text !== "").join(", ")}: ${reason}`,
+  );
+}
+
+function settingsText(settings: Readonly<Record<string, Setting>>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .join(" ");
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

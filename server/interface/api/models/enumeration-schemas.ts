@@ -1,0 +1,72 @@
+/** Answers about evaluations of queries: their plan, and what came of each candidate (docs/dql.md). */
+import * as z from "zod";
+import { count, hash, parameterValue } from "../fields.js";
+import type { ValueOf } from "../operation.js";
+
+const text = z.string();
+const figure = z.number().nullable();
+const settings = z.record(text, parameterValue);
+
+const notMade = z
+  .array(z.object({ name: text, settings, reason: text }))
+  .describe("What cannot be a candidate, with the reason");
+
+export const plannedEvaluation = z
+  .object({
+    models: z.array(text).describe("The models that candidates are trained from"),
+    candidates: count,
+    settings: z.array(
+      z.object({
+        name: text,
+        count: count.describe("The number of its values"),
+        values: z
+          .array(parameterValue)
+          .nullable()
+          .describe("Null: they are drawn when the evaluation begins"),
+      }),
+    ),
+    rule: text,
+    rounds: z
+      .array(
+        z.object({
+          iteration: count
+            .nullable()
+            .describe("Steps after which it judges; null: when trainings have ended"),
+          candidates: count,
+          keeps: count.describe("Those that go on, at most"),
+        }),
+      )
+      .describe("In each, those that the rule has no place for are ended"),
+    steps: count
+      .nullable()
+      .describe("Steps of all candidates until the last is judged; null: of all trainings"),
+    notMade,
+  })
+  .meta({ id: "PlannedEvaluation" });
+export type PlannedEvaluation = ValueOf<typeof plannedEvaluation>;
+
+export const evaluatedCandidate = z
+  .object({
+    candidate: count,
+    model: text.describe("The model that it was trained from"),
+    settings: settings.describe("Those that vary"),
+    figure: figure.describe("By which it was judged last; null: it has none"),
+    iteration: count.nullable().describe("The step after which that was measured; null: no single step"),
+    saved: z
+      .object({ versionId: hash, name: text, version: count })
+      .exactOptional()
+      .describe("The version that it became"),
+    reason: text.exactOptional().describe("Why it became none"),
+  })
+  .meta({ id: "EvaluatedCandidate" });
+export type EvaluatedCandidate = ValueOf<typeof evaluatedCandidate>;
+
+export const evaluatedModels = z
+  .object({
+    seed: text.describe("Of every training, of new weights and of drawn settings"),
+    rule: text,
+    candidates: z.array(evaluatedCandidate),
+    notMade,
+  })
+  .meta({ id: "EvaluatedModels" });
+export type EvaluatedModels = ValueOf<typeof evaluatedModels>;

@@ -1,0 +1,181 @@
+/**
+ * Runs an evaluation (MH, section III-B): trains the candidates to each round, rules out those that the figures of
+ * others leave no place for, trains what is kept to its end and has it saved. Killed at any moment, the same call goes
+ * on: a figure is noted before anything depends on it, and equal trainings give equal bits.
+ */
+import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
+import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { survivors, type Figure, type KeepRule, type Round } from "../query/evaluate/keep-rule.js";
+import type { EnumerationEvent, EnumerationLog } from "./enumeration-log.js";
+import { figureOf, type JudgedFigure, type TrainedSoFar, type WantedFigure } from "./train-candidate.js";
+
+export interface EnumerationRequest {
+  readonly rule: KeepRule;
+  readonly figure: string;
+  readonly rounds: readonly Round[];
+  /** Numbers of the candidates. */
+  readonly candidates: readonly number[];
+}
+
+export interface EnumerationPorts {
+  readonly log: Pick<EnumerationLog, "events" | "append">;
+  /** Trains a candidate until it has a figure, or to its end; goes on where it was. */
+  train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar>;
+  /** Makes a version of a candidate that has ended; one that is there is not saved twice. */
+  save(candidate: number, outcome: TrainingOutcome): Promise<Hash>;
+  /** Removes what a candidate left on the disk. */
+  forget(candidate: number): Promise<void>;
+}
+
+/** The end of a candidate. */
+export interface CandidateEnd {
+  readonly candidate: number;
+  /** The figure of the last round that it was in; null: it has none. */
+  readonly figure: Figure;
+  /** The step after which that was measured; null: when the training had ended, or never. */
+  readonly iteration: number | null;
+  /** The version that it became. */
+  readonly versionId?: Hash;
+  /** The reason why it became none. */
+  readonly reason?: string;
+}
+
+/** Errors of one candidate, after which the others go on. */
+const candidateFaults: ReadonlySet<string> = new Set([
+  ...(["NOT_A_NUMBER", "ARCHITECTURE_MISMATCH", "RECIPE_PARAMETERS_INVALID", "OPTIMIZER_REFUSED"] as const),
+  ...(["MEMORY_EXHAUSTED", "TRAINING_TOO_LONG", "LAYER_NOT_ALLOWED", "RECIPE_FAILED"] as const),
+]);
+
+function faultOf(error: unknown): StemmaError {
+  if (isStemmaError(error)) {
+    const diverged = error.code === "TRAINING_STOPPED" && error.details["metric"] !== undefined;
+    if (diverged || candidateFaults.has(error.code)) return error;
+  }
+  throw error;
+}
+
+/** @throws what training, saving and the log throw; TRAINING_STOPPED where the signal ended it */
+export async function runEnumeration(
+  request: EnumerationRequest,
+  ports: EnumerationPorts,
+): Promise<readonly CandidateEnd[]> {
+  const running = new Enumeration(request, ports);
+  let left = request.candidates;
+  for (const [index, round] of request.rounds.entries())
+    left = await running.round(left, { ...round, index });
+  // The best is saved last: of several versions of one name the newest is meant where none is named.
+  for (const candidate of left.toReversed()) await running.finish(candidate);
+  return request.candidates.map((candidate) => running.endOf(candidate));
+}
+
+interface Judged extends JudgedFigure {
+  readonly reason?: string | undefined;
+}
+
+class Enumeration {
+  readonly #ends = new Map<number, CandidateEnd>();
+  /** The ended trainings of candidates that may be kept. */
+  readonly #outcomes = new Map<number, TrainingOutcome>();
+  readonly #ruledOut = new Set<number>();
+
+  constructor(
+    private readonly request: EnumerationRequest,
+    private readonly ports: EnumerationPorts,
+  ) {}
+
+  endOf(candidate: number): CandidateEnd {
+    return this.#ends.get(candidate) as CandidateEnd;
+  }
+
+  /** @returns the candidates that go on, the best first */
+  async round(
+    candidates: readonly number[],
+    round: Round & { readonly index: number },
+  ): Promise<readonly number[]> {
+    const figures = new Map<number, Figure>();
+    let ahead: readonly number[] = [];
+    // By their numbers: which are judged first decides nothing, and a candidate's place in the log is plain.
+    for (const candidate of candidates.toSorted((a, b) => a - b)) {
+      const { figure, iteration, reason } = await this.#judge(candidate, round);
+      figures.set(candidate, figure);
+      this.#ends.set(candidate, {
+        candidate,
+        figure,
+        iteration,
+        ...(reason === undefined ? {} : { reason }),
+      });
+      ahead = survivors(this.request.rule, round, figures);
+      for (const other of figures.keys()) if (!ahead.includes(other)) await this.#ruleOut(other, round);
+    }
+    return ahead;
+  }
+
+  async finish(candidate: number): Promise<void> {
+    const { log } = this.ports;
+    const end = this.endOf(candidate);
+    for (const event of log.events) {
+      if (!("candidate" in event) || event.candidate !== candidate) continue;
+      if (event.event === "saved") this.#ends.set(candidate, { ...end, versionId: event.versionId });
+      if (event.event === "failed") this.#ends.set(candidate, { ...end, reason: event.reason });
+      if (event.event !== "judged") return await this.ports.forget(candidate);
+    }
+    let event: EnumerationEvent;
+    try {
+      const ended = this.#outcomes.get(candidate) ?? (await this.ports.train(candidate, undefined)).outcome;
+      const versionId = await this.ports.save(candidate, ended as TrainingOutcome);
+      event = { event: "saved", candidate, versionId };
+      this.#ends.set(candidate, { ...end, versionId });
+    } catch (error) {
+      const { message } = faultOf(error);
+      event = { event: "failed", candidate, reason: message };
+      this.#ends.set(candidate, { ...end, reason: message });
+    }
+    await log.append(event);
+    this.#outcomes.delete(candidate);
+    await this.ports.forget(candidate);
+  }
+
+  async #judge(candidate: number, { iteration, index }: Round & { readonly index: number }): Promise<Judged> {
+    const { log } = this.ports;
+    for (const event of log.events)
+      if (event.event === "judged" && event.candidate === candidate && event.round === index) return event;
+    let judged: Judged;
+    try {
+      const { figure: name } = this.request;
+      // Of a short training an earlier round has seen the end.
+      const outcome = this.#outcomes.get(candidate);
+      const trained =
+        outcome === undefined
+          ? await this.ports.train(candidate, { name, steps: iteration })
+          : { measurements: outcome.result.measurements, outcome };
+      if (trained.outcome !== undefined) this.#outcomes.set(candidate, trained.outcome);
+      const found = figureOf(trained, name, iteration);
+      judged = found.figure === null ? { ...found, reason: this.#noFigure(iteration) } : found;
+    } catch (error) {
+      judged = { figure: null, iteration: null, reason: faultOf(error).message };
+    }
+    await log.append({ event: "judged", candidate, round: index, ...judged });
+    return judged;
+  }
+
+  #noFigure(iteration: number | undefined): string {
+    return `it has no ${this.request.figure} ${iteration === undefined ? "at its end" : `from step ${iteration} on`}`;
+  }
+
+  async #ruleOut(candidate: number, { keeps }: Round): Promise<void> {
+    if (this.#ruledOut.has(candidate)) return;
+    this.#ruledOut.add(candidate);
+    const end = this.endOf(candidate);
+    if (end.reason === undefined) {
+      const { kind, bound } = this.request.rule;
+      const reason =
+        kind === "above"
+          ? `it is below ${String(bound)}`
+          : `${keeps === 1 ? "another is" : `${keeps} others are`} as good or better`;
+      this.#ends.set(candidate, { ...end, reason });
+    }
+    this.#outcomes.delete(candidate);
+    await this.ports.forget(candidate);
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Trains the candidates that a query with `evaluate` describes, and saves what its rule keeps. An evaluation that was
+ * cut short stays in its folder below run/trainings, and the same request goes on there with the same seed.
+ */
+import { rm } from "node:fs/promises";
+import { defined } from "../../../shared/defined.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { EvaluatedModels } from "../../interface/api/models/enumeration-schemas.js";
+import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
+import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
+import { openEnumerationLog, type EnumerationLog } from "../../learning/enumeration/enumeration-log.js";
+import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
+import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
+import { queryInvalid } from "../../learning/query/query-errors.js";
+import { repositorySource } from "../../learning/query/repository-source.js";
+import { plannedEvaluation } from "../../learning/query/run-query.js";
+import { costLimits } from "../../learning/training/bounded-cost.js";
+import { openTraining } from "../../learning/training/kept-trainings.js";
+import type { OperationsContext } from "../../services/context/operations-context.js";
+import { requireRoom } from "../../services/context/room-for-models.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { CandidateWork } from "./candidate-work.js";
+
+/** @throws as runQuery; DATASET_UNKNOWN, RECIPE_UNKNOWN, DISK_FULL, TRAINING_STOPPED where the signal ended it */
+export async function evaluateQuery(
+  context: OperationsContext,
+  request: OperationInput<"evaluateQuery">,
+  { onProgress, signal }: JobOptions<TrainProgress> = {},
+): Promise<EvaluatedModels> {
+  const { fleet, query, config, seed: asked, maxMinutes } = request;
+  const { home, fleets } = context;
+  await requireRoom(home);
+  const repository = await fleets.get(fleet);
+  const source = await repositorySource(repository, home.ports.clock);
+  const kept = await openTraining(home, {
+    fleet,
+    seed: asked ?? null,
+    evaluate: query,
+    config: config ?? null,
+  });
+  let isUnfinished = true;
+  try {
+    const log = await openEnumerationLog(nodeFiles(), kept.folder);
+    const found = log.events.flatMap((event) => (event.event === "begun" ? [event.versions] : []))[0];
+    isUnfinished = found !== undefined;
+    const plan = await plannedEvaluation(source, query, { config, seed: kept.seed, ...defined({ found }) });
+    requireModels(plan, found, query);
+    const work = await CandidateWork.open(context, {
+      repository,
+      fleet,
+      plan,
+      query,
+      seed: kept.seed,
+      folder: kept.folder,
+      limits: await costLimits(context, maxMinutes),
+      ...defined({ signal, onProgress }),
+    });
+    if (found === undefined) await log.append({ event: "begun", versions: versionsOf(plan) });
+    isUnfinished = true;
+    const ends = await train(plan, log, work);
+    isUnfinished = false;
+    return { seed: kept.seed, ...reportOf(plan, ends, repository) };
+  } catch (error) {
+    throw isUnfinished && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
+  } finally {
+    await kept.release(isUnfinished && kept.canContinue);
+  }
+}
+
+async function train(
+  { query: { rule, figure }, rounds, candidates }: EvaluationPlan,
+  log: EnumerationLog,
+  work: CandidateWork,
+): Promise<readonly CandidateEnd[]> {
+  try {
+    const numbers = candidates.map(({ number }) => number);
+    return await runEnumeration(
+      { rule, figure, rounds, candidates: numbers },
+      {
+        log,
+        train: (candidate, wanted) => work.train(candidate, wanted),
+        save: (candidate, outcome) => work.save(candidate, outcome),
+        forget: (candidate) => rm(work.folderOf(candidate), { recursive: true, force: true }),
+      },
+    );
+  } finally {
+    await work.close();
+  }
+}
+
+function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["row"]["versionId"][] {
+  return [...new Set(candidates.map(({ model }) => model.row.versionId))];
+}
+
+/** @throws QUERY_INVALID where there is nothing to train; MODEL_RETIRED where a model went since it began */
+function requireModels(plan: EvaluationPlan, found: readonly string[] | undefined, query: string): void {
+  const versions: readonly string[] = versionsOf(plan);
+  const gone = found?.find((versionId) => !versions.includes(versionId));
+  if (gone !== undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `The evaluation began with the version ${gone.slice(0, 12)}, which is not there any more. Give another seed (--seed) to begin another one.`,
+    );
+  if (versions.length > 0) return;
+  const [first] = plan.notMade;
+  const why = first === undefined ? "the inner query finds no model" : `${first.name}: ${first.reason}`;
+  throw queryInvalid(query, 0, `it has no candidate (${why})`);
+}
+
+function reportOf(
+  { query, candidates, notMade }: EvaluationPlan,
+  ends: readonly CandidateEnd[],
+  repository: FleetRepository,
+): Omit<EvaluatedModels, "seed"> {
+  return {
+    rule: query.ruleText,
+    notMade: notMade.map((each) => ({ ...each })),
+    candidates: ends.map(({ candidate, figure, iteration, versionId, reason }) => {
+      const { model, combination } = candidates[candidate - 1] as PlannedCandidate;
+      const summary = versionId && repository.resolve(versionId);
+      return {
+        candidate,
+        model: model.title,
+        settings: { ...combination.varied },
+        figure,
+        iteration,
+        ...(summary && {
+          saved: { versionId: summary.versionId, name: summary.name, version: summary.version },
+        }),
+        ...defined({ reason }),
+      };
+    }),
+  };
+}
+
+function stopped(cause: StemmaError): StemmaError {
+  return new StemmaError(
+    "TRAINING_STOPPED",
+    "The evaluation was stopped. What was judged is kept for a week: run the same command again, and it goes on there.",
+    { cause },
+  );
+}

@@ -1,0 +1,203 @@
+/** The paper's Query 4 on a repository made for it, with the real engine; and evaluations that were cut short. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { promisify } from "node:util";
+import type { EvaluatedModels } from "../../../../../server/interface/api/models/enumeration-schemas.js";
+import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
+import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
+import { repositoryRoot } from "../../../../helpers/markdown.js";
+
+const fleet = "local";
+const query3 = `construct m2 from m1
+         where m1.name like "alexnet-avgv1%" and
+               m1["conv*($1)"].next has POOL("AVG")
+         mutate m1["conv*($1)"].insert = RELU("relu$1")`;
+const query4 = `evaluate m
+         from "query3"
+         with config = "path to config"
+         vary config.base_lr in [0.1, 0.01, 0.001] and
+              config.net["conv*"].lr auto and
+              config.input_data in ["path1", "path2"]
+         keep top(5, m["loss"], 100)`;
+/** Of 31 training samples: 124 steps. */
+const config = {
+  ...{ recipe: "image-classify", input_data: "path1", optimizer: "sgd", batch: 1, epochs: 4 },
+  ...{ patience: 0, shiftPixels: 0 },
+};
+
+describe("evaluate", () => {
+  let folder: string;
+  const opened: ServerOperations[] = [];
+  const open = async (home: string): Promise<ServerOperations> => {
+    const operations = await openLocalOperations({ home: join(folder, home) });
+    opened.push(operations);
+    return operations;
+  };
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-evaluate-"));
+    const script = join(repositoryRoot, "examples/small-alexnet.mjs");
+    await promisify(execFile)(process.execPath, [script, "net", "Average", "28"], { cwd: folder });
+    for (const home of ["a", "b"]) {
+      const operations = await open(home);
+      for (const vehicle of [1, 2])
+        await operations.addDataset({
+          ...{ fleet, name: `path${vehicle}`, kind: "images-generated", location: "" },
+          parameters: { count: 50, vehicle },
+        });
+      const file = await readFile(join(folder, "net.safetensors"));
+      await operations.import(
+        { byteLength: file.length, chunks: chunksOf(file) },
+        { fleet, name: "alexnet-avgv1", architecture: await readFile(join(folder, "net.json"), "utf8") },
+      );
+      await operations.saveQuery({ fleet, name: "query3", query: query3 });
+      await operations.close();
+    }
+  });
+  afterEach(async () => {
+    for (const operations of opened.splice(0)) await operations.close();
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it("trains the paper's Query 4 as it is written, and keeps five that replay bit for bit", async () => {
+    const operations = await open("a");
+    const { evaluation } = await operations.runQuery({ fleet, query: query4, config });
+    assert.equal(evaluation?.candidates, 12);
+    assert.deepEqual(evaluation?.models, ["alexnet-avgv1-m2"]);
+    assert.deepEqual(evaluation?.rounds, [{ iteration: 100, candidates: 12, keeps: 5 }]);
+    assert.equal(evaluation?.steps, 1200);
+    assert.equal((await operations.models({ fleet })).length, 1, "nothing is trained");
+
+    const report = await operations.evaluateQuery({ fleet, query: query4, config, seed: "4" });
+    const figures = report.candidates.map(({ figure }) => figure ?? Infinity);
+    const best = [...figures].sort((a, b) => a - b).slice(0, 5);
+    const kept = report.candidates.filter(({ saved }) => saved !== undefined);
+    assert.deepEqual(
+      kept.map(({ figure }) => figure ?? Infinity).sort((a, b) => a - b),
+      best,
+    );
+    assert.equal(new Set(figures).size, 12, "no two candidates are the same training");
+    for (const { reason } of report.candidates.filter(({ saved }) => saved === undefined))
+      assert.equal(reason, "5 others are as good or better");
+    for (const { figure, iteration, settings, saved } of kept) {
+      const shown = await operations.model({ fleet, model: saved?.versionId ?? "" });
+      assert.equal(shown.bases[0]?.name, "alexnet-avgv1-m2");
+      // The figure that it was judged by is one of the training that the version is of.
+      assert.equal(shown.measurements?.find((each) => each.iteration === iteration)?.loss, figure);
+      assert.ok((iteration ?? 0) >= 100 && (iteration ?? 0) < 104);
+      assert.equal(shown.metadata?.["base_lr"], settings["base_lr"]);
+      assert.equal(shown.metadata?.["input_data"], settings["input_data"]);
+      if (settings['net["conv*"].lr'] !== 0) continue;
+      const { changes } = await operations.diff({
+        ...{ fleet, a: shown.bases[0]?.versionId ?? "", b: saved?.versionId ?? "" },
+      });
+      assert.ok(
+        changes.length > 0 && changes.every(({ name }) => !name.startsWith("conv")),
+        "they stay as they are",
+      );
+    }
+    const newest = kept.reduce((a, b) => ((a.saved?.version ?? 0) > (b.saved?.version ?? 0) ? a : b));
+    assert.equal(newest.figure, best[0], "the best is the newest");
+    const proved = await operations.replay({ fleet, model: newest.saved?.versionId ?? "" });
+    assert.equal(proved.verdict, "proved");
+    assert.equal(proved.grade, "bit-exact");
+    const { rows } = await operations.runQuery({
+      fleet,
+      query: `select m where m.name = "alexnet-avgv1-m2-m" and m.config.base_lr in [0.1, 0.01, 0.001]`,
+    });
+    assert.equal(rows.length, 5);
+    await operations.close();
+  });
+
+  it("goes on where it was stopped, in a candidate or between two, and ends as one that was not", async () => {
+    const query = `evaluate m from (select a where a.name = "alexnet-avgv1") with config = "c"
+      vary config.base_lr in [0.05, 0.01] and config.batch in [1, 2] keep top(1, m["loss"], 40) halving`;
+    const request = { fleet, query, config, seed: "9" };
+    const whole = await open("a");
+    const expected = await whole.evaluateQuery(request);
+    const modelsOf = async (operations: ServerOperations) =>
+      (await operations.models({ fleet, name: "alexnet-avgv1-m" })).map(({ record }) => record.contentId);
+    const contents = await modelsOf(whole);
+    await whole.close();
+    assert.equal(contents.length, 1);
+    for (const moment of [/^candidate 2 of 4, .*: step \d/, /^candidate 3 of 4, .*: starting/]) {
+      const operations = await open("b");
+      const stop = new AbortController();
+      const stopped = operations.evaluateQuery(request, {
+        onProgress: ({ line }) => {
+          if (moment.test(line)) stop.abort();
+        },
+        signal: stop.signal,
+      });
+      await assert.rejects(stopped, { code: "TRAINING_STOPPED", message: /goes on there/ });
+      assert.deepEqual(await modelsOf(operations), []);
+      await operations.close();
+    }
+    const again = await open("b");
+    const lines: string[] = [];
+    const report = await again.evaluateQuery(request, { onProgress: ({ line }) => lines.push(line) });
+    assert.deepEqual(withoutIds(report), withoutIds(expected));
+    assert.deepEqual(await modelsOf(again), contents);
+    assert.deepEqual(await readdir(join(folder, "b", "run", "trainings")), []);
+    // The same once more makes the same model, which is there.
+    assert.deepEqual(withoutIds(await again.evaluateQuery(request)), withoutIds(expected));
+    assert.deepEqual(await modelsOf(again), contents);
+    await again.close();
+  });
+
+  it("reports candidates that cannot be trained, each with its reason", async () => {
+    const operations = await open("a");
+    const ask = (vary: string, keep: string) =>
+      operations.evaluateQuery({
+        fleet,
+        query: `evaluate w from (select a where a.name = "alexnet-avgv1") with config = "c" vary ${vary} keep ${keep}`,
+        config,
+        seed: "3",
+      });
+    const { candidates, notMade } = await ask(
+      'config.epochs in [1, 2] and config.net["fc9"].lr auto',
+      'top(3, w["loss"], 40)',
+    );
+    assert.deepEqual(
+      notMade.map(({ reason }) => reason),
+      [
+        'config.net["fc9"].lr finds no layer with weights',
+        'config.net["fc9"].lr finds no layer with weights',
+      ],
+    );
+    assert.match(candidates[0]?.reason ?? "", /trains 31 steps, fewer than the 40/);
+    assert.equal(candidates[1]?.saved?.name, "alexnet-avgv1-w");
+    const { candidates: good } = await ask("config.epochs in [1]", 'above(w["accuracy"], 101)');
+    assert.equal(good[0]?.reason, "it is below 101");
+    await assert.rejects(ask('config.input_data in ["none"]', 'top(1, w["loss"])'), {
+      code: "DATASET_UNKNOWN",
+    });
+    await assert.rejects(
+      operations.evaluateQuery({
+        fleet,
+        query: 'evaluate w from (select a where a.name = "none") with config = "c" keep top(1, w["loss"])',
+        config,
+      }),
+      { code: "QUERY_INVALID", message: /finds no model/ },
+    );
+    await operations.close();
+  });
+});
+
+async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  await Promise.resolve();
+  yield bytes;
+}
+
+function withoutIds({ candidates, ...report }: EvaluatedModels): unknown {
+  return {
+    ...report,
+    candidates: candidates.map(({ saved, ...candidate }) => ({
+      ...candidate,
+      saved: saved && { ...saved, versionId: "" },
+    })),
+  };
+}
