@@ -19,6 +19,8 @@ const modelNames = [
   "model.json",
   "model.pt",
   "model.pth",
+  "model.keras",
+  "model.h5",
 ] as const;
 const metricsName = "metrics.json";
 const maxMetricsBytes = 2 * 1024 * 1024;

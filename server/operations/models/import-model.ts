@@ -41,6 +41,7 @@ import {
   type ReceivedPart,
 } from "./import-parts.js";
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
+import { likelyBases } from "./likely-bases.js";
 import { baseOfStory, modelOfStory, savedStory, storyInFile } from "./import-story.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 import { changedWhileImported, fileNotShared, importCutOff } from "./model-errors.js";
@@ -177,7 +178,10 @@ async function importFile(
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
-    const noted = notes.length === 0 ? {} : { notes: [...notes] };
+    const noted = {
+      ...(notes.length === 0 ? {} : { notes: [...notes] }),
+      ...(await hintOf(repository, { model, base, story }, options)),
+    };
     if (options.dryRun !== true)
       return { ...(await save(context, repository, { model, base, uses, story }, options)), ...noted };
     if ("unhashedLeaves" in model)
@@ -192,6 +196,17 @@ async function importFile(
     await opened?.close();
     await openFile.close();
   }
+}
+
+/** Versions that may be its base, where nobody named one: a story says itself what the model was trained from. */
+async function hintOf(
+  repository: FleetRepository,
+  { model, base, story }: Omit<ImportedModel<ModelSource | UnhashedModel>, "uses">,
+  { name, furtherBases = [] }: ImportOptions,
+): Promise<Pick<ImportReport, "likelyBases">> {
+  if (base !== undefined || story !== undefined || furtherBases.length > 0) return {};
+  const likely = await likelyBases(repository, model, name);
+  return likely.length === 0 ? {} : { likelyBases: likely };
 }
 
 /** The parts that an import saves. */

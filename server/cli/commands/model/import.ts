@@ -6,7 +6,7 @@ import type { ImportReport } from "../../../interface/api/models/import-schemas.
 import { forceText } from "../../force-option.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { describeImport } from "../../import-text.js";
+import { describeImport, likelyBasesText } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
 
 const options = {
@@ -42,7 +42,7 @@ const importing = plain(null, {
     const { summary } = report;
     return {
       data: report,
-      notes: notes.map((note) => `stemma: note: ${note}`),
+      notes: [...notes, likelyBasesText(report) ?? []].flat().map((note) => `stemma: note: ${note}`),
       names: summary === undefined ? [] : [nameOf(summary)],
       text:
         summary === undefined

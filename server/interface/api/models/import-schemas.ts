@@ -17,6 +17,13 @@ export const importReport = z
     overheadBytes: count,
     unchanged: z.boolean().describe("Whether it equals its base"),
     notes: z.array(text).exactOptional().describe("What of the file is not kept, or read as something else"),
+    likelyBases: z
+      .array(z.object({ versionId: hash, name: text, version: count }))
+      .exactOptional()
+      .describe(
+        "Where the import named no base: up to 3 recent versions with the same tensors, whatever their values; it may " +
+          "have been trained from one of them",
+      ),
     story: z
       .object({ versionId: hash, fleet: text, name: text, device: text })
       .exactOptional()

@@ -54,6 +54,25 @@ describe("relatives on the command line", () => {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
+  it("names what an import without a base may come from, as a note that another import takes", async () => {
+    const imported = ["model", "import", at("2.safetensors"), "--name", "tiny", "--arch", at("model.json")];
+    const first = await run(...imported, "--fleet", "hints");
+    assert.deepEqual([first.status, first.stderr.includes("--base")], [0, false]);
+    const { stderr } = await run(...imported, "--fleet", "hints");
+    const [, base = "", version = ""] =
+      /with --base (\S+), and .*: stemma model rm (\S+)$/m.exec(stderr) ?? [];
+    await good("model", "rm", version, "--fleet", "hints");
+    const again = await run(...imported, "--fleet", "hints", "--base", base);
+    assert.deepEqual([again.status, again.stderr.includes("--base")], [0, false], again.stderr);
+    const { likelyBases } = (await json(...imported, "--fleet", "hints", "--dry-run")) as {
+      readonly likelyBases: readonly { readonly version: number }[];
+    };
+    assert.deepEqual(
+      likelyBases.map((each) => each.version),
+      [3, 1],
+    );
+  });
+
   it("asks for the nearest, which is the better of two with equally many layers", async () => {
     const answer = (await json("model", "nearest", "--arch", at("model.json"))) as {
       readonly layers: number;

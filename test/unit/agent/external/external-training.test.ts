@@ -29,7 +29,7 @@ import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
-import { shardedModel, tfjsModelFiles, torchModel } from "../../../helpers/foreign-models.js";
+import { shardedModel, tfjsModelFiles, torchModel, vectorModel } from "../../../helpers/foreign-models.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
@@ -228,12 +228,16 @@ describe("a training by a program of the device's own", () => {
       [tfjsModelFiles(), "model.json"],
       [torchModel(), "model.pt"],
       [torchModel(), "model.pth"],
+      [vectorModel("two-3.keras"), "model.keras"],
+      [vectorModel("cnn-2.h5"), "model.h5"],
     ] as const) {
       const given = join(folder, name);
       await nodeFiles().makeFolder(given);
       for (const [each, bytes] of Object.entries(files)) await writeFile(join(given, each), bytes);
       const model = await openModelFile(join(given, main));
-      const base = await saveBase(outbox, await modelSourceOfSafetensors(model.file, main), line);
+      const described =
+        model.architecture === undefined ? {} : { modelJson: Buffer.from(model.architecture) };
+      const base = await saveBase(outbox, await modelSourceOfSafetensors(model.file, main, described), line);
       await model.close();
       const copied = main === name ? "" : `mv ${main} ${name}; `;
       const { versionId } = await train(base, { exec: shell(`${metrics} cp ${given}/* .; ${copied}`) });
@@ -251,6 +255,8 @@ describe("a training by a program of the device's own", () => {
       ],
       [`cp ${folder}/model.json/g2.bin model.pt`, "SAFETENSORS_TRUNCATED"],
       [`head -c 500 ${folder}/model.pt/state.pt > model.pt`, "MODEL_FILE_MALFORMED"],
+      [`head -c 500 ${folder}/model.keras/two-3.keras > model.keras`, "MODEL_FILE_MALFORMED"],
+      [`head -c 500 ${folder}/model.h5/cnn-2.h5 > model.h5`, "MODEL_FILE_MALFORMED"],
     ] as const)
       await assert.rejects(train(base, { exec: shell(metrics + script) }), hasCode(code), script);
   });

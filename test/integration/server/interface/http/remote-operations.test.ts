@@ -159,6 +159,10 @@ describe("the interfaces of a server", () => {
     const saved = await remote.import(imports(torch!), { fleet: testFleet, name: "from-torch" });
     const same = await remote.import(imports(plain!), { fleet: testFleet, name: "from-safetensors" });
     assert.equal(saved.summary?.record.root, same.summary?.record.root);
+    assert.deepEqual(
+      same.likelyBases?.map(({ name, version }) => [name, version]),
+      [["from-torch", 1]],
+    );
     const { main, files } = shardedModel();
     await assert.rejects(
       remote.import(imports(Buffer.from(files[main]!)), { fleet: testFleet, name: "index" }),
