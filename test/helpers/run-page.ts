@@ -32,15 +32,19 @@ exec ${stemma} "$@"
 
 /** Replaces what may differ between two runs by constants: ids, users, numbers, times, paths, column widths. */
 function comparable(output: string): string {
-  return output
-    .trim()
-    .replace(/\.?\/(?:\S*\/)?(?=\S)/g, "/")
-    .replace(/\b[0-9a-f]{8,64}\b/g, "ID")
-    .replace(/\S+@\S+ \((command|socket)\)/g, "USER ($1)")
-    .replace(/\d+([.:-]\d+)*/g, "0")
-    .replace(/\b0 (ms|min)\b/g, "0 s")
-    .replace(/ +/g, " ")
-    .replace(/ +$/gm, "");
+  return (
+    output
+      .trim()
+      .replace(/\.?\/(?:\S*\/)?(?=\S)/g, "/")
+      .replace(/\b[0-9a-f]{8,64}\b/g, "ID")
+      .replace(/\S+@\S+ \((command|socket)\)/g, "USER ($1)")
+      .replace(/\d+([.:-]\d+)*/g, "0")
+      .replace(/\b0 (ms|min)\b/g, "0 s")
+      // The agent's own package names its commands as they are typed there.
+      .replace(/\bstemma-agent\b/g, "stemma agent")
+      .replace(/ +/g, " ")
+      .replace(/ +$/gm, "")
+  );
 }
 
 export class PageRun {
