@@ -20,7 +20,7 @@ export function summaryText(summary: SimulationSummary): string {
     ...(recordedAfterMs === null
       ? []
       : [
-          `            from announcement to receipt: half within ${formatDuration(recordedAfterMs.median)}, 99 % within ${formatDuration(recordedAfterMs.p99)}`,
+          `            announced to recorded: half in ${formatDuration(recordedAfterMs.median)}, 99 % in ${formatDuration(recordedAfterMs.p99)}`,
         ]),
     `  traffic   ${formatBytes(summary.bytesDown)} to devices, ${formatBytes(summary.bytesUp)} from them, ${breaks} links broke`,
     `  memory    server at most ${server.peakBytes === null ? "unknown (another machine)" : formatBytes(server.peakBytes)}, devices ${formatBytes(summary.devicesBytes)} together`,

@@ -143,7 +143,7 @@ class Enumeration {
     let judged: Judged;
     try {
       const { figure: name } = this.request;
-      // Of a short training an earlier round has seen the end.
+      // An earlier round may have seen the end of a short training.
       const outcome = this.#outcomes.get(candidate);
       const trained =
         outcome === undefined

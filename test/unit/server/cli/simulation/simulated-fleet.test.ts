@@ -8,6 +8,7 @@ import {
   requireSimulationFleet,
 } from "../../../../../server/cli/simulation/simulated-fleet.js";
 import { answersOf, saveTimes, spreadOf } from "../../../../../server/cli/simulation/simulation.js";
+import { summaryText } from "../../../../../server/cli/simulation/simulation-text.js";
 import { syntheticModel, updatedModel } from "../../../../../server/cli/simulation/synthetic-model.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { seededNumbers } from "../../../../../shared/random/seeded-numbers.js";
@@ -80,5 +81,30 @@ describe("the times from announcement to receipt", () => {
     const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
     assert.deepEqual(spreadOf(hundred), { median: 50, p99: 99 });
     assert.deepEqual(spreadOf([...hundred, 1000, 2000]), { median: 51, p99: 1000 });
+  });
+
+  it("are said in a line of a terminal of 80 columns, and where there are none, not at all", () => {
+    const hour = 3_599_000;
+    const text = (recordedAfterMs: ReturnType<typeof spreadOf>): string =>
+      summaryText({
+        ...{
+          fleet: "sim",
+          devices: 1,
+          connected: 1,
+          wasStopped: false,
+          tookMs: 1,
+          bytesUp: 1,
+          bytesDown: 1,
+          breaks: 0,
+        },
+        reports: { saved: 1, recorded: 1, stored: 1, released: 1, lost: 0, waiting: 0, recordedAfterMs },
+        ...{ server: { peakBytes: 1 }, devicesBytes: 1, troubles: {}, examples: [], rollout: null },
+      });
+    assert.match(
+      text({ median: 1200, p99: 4000 }),
+      /^ +announced to recorded: half in 1.2 s, 99 % in 4.0 s$/m,
+    );
+    for (const line of text({ median: hour, p99: hour }).split("\n")) assert.ok(line.length <= 80, line);
+    assert.doesNotMatch(text(null), /announced/);
   });
 });
