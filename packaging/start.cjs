@@ -155,7 +155,7 @@ function runProgram() {
         );
       }
     }, lookAgainMs).unref();
-  // The agent's texts name its commands as they are typed here (shared/adapters/own-program.ts).
+  // The agent's texts name its commands as they are typed here (shared/adapters/typed-command.ts).
   if (index.other === undefined) globalThis[Symbol.for("stemma.command")] = index.name;
   const isOther = index.other !== undefined && words[0] === index.other.word;
   const script = join(folder, isOther ? index.other.script : index.script);

@@ -3,7 +3,7 @@ import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
 import { fittedHelp } from "../../shared/cli/fit-help.js";
 import { describeUser } from "../../shared/adapters/current-user.js";
-import { asTyped } from "../../shared/adapters/own-program.js";
+import { asTyped } from "../../shared/adapters/typed-command.js";
 import { versionText } from "../../shared/adapters/program-version.js";
 import { exitStatus, isStemmaError, StemmaError } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";

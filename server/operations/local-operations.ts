@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { changeRefused } from "../../shared/files/reading-files.js";
-import { callNames } from "../interface/api/operation-groups.js";
+import { callNames, otherOperations } from "../interface/api/operation-groups.js";
 import { hasHome, type Home } from "../storage/repository/home.js";
 import type { HomeChanges } from "../storage/repository/home-changes.js";
 import { noServerRuns } from "./devices/device-errors.js";
@@ -68,17 +68,7 @@ function operationsWithoutHome(path: string): ServerOperations {
   let begun: Promise<ServerOperations> | undefined;
   let passing: Promise<ServerOperations> | undefined;
   const operation =
-    (
-      name:
-        | CallName
-        | "recover"
-        | "fetchDataset"
-        | "import"
-        | "train"
-        | "evaluateQuery"
-        | "planStorage"
-        | "applyStorage",
-    ) =>
+    (name: CallName | (typeof otherOperations)[number]) =>
     async (...given: readonly unknown[]): Promise<unknown> => {
       const isDryRun = given.some(
         (each) => (each as { readonly dryRun?: unknown } | undefined)?.dryRun === true,
@@ -90,18 +80,7 @@ function operationsWithoutHome(path: string): ServerOperations {
         : (begun ??= openHomeOperations(path)));
       return await (operations[name] as (...input: readonly unknown[]) => Promise<unknown>)(...given);
     };
-  const names = [
-    ...callNames,
-    ...([
-      "recover",
-      "fetchDataset",
-      "import",
-      "train",
-      "evaluateQuery",
-      "planStorage",
-      "applyStorage",
-    ] as const),
-  ];
+  const names = [...callNames, ...otherOperations];
   return {
     // Object.fromEntries loses the type of the names; there is one method for every operation.
     ...(Object.fromEntries(names.map((name) => [name, operation(name)])) as unknown as ServerOperations),

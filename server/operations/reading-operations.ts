@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { holderOf } from "../../shared/files/home-holder.js";
 import { needsToWrite } from "../../shared/files/reading-files.js";
-import { callNames } from "../interface/api/operation-groups.js";
+import { callNames, otherOperations } from "../interface/api/operation-groups.js";
 import type { DataStream, RecoveryStream, ServerOperations } from "../interface/api/server-operations.js";
 import { hasHome } from "../storage/repository/home.js";
 import type { HomeChanges } from "../storage/repository/home-changes.js";
@@ -43,16 +43,6 @@ const liveOperations: ReadonlySet<OperationName> = new Set<OperationName>([
   ...(["health", "fleets", "devices", "device", "rollouts", "rollout", "webhooks"] as const),
 ]);
 
-const otherNames = [
-  "recover",
-  "fetchDataset",
-  "import",
-  "train",
-  "evaluateQuery",
-  "planStorage",
-  "applyStorage",
-] as const;
-
 /** Readings of a home that changes each time; then the home is opened with its lock. */
 const maxReadings = 20;
 
@@ -72,7 +62,7 @@ export async function openReadingOperations(options: ReadingOptions): Promise<Se
     (name: OperationName): Operate =>
     (...given) =>
       home.operate(name, given);
-  const names: readonly OperationName[] = [...callNames, ...otherNames];
+  const names: readonly OperationName[] = [...callNames, ...otherOperations];
   return {
     // Object.fromEntries loses the type of the names; there is one method for every operation.
     ...(Object.fromEntries(names.map((name) => [name, operation(name)])) as unknown as ServerOperations),

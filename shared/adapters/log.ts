@@ -5,7 +5,7 @@
 import { pino } from "pino";
 import type { Log, LogFields } from "../ports.js";
 import { printable } from "../printable.js";
-import { asTyped } from "./own-program.js";
+import { asTyped } from "./typed-command.js";
 import { logLevels, type LogForm, type LogLevel } from "./log-forms.js";
 import { standardErrorOutput, streamOutput, type LogOutput } from "./log-output.js";
 

@@ -2,7 +2,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
-import { asTyped } from "../../../shared/adapters/own-program.js";
+import { asTyped } from "../../../shared/adapters/typed-command.js";
 import { openLog } from "../../../shared/adapters/log.js";
 import { Output } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";

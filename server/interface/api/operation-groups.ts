@@ -174,3 +174,14 @@ export async function definitionOfCall(name: CallName): Promise<CallDefinition> 
   const group = (await groups[groupOfCall[name]]()) as Readonly<Record<string, unknown>>;
   return group[name] as CallDefinition;
 }
+
+/** Operations that are not calls: they carry files, or take long. */
+export const otherOperations = [
+  "recover",
+  "fetchDataset",
+  "import",
+  "train",
+  "evaluateQuery",
+  "planStorage",
+  "applyStorage",
+] as const;

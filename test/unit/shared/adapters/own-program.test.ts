@@ -1,7 +1,7 @@
 /** How a part of this program is started, from Node with scripts and from a single executable. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asTyped, ownPart } from "../../../../shared/adapters/own-program.js";
+import { ownPart } from "../../../../shared/adapters/own-program.js";
 
 const part = {
   script: "/a folder/engine.mjs",
@@ -36,17 +36,4 @@ test("an executable's files on the disk are restored before a part of it starts"
   ownPart({ script: "/x.mjs", isExecutable: false });
   Reflect.deleteProperty(globalThis, restore);
   assert.equal(restored, 1);
-});
-
-test("texts name the agent's commands as they are typed: where there is no `stemma`, as `stemma-agent`", () => {
-  const text = "Start one with `stemma agent run`, at the server `stemma device enroll`.";
-  assert.equal(asTyped(text), text);
-  assert.equal(
-    asTyped(text, "stemma-agent"),
-    "Start one with `stemma-agent run`, at the server `stemma device enroll`.",
-  );
-  const typed = Symbol.for("stemma.command");
-  Object.assign(globalThis, { [typed]: "stemma-agent" });
-  assert.equal(asTyped("stemma agent status"), "stemma-agent status");
-  Reflect.deleteProperty(globalThis, typed);
 });

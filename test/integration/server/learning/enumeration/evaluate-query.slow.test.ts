@@ -23,7 +23,7 @@ const query4 = `evaluate m
               config.net["conv*"].lr auto and
               config.input_data in ["path1", "path2"]
          keep top(5, m["loss"], 100)`;
-/** Of 31 training samples: 124 steps. */
+/** Four epochs of 31 samples, one a step: 124 steps. */
 const config = {
   ...{ recipe: "image-classify", input_data: "path1", optimizer: "sgd", batch: 1, epochs: 4 },
   ...{ patience: 0, shiftPixels: 0 },
