@@ -1,4 +1,5 @@
 /** Models of small dense layers in a row, of which no two have a tensor in common. */
+import { seededNumbers } from "../../shared/random/seeded-numbers.js";
 import type { Architecture, ModelSource } from "../../shared/model/model.js";
 import { modelSourceOfTensors } from "../../shared/save/model-source.js";
 import { architectureOf, savable, type WrittenLayer } from "./random-architectures.js";
@@ -14,7 +15,10 @@ export function denseChain(tensors: number): Architecture {
   return savable(architectureOf(written, [tensors]).architecture);
 }
 
-/** A model whose tensors no other one has. */
+/** Largest number of a version's step from the one before it; a kernel's first numbers are below 1. */
+const stepScale = 0.002;
+
+/** A model whose tensors no other one has: each version is a small step from the one before it, as fine-tunes are. */
 export function modelOf(
   architecture: Architecture,
   tensors: number,
@@ -24,9 +28,12 @@ export function modelOf(
   return modelSourceOfTensors(
     architecture,
     Array.from({ length: tensors }, (_, tensor) => {
-      const values = new Float32Array(tensorBytes / Float32Array.BYTES_PER_ELEMENT).fill(version);
-      values[0] = line;
-      values[1] = tensor;
+      const first = seededNumbers(tensor);
+      const step = seededNumbers(line * tensors + tensor + tensors);
+      const values = Float32Array.from(
+        { length: tensorBytes / Float32Array.BYTES_PER_ELEMENT },
+        () => first() + stepScale * (version + 1) * step(),
+      );
       return { dtype: "F32" as const, shape: tensorShape, bytes: new Uint8Array(values.buffer) };
     }),
   );

@@ -1,22 +1,29 @@
 /**
  * Measures a fleet's storage graph: a vertex for every distinct kept tensor, a snapshot for every version,
  * and the edges that the edge sources find. Every tensor is read once for its sample. Tensors at the same
- * position of the models are read one after the other, because they are compared with each other. Yields to
- * other work between tensors.
+ * position of the models are compared one after the other, because they are compared with each other; small
+ * ones are read before, version by version, as packs have them. Yields to other work between tensors.
  */
 import type { DeltaCodec } from "../../../shared/delta/codec.js";
 import { tensorOfSource, type Hash } from "../../../shared/tensor/tensor.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
-import type { ArchiveEncoding } from "./archive-plan.js";
+import { apartUsOf, type ArchiveEncoding } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion, type CandidateReference } from "./candidate-references.js";
 import { contentCandidates } from "./content-candidates.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
 import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
-import { isAboutOneTensor, type EdgeContext, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
+import {
+  edgeKinds,
+  isAboutOneTensor,
+  isCodable,
+  type EdgeContext,
+  type EdgeSource,
+  type LowRankSearch,
+} from "./edge-costs.js";
 import { withoutReturns } from "./relation-edges.js";
 import { Relatives } from "./relatives.js";
-import { tensorSamples } from "./tensor-samples.js";
+import { defaultMaxCachedBytes, tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
   readonly layout: ArchiveEncoding;
@@ -69,14 +76,17 @@ export async function measureGraph(
   const edges: EdgeInput[] = [];
   const unmeasured: Hash[] = [];
   const order = byPosition(versions);
-  for (const [index, id] of order.entries()) {
+  const yieldAfter = async (done: number): Promise<void> => {
     signal?.throwIfAborted();
+    if (!shouldYield()) return;
+    onProgress?.(done, order.length);
+    await new Promise(setImmediate);
+  };
+  await readSmallSamples(context, { versions, tensors }, () => yieldAfter(0));
+  for (const [index, id] of order.entries()) {
     const tensor = tensors.get(id)!;
-    edges.push(...(await edgesOf(context, tensor, sources, unmeasured)));
-    if (shouldYield()) {
-      onProgress?.(index + 1, order.length);
-      await new Promise(setImmediate);
-    }
+    edges.push(...withoutDominated(await edgesOf(context, tensor, sources, unmeasured)));
+    await yieldAfter(index + 1);
   }
   return {
     unmeasured,
@@ -108,6 +118,53 @@ async function edgesOf(
     unmeasured.push(tensor.id);
     return [unreadableEdge(context, tensor)];
   }
+}
+
+/** Larger tensors are read when they are compared. */
+const maxSmallBytes = 16 * 1024;
+/** All small tensors together must fit twice into the cache of samples, or they would be read again. */
+const maxSmallTotalBytes = defaultMaxCachedBytes / 2;
+
+/** Reads the samples of a fleet's small tensors version by version, so that each pack is opened once for all of its. */
+async function readSmallSamples(
+  { samples }: Pick<EdgeContext, "samples">,
+  { versions, tensors }: Pick<ArchiveContent, "versions" | "tensors">,
+  yieldToOthers: () => Promise<void>,
+): Promise<void> {
+  const isSmall = (tensor: ArchiveTensor): boolean => tensor.byteLength <= maxSmallBytes && isCodable(tensor);
+  let total = 0;
+  for (const tensor of tensors.values()) if (isSmall(tensor)) total += tensor.byteLength;
+  if (total > maxSmallTotalBytes) return;
+  for (const { leaves } of versions) {
+    for (const id of leaves.tensors) {
+      if (!isSmall(tensors.get(id)!)) continue;
+      try {
+        await samples.get(id);
+      } catch (error) {
+        // A damaged tensor is found again, and reported, when its edges are measured.
+        if (!isAboutOneTensor(error)) throw error;
+      }
+    }
+    await yieldToOthers();
+  }
+}
+
+/**
+ * Leaves out differences that no plan gains by: neither smaller nor faster to decode than a form without
+ * references, before the references' own cost. The edge of the present storage stays.
+ */
+export function withoutDominated(edges: readonly EdgeInput[]): readonly EdgeInput[] {
+  const alone = edges.filter(({ from }) => from === undefined);
+  return edges.filter(
+    (edge) =>
+      edge.from === undefined ||
+      edge.kind === edgeKinds.current ||
+      !alone.some(
+        (other) =>
+          other.storageCost <= edge.storageCost &&
+          other.recreationCost <= edge.recreationCost - apartUsOf(edge),
+      ),
+  );
 }
 
 /** Every tensor once, ordered by position in the models, then by the versions' journal order. */

@@ -60,7 +60,8 @@ export interface TensorSamples {
   readonly readBytes: number;
 }
 
-const defaultMaxCachedBytes = 128 * 1024 * 1024;
+/** Bytes of samples in memory at most. */
+export const defaultMaxCachedBytes = 128 * 1024 * 1024;
 
 /** Samples of a store's tensors, in an LRU cache of at most `maxCachedBytes`. */
 export function tensorSamples(
