@@ -122,6 +122,16 @@ export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
   return [`found by  ${planAlgorithmTexts[algorithm]}${ends}. All that were tried:`, ...reached];
 }
 
+/** Describes which versions a plan is for, and how the others are planned; nothing where it is for all. */
+export function describePart({ part }: Pick<ArchivePlan, "part">): readonly string[] {
+  if (part === undefined) return [];
+  const { last, versionsBefore, versionsAfter } = part;
+  return [
+    `part      ${versionsBefore} versions come before these, ${versionsAfter} after them`,
+    ...(versionsAfter === 0 ? [] : [`  next: --after ${last}`]),
+  ];
+}
+
 const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {
   time: "the time limit was reached",
   disk: "the disk, or the limit for it, is full; free some space, then apply again",
@@ -140,6 +150,9 @@ export function describeApplied({ planned, report }: StorageApplied): readonly s
     ...(report.unplanned === 0
       ? []
       : [`${report.unplanned} tensors came after the plan and stay as they are`]),
+    ...(report.versionsLeft === 0
+      ? []
+      : [`${report.versionsLeft} versions come after these and stay as they are`]),
     ...report.failed.map(({ tensor, code, message }) => `${tensor.slice(0, 16)}: ${message} [${code}]`),
   ];
 }

@@ -8,7 +8,11 @@ import type { Archive } from "../../storage/archive/archive.js";
 import type { ApplyProgress } from "../../storage/archive/plan-application.js";
 import type { Home } from "../../storage/repository/home.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import type { ServerOperations } from "../../interface/api/server-operations.js";
+import type { JobOptions, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
+import type { ArchivePlan } from "../../storage/archive/archive-plan.js";
+import { applyParts, type AppliedPart } from "../../storage/archive/apply-parts.js";
+import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
 
 /** One for each home, whoever asks: it plans and rewrites the storage of a fleet once at a time. */
@@ -45,25 +49,57 @@ export function archiveOperations({
   home,
 }: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
   return {
-    planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
-      (await archiveOf(home)).plan(await fleets.get(fleet), defined({ ...options, onProgress, signal })),
-    applyStorage: async (
-      { fleet, plan: given, dryRun, diskBytes, timeMs, ...options },
-      { onProgress, signal } = {},
-    ) => {
+    planStorage: async ({ fleet, after, ...options }, { onProgress, signal } = {}) => {
+      const repository = await fleets.get(fleet);
+      return (await archiveOf(home)).plan(
+        repository,
+        defined({ ...options, after: versionIn(repository, after), onProgress, signal }),
+      );
+    },
+    applyStorage: async ({ fleet, plan: given, ...options }, hooks = {}) => {
       const archive = await archiveOf(home);
       const repository = await fleets.get(fleet);
-      const plan = given ?? (await archive.plan(repository, defined({ ...options, onProgress, signal })));
-      const report = await archive.apply(repository, plan, {
-        ...defined({ dryRun, diskBytes, timeMs, signal }),
-        onProgress: (progress) => {
-          onProgress?.(lineOf(progress));
+      if (given !== undefined) return await applyPart({ archive, repository, plan: given }, options, hooks);
+      const { dryRun, diskBytes, timeMs, ...planning } = options;
+      return await applyParts(
+        {
+          plan: (after) => archive.plan(repository, defined({ ...planning, ...hooks, after })),
+          apply: (plan, leftMs) =>
+            applyPart({ archive, repository, plan }, { dryRun, diskBytes, timeMs: leftMs }, hooks),
         },
-      });
-      const { plan: _vertices, members: _members, ...planned } = plan;
-      return { planned, report };
+        timeMs,
+      );
     },
   };
+}
+
+interface PlannedFleet {
+  readonly archive: Archive;
+  readonly repository: FleetRepository;
+  readonly plan: ArchivePlan;
+}
+type ApplyLimits = Pick<OperationInput<"applyStorage">, "dryRun" | "diskBytes" | "timeMs">;
+type JobHooks = JobOptions<string>;
+
+/** The version that a text names. A part may end with a retired one that is in use: its complete id finds it, too. */
+function versionIn(repository: FleetRepository, text: string | undefined): Hash | undefined {
+  if (text === undefined) return undefined;
+  return (repository.get(text as Hash) ?? repository.resolve(text)).versionId;
+}
+
+async function applyPart(
+  { archive, repository, plan }: PlannedFleet,
+  { dryRun, diskBytes, timeMs }: ApplyLimits,
+  { onProgress, signal }: JobHooks,
+): Promise<AppliedPart> {
+  const report = await archive.apply(repository, plan, {
+    ...defined({ dryRun, diskBytes, timeMs, signal }),
+    onProgress: (progress) => {
+      onProgress?.(lineOf(progress));
+    },
+  });
+  const { plan: _vertices, members: _members, ...planned } = plan;
+  return { planned, report };
 }
 
 function lineOf({ done, total, writtenBytes, step }: ApplyProgress): string {

@@ -5,7 +5,7 @@
  * application continues with what is left. The fleet's garbage collection drops superseded copies.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { ArchivePlan } from "./archive-plan.js";
+import { isOutside, type ArchivePlan } from "./archive-plan.js";
 import { findHeldGroups, type HeldGroup } from "./held-groups.js";
 import { storedBytesWithHeld } from "./held-tensors.js";
 import { findPendingWork } from "./pending-work.js";
@@ -27,7 +27,11 @@ export async function applyPlan(
   const live = await target.liveObjects();
   const work = findPendingWork(plan, target.objects, live);
   const ids = [...new Set(plan.plan.vertices.map(({ vertex }) => vertex as Hash))];
-  const bytesBefore = storedBytesWithHeld(target.objects, ids);
+  const outside = new Set(
+    plan.plan.vertices.filter((vertex) => isOutside(vertex)).map(({ vertex }) => vertex as Hash),
+  );
+  const own = ids.filter((id) => !outside.has(id));
+  const bytesBefore = storedBytesWithHeld(target.objects, own, outside);
   const applier = new PlanApplier(parts, options, groupsToRelease(plan, target, ids));
   if (options.dryRun !== true) await applier.run(work.items);
   const { totals } = applier;
@@ -44,17 +48,18 @@ export async function applyPlan(
       applier.stale.length,
     already: work.doneCount,
     notSmaller: applier.notSmallerCount,
-    kept: work.keptCount,
+    kept: work.keptCount - outside.size,
     unplanned: work.unplannedCount,
     stale: [...work.stale, ...applier.stale],
     failed: applier.failed,
     bytesBefore,
     bytesPredicted: plan.summary.bytesPlanned,
-    bytesReached: storedBytesWithHeld(target.objects, ids),
+    bytesReached: storedBytesWithHeld(target.objects, own, outside),
     writtenBytes: totals.writtenBytes,
     packs: totals.packs,
     freedBytes: totals.freedBytes,
     durationMs: clock.monotonic() - startMs,
+    versionsLeft: plan.part?.versionsAfter ?? 0,
   };
 }
 

@@ -10,6 +10,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { buildStorageGraph } from "../planner/storage-graph.js";
 import { planningSchemes, type PlanningScheme } from "../planner/retrieval.js";
+import type { ArchivePart } from "./read-versions.js";
 import {
   checkPlan,
   planAlgorithms,
@@ -90,6 +91,8 @@ export interface ArchivePlan {
   readonly ratio: BudgetRatio;
   readonly rates: ArchiveRates;
   readonly summary: ArchiveSummary;
+  /** The versions that the plan is for, where the fleet has more than one plan takes. */
+  readonly part?: ArchivePart;
   readonly plan: StoragePlan;
   /** The tensors of each snapshot, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
@@ -163,6 +166,14 @@ export const planOverviewMembers = {
     diskNeeded: cost,
     applyMs: cost.default(0),
   }),
+  part: z
+    .object({
+      last: id.transform((text) => text as Hash).describe("Its last version; the next part comes after it"),
+      versionsBefore: count.describe("Kept versions before it"),
+      versionsAfter: count.describe("Kept versions after it"),
+    })
+    .exactOptional()
+    .describe("Which versions the plan is for, where it is not for all"),
 };
 /**
  * A plan in a file or request body. `readArchivePlan` also checks that the plan does not contradict itself.
@@ -263,6 +274,11 @@ export function previousOf(vertex: {
 /** True if the references after the base are recreated apart from it, and the edge's cost includes them. */
 export function isApart(vertex: { readonly detail?: PlannedVertex["detail"] }): boolean {
   return vertex.detail?.["apart"] === true;
+}
+
+/** True if the plan is not for this tensor: it is there for others that are encoded against it. */
+export function isOutside(vertex: { readonly detail?: PlannedVertex["detail"] }): boolean {
+  return vertex.detail?.["outside"] === true;
 }
 
 /** Returns the part of an edge's cost that was estimated for references recreated apart, in µs. */

@@ -37,11 +37,18 @@ export function findHeldTensors(
   return held;
 }
 
-/** Stored bytes of tensors, and of the others that they cannot be decoded without, with their index entries. */
-export function storedBytesWithHeld(objects: EncodingReader, kept: Iterable<Hash>): number {
+/**
+ * Stored bytes of tensors, and of the others that they cannot be decoded without, with their index entries.
+ * @param outside tensors that are kept for other versions, and count there
+ */
+export function storedBytesWithHeld(
+  objects: EncodingReader,
+  kept: Iterable<Hash>,
+  outside: { keys(): Iterable<Hash> } = new Set(),
+): number {
   const ids = new Set(kept);
   let bytes = 0;
   for (const id of ids) bytes += storedBytesOf(objects, id);
-  for (const id of findHeldTensors(objects, ids)) bytes += storedBytesOf(objects, id);
+  for (const id of findHeldTensors(objects, [...ids, ...outside.keys()])) bytes += storedBytesOf(objects, id);
   return bytes;
 }

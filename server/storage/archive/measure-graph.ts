@@ -12,7 +12,7 @@ import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion, type CandidateReference } from "./candidate-references.js";
 import { contentCandidates } from "./content-candidates.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
-import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
+import { defaultEdgeSources, outsideEdge, unreadableEdge } from "./storage-edges.js";
 import {
   edgeKinds,
   isAboutOneTensor,
@@ -43,7 +43,7 @@ export interface MeasureOptions {
  */
 export async function measureGraph(
   objects: Pick<ArchiveSource["objects"], "openTensor">,
-  { versions, tensors, lineage }: ArchiveContent,
+  { versions, tensors, outside, outsideVersions, lineage }: ArchiveContent,
   options: MeasureOptions,
 ): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
   const {
@@ -56,7 +56,8 @@ export async function measureGraph(
     onProgress,
     signal,
   } = options;
-  const candidates = candidateReferences(versions, lineage);
+  const related = [...outsideVersions, ...versions];
+  const candidates = candidateReferences(related, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
   const byContent =
     layout === "packed"
@@ -67,15 +68,15 @@ export async function measureGraph(
     codec,
     rates,
     samples: tensorSamples(open),
-    tensor: (id) => tensors.get(id),
+    tensor: (id) => tensors.get(id) ?? outside.get(id),
     candidates: (id) => [...(candidates.get(id) ?? []), ...(byContent.get(id) ?? [])],
-    relatives: new Relatives(versions),
+    relatives: new Relatives(related),
     load: (id) => tensorOfSource(open(id)),
     findLowRank,
   };
   const edges: EdgeInput[] = [];
   const unmeasured: Hash[] = [];
-  const order = byPosition(versions);
+  const order = byPosition(versions).filter((id) => !outside.has(id));
   const yieldAfter = async (done: number): Promise<void> => {
     signal?.throwIfAborted();
     if (!shouldYield()) return;
@@ -88,9 +89,13 @@ export async function measureGraph(
     edges.push(...withoutDominated(await edgesOf(context, tensor, sources, unmeasured)));
     await yieldAfter(index + 1);
   }
+  for (const tensor of outside.values()) edges.push(outsideEdge(context, tensor));
   return {
     unmeasured,
-    vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })),
+    vertices: [...order.map((id) => tensors.get(id)!), ...outside.values()].map(({ id, byteLength }) => ({
+      id,
+      byteLength,
+    })),
     edges: withoutReturns(edges),
     snapshots: versions.map(({ versionId, leaves }) => ({
       id: versionId,
@@ -137,7 +142,8 @@ async function readSmallSamples(
   if (total > maxSmallTotalBytes) return;
   for (const { leaves } of versions) {
     for (const id of leaves.tensors) {
-      if (!isSmall(tensors.get(id)!)) continue;
+      const tensor = tensors.get(id);
+      if (tensor === undefined || !isSmall(tensor)) continue;
       try {
         await samples.get(id);
       } catch (error) {

@@ -35,7 +35,7 @@ export interface PendingWork {
   /** Number of tensors that are already stored as planned. */
   readonly doneCount: number;
   readonly stale: readonly StaleTensor[];
-  /** Number of kept tensors that were added after the plan was made. */
+  /** Number of kept tensors that were added after the plan was made; 0 for a plan of a part, which lacks others. */
   readonly unplannedCount: number;
 }
 
@@ -78,7 +78,7 @@ function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem, dtype: DTyp
  * @throws PLAN_INVALID where the plan has a kind of edge that this release cannot write
  */
 export function findPendingWork(
-  { plan, members }: ArchivePlan,
+  { plan, members, part }: ArchivePlan,
   objects: Pick<ObjectReader, "has" | "encodingOf" | "stat" | "list">,
   kept: Pick<LiveObjects, "has">,
 ): PendingWork {
@@ -109,18 +109,26 @@ export function findPendingWork(
     else if (isStoredAsPlanned(current, item, objects.stat(item.id)?.header?.dtype)) doneCount++;
     else items.set(item.id, item);
   }
-  const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
-  let unplannedCount = 0;
-  for (const { id, kind } of objects.list())
-    if (kind === "tensor" && kept.has(id) && !planned.has(id) && objects.encodingOf(id) !== undefined)
-      unplannedCount++;
   return {
     items: inWritingOrder(items, plan.vertices, members),
     keptCount,
     doneCount,
     stale,
-    unplannedCount,
+    unplannedCount: part === undefined ? countUnplanned(plan, objects, kept) : 0,
   };
+}
+
+function countUnplanned(
+  plan: ArchivePlan["plan"],
+  objects: Pick<ObjectReader, "list" | "encodingOf">,
+  kept: Pick<LiveObjects, "has">,
+): number {
+  const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
+  let count = 0;
+  for (const { id, kind } of objects.list())
+    if (kind === "tensor" && kept.has(id) && !planned.has(id) && objects.encodingOf(id) !== undefined)
+      count++;
+  return count;
 }
 
 function itemOf(vertex: PlannedVertex): ApplyItem {

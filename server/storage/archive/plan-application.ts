@@ -73,6 +73,8 @@ export interface ApplyReport {
   readonly packs: number;
   readonly freedBytes: number;
   readonly durationMs: number;
+  /** Kept versions that come after those of the plan, and were not looked at. */
+  readonly versionsLeft: number;
 }
 
 export const applyDefaults = {

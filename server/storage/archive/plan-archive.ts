@@ -12,6 +12,7 @@ import { archiveCoder, type ArchiveCoder } from "./archive-coder.js";
 import { applyDefaults } from "./plan-application.js";
 import {
   archivePlanFormat,
+  isOutside,
   type ArchiveEncoding,
   type ArchivePlan,
   type ArchiveSummary,
@@ -42,6 +43,10 @@ export interface PlanArchiveOptions {
   /** Time to search for better plans. */
   readonly timeLimitMs?: number;
   readonly sources?: readonly EdgeSource[];
+  /** Plans the versions that were recorded after this one; absent: from the first one. */
+  readonly after?: Hash;
+  /** Tensors of a plan; a fleet with more is planned in parts. */
+  readonly maxTensors?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (line: string) => void;
 }
@@ -63,10 +68,12 @@ export async function planArchive(
     layout = "packed",
     timeLimitMs = defaultTimeLimitMs,
     sources,
+    after,
+    maxTensors,
     signal,
     onProgress,
   } = options;
-  const content = await readArchive(source);
+  const content = await readArchive(source, { after, maxTensors });
   const coder = archiveCoder();
   const measuring: MeasureOptions = {
     layout,
@@ -91,7 +98,7 @@ export async function planArchive(
         },
       },
     );
-  const bytesNow = storedBytesWithHeld(source.objects, content.tensors.keys());
+  const bytesNow = storedBytesWithHeld(source.objects, content.tensors.keys(), content.outside);
   let result = await planIn(input);
   if (ratio === "auto" && result.plan.storageCost > bytesNow)
     result = await planIn(
@@ -111,6 +118,7 @@ export async function planArchive(
       bytesNow,
       unreadable: content.unreadable.length + input.unmeasured.length,
     }),
+    ...defined({ part: content.part }),
     plan: result.plan,
     members: result.members,
   };
@@ -162,7 +170,8 @@ function summarise(
   },
 ): ArchiveSummary {
   const all = [...tensors.values()];
-  const changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current);
+  const own = plan.vertices.filter((vertex) => !isOutside(vertex));
+  const changed = own.filter(({ kind }) => kind !== edgeKinds.current);
   const rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
   return {
     versions: models,
@@ -173,7 +182,7 @@ function summarise(
     bytesPlanned: plan.storageCost,
     rewrittenTensors: changed.length,
     rewrittenBytes,
-    kinds: kindsOf(plan),
+    kinds: kindsOf(own),
     materialised: recreationOf(minCosts),
     now: currentCosts === null ? null : recreationOf(currentCosts),
     planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
@@ -211,7 +220,7 @@ function predictApplyMs(
   return us / 1000 + applyDefaults.pauseMs * Math.ceil(writtenBytes / applyDefaults.batchBytes);
 }
 
-function kindsOf({ vertices }: StoragePlan): readonly KindSummary[] {
+function kindsOf(vertices: StoragePlan["vertices"]): readonly KindSummary[] {
   const kinds = new Map<string, { tensors: number; storedBytes: number }>();
   for (const { kind, storageCost } of vertices) {
     const known = kinds.get(kind) ?? { tensors: 0, storedBytes: 0 };

@@ -5,12 +5,18 @@
  * Each tree of a version is planned like a version: the model's base is the last checkpoint, each checkpoint's
  * base the one before it, and the first one's bases are the version's. The bases of an optimizer's state are
  * those of the version's bases.
+ *
+ * A fleet with more tensors than one plan takes is read in parts, in the journal's order. The earlier versions that
+ * those of a part were trained from, and tensors that theirs are encoded against, are read along: they are outside
+ * the part and stay as they are stored.
  */
+import { listReferences } from "../../../shared/delta/links.js";
+import { StemmaError } from "../../../shared/errors.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import { treesOf, type TreeReference } from "../../../shared/model/record-objects.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
 import { sha256, zeroHash } from "../../../shared/tensor/hash.js";
-import type { ObjectReader, TensorEncoding } from "../../../shared/objects/object-store.js";
+import type { LiveObjects, ObjectReader, TensorEncoding } from "../../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
@@ -34,54 +40,168 @@ export interface ArchiveContent {
   /** The number of models among the versions. */
   readonly models: number;
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
+  /** Tensors of other parts that those of this one are, or may be, encoded against. */
+  readonly outside: ReadonlyMap<Hash, ArchiveTensor>;
+  /** Trees of other parts that those of this one were trained from. */
+  readonly outsideVersions: readonly ArchiveVersion[];
   /**
    * Tensors of kept versions that the store cannot decode now. They stay as they are, and so do other tensors
    * that only their versions have.
    */
   readonly unreadable: readonly Hash[];
   readonly lineage: Lineage;
+  /** The part that was read; absent where it is all kept versions. */
+  readonly part?: ArchivePart;
 }
+
+/** The versions of a fleet that a plan is for, where it is not for all of them. */
+export interface ArchivePart {
+  /** The last version of the part, in the journal's order; the next part begins after it. */
+  readonly last: Hash;
+  /** Kept versions before the part, and after it. */
+  readonly versionsBefore: number;
+  readonly versionsAfter: number;
+}
+
+export interface ReadArchiveOptions {
+  /** Reads the versions that were recorded after this one. */
+  readonly after?: Hash | undefined;
+  /** Ends a part with the version that brings so many tensors. */
+  readonly maxTensors?: number | undefined;
+}
+
+/** Tensors of one plan: planning them takes about 20 seconds and 400 MB. */
+export const maxPlannedTensors = 50_000;
 
 /** The number of trees after which reading yields to other work. */
 const treesBetweenYields = 16;
 
 /**
- * Reads all trees of kept versions. A tree with a tensor that cannot be decoded now is left out: its
+ * Reads the trees of kept versions. A tree with a tensor that cannot be decoded now is left out: its
  * recreation cost is unknown. So is one with low-order bytes in a tier, which stays as it is.
- * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
+ * @throws COLLECTION_REFUSED where a kept version's tree cannot be read; MODEL_NOT_FOUND for `after`
  */
-export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
+export async function readArchive(
+  source: ArchiveSource,
+  { after, maxTensors = maxPlannedTensors }: ReadArchiveOptions = {},
+): Promise<ArchiveContent> {
   const live = await source.liveObjects();
   const summaries = source.versions({ includeRetired: true });
-  const tensors = new Map<Hash, ArchiveTensor>();
-  const unreadable = new Set<Hash>();
-  const versions: ArchiveVersion[] = [];
-  const table = new TreeTable();
-  let readCount = 0;
-  for (const summary of summaries) {
-    // A retired version counts as kept while it is held or in use; its tree is live then.
-    if (!live.has(summary.record.objects.tree)) continue;
-    // Its tensors are here only until the next collection, if at all.
-    if (summary.dropped !== undefined) continue;
+  // A retired version counts as kept while it is held or in use; its tree is live then. The tensors of a dropped one
+  // are here only until the next collection, if at all.
+  const kept = summaries.filter(
+    ({ record, dropped }) => live.has(record.objects.tree) && dropped === undefined,
+  );
+  const start = summaries.find(({ versionId }) => versionId === after);
+  if (after !== undefined && start === undefined)
+    throw new StemmaError(
+      "MODEL_NOT_FOUND",
+      `The version ${after}, after which the next part of the plan begins, is not in the fleet any more. Begin again without it: what is stored as planned stays so.`,
+      { reference: after },
+    );
+  const startPosition = start?.position ?? -1;
+  const begin = kept.findIndex(({ position }) => position > startPosition);
+  const versionsBefore = begin === -1 ? kept.length : begin;
+  const reading = new PartReading(source.objects, live, kept.slice(0, versionsBefore));
+  let end = versionsBefore;
+  while (end < kept.length && (end === versionsBefore || reading.tensorCount < maxTensors))
+    await reading.add(kept[end++]!);
+  reading.addReferences();
+  const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
+  const last = kept[end - 1]?.versionId;
+  const isPart = versionsBefore > 0 || end < kept.length;
+  return {
+    ...reading.content(),
+    lineage: (versionId) => bases.get(versionId) ?? [],
+    ...(isPart && last !== undefined
+      ? { part: { last, versionsBefore, versionsAfter: kept.length - end } }
+      : {}),
+  };
+}
+
+/** Collects the trees and tensors of a part. */
+class PartReading {
+  readonly #table = new TreeTable();
+  readonly #versions: ArchiveVersion[] = [];
+  readonly #outsideVersions: ArchiveVersion[] = [];
+  readonly #tensors = new Map<Hash, ArchiveTensor>();
+  readonly #outside = new Map<Hash, ArchiveTensor>();
+  readonly #unreadable = new Set<Hash>();
+  /** Versions of earlier parts that were not read along yet. */
+  readonly #earlier: Map<Hash, VersionSummary>;
+  #models = 0;
+  #readCount = 0;
+
+  constructor(
+    private readonly objects: ArchiveSource["objects"],
+    private readonly live: Pick<LiveObjects, "has">,
+    earlier: readonly VersionSummary[],
+  ) {
+    this.#earlier = new Map(earlier.map((summary) => [summary.versionId, summary]));
+  }
+
+  get tensorCount(): number {
+    return this.#tensors.size + this.#outside.size;
+  }
+
+  async add(summary: VersionSummary): Promise<void> {
+    for (const id of summary.record.bases) {
+      const base = this.#earlier.get(id);
+      if (base === undefined) continue;
+      this.#earlier.delete(id);
+      await this.#addTrees(base, true);
+    }
+    await this.#addTrees(summary, false);
+  }
+
+  async #addTrees(summary: VersionSummary, isOutside: boolean): Promise<void> {
     for (const tree of treesOf(summary.record)) {
-      const version = await readTree({ objects: source.objects, table }, summary, tree);
-      const added = version.leaves.tensors.map((id) => addTensor(source.objects, tensors, unreadable, id));
-      if (added.every(Boolean)) versions.push(version);
-      if (++readCount % treesBetweenYields === 0) await new Promise(setImmediate);
+      const version = await readTree({ objects: this.objects, table: this.#table }, summary, tree);
+      const isReadable = version.leaves.tensors.map((id) => this.#addTensor(id, isOutside)).every(Boolean);
+      if (isReadable) (isOutside ? this.#outsideVersions : this.#versions).push(version);
+      if (isReadable && !isOutside && tree.part === "model") this.#models++;
+      if (++this.#readCount % treesBetweenYields === 0) await new Promise(setImmediate);
     }
   }
-  const needed = new Set<Hash>();
-  for (const { leaves } of versions) for (const id of leaves.tensors) needed.add(id);
-  for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);
-  const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
-  const modelIds = new Set(summaries.map(({ versionId }) => versionId));
-  return {
-    versions,
-    models: versions.filter(({ versionId }) => modelIds.has(versionId)).length,
-    tensors,
-    unreadable: [...unreadable],
-    lineage: (versionId) => bases.get(versionId) ?? [],
-  };
+
+  #addTensor(id: Hash, isOutside: boolean): boolean {
+    if (this.#tensors.has(id) || this.#outside.has(id)) return true;
+    const stored = this.objects.has(id) ? this.objects.stat(id) : undefined;
+    const current = this.objects.encodingOf(id);
+    // Low-order bytes in a tier are not read to plan: what needs them stays as it is stored.
+    if (current?.needsLowFile === true) return false;
+    if (stored?.header === undefined || current === undefined) {
+      if (!isOutside) this.#unreadable.add(id);
+      return false;
+    }
+    const tensor = { id, header: stored.header, byteLength: stored.byteLength, current };
+    (isOutside ? this.#outside : this.#tensors).set(id, tensor);
+    return true;
+  }
+
+  /** Adds the kept tensors of other parts that tensors are encoded against now, and those that these need. */
+  addReferences(): void {
+    const waiting = [...this.#tensors.values(), ...this.#outside.values()];
+    for (let tensor = waiting.pop(); tensor !== undefined; tensor = waiting.pop())
+      for (const id of listReferences(tensor.current)) {
+        if (this.#tensors.has(id) || this.#outside.has(id) || !this.live.has(id)) continue;
+        if (this.#addTensor(id, true)) waiting.push(this.#outside.get(id)!);
+      }
+  }
+
+  content(): Omit<ArchiveContent, "lineage" | "part"> {
+    const needed = new Set<Hash>();
+    for (const { leaves } of this.#versions) for (const id of leaves.tensors) needed.add(id);
+    for (const id of this.#tensors.keys()) if (!needed.has(id)) this.#tensors.delete(id);
+    return {
+      versions: this.#versions,
+      models: this.#models,
+      tensors: this.#tensors,
+      outside: this.#outside,
+      outsideVersions: this.#outsideVersions,
+      unreadable: [...this.#unreadable],
+    };
+  }
 }
 
 /**
@@ -134,23 +254,4 @@ async function readTree(
     series: JSON.stringify(tree.part === "model" ? series : [...series, tree.part]),
     leaves: table.leavesOf(leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names[i] ?? path }))),
   };
-}
-
-function addTensor(
-  objects: ArchiveSource["objects"],
-  tensors: Map<Hash, ArchiveTensor>,
-  unreadable: Set<Hash>,
-  id: Hash,
-): boolean {
-  if (tensors.has(id)) return true;
-  const stored = objects.has(id) ? objects.stat(id) : undefined;
-  const current = objects.encodingOf(id);
-  // Low-order bytes in a tier are not read to plan: what needs them stays as it is stored.
-  if (current?.needsLowFile === true) return false;
-  if (stored?.header === undefined || current === undefined) {
-    unreadable.add(id);
-    return false;
-  }
-  tensors.set(id, { id, header: stored.header, byteLength: stored.byteLength, current });
-  return true;
 }

@@ -53,6 +53,18 @@ export const keepingEdge: EdgeSource = (context, tensor) => {
   return [{ to, kind, storageCost, recreationCost }];
 };
 
+/**
+ * The only edge of a tensor that the plan is not for: as it is stored now, at no cost of the plan's own. It is
+ * materialised here where what it is encoded against is not kept for itself, or cannot be read.
+ */
+export function outsideEdge(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
+  const isWhole = listReferences(tensor.current).every((id) => context.tensor(id) !== undefined);
+  const { detail, ...edge } = isWhole
+    ? edgeAsNow(context, tensor, tensor.current.code === encodingCodes.derived)
+    : unreadableEdge(context, tensor);
+  return { ...edge, storageCost: 0, detail: { ...detail, outside: true } };
+}
+
 /** @param isApart whether the cost includes the references after the base, where they are recreated apart from it */
 function edgeAsNow(context: EdgeContext, tensor: ArchiveTensor, isApart = false): EdgeInput {
   const { current } = tensor;

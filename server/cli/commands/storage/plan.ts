@@ -15,7 +15,7 @@ import { withContext, type CommandContext } from "../../context.js";
 import { checkInput, inputOption } from "../../input-option.js";
 import { parseBytes, parseDuration, parseRatio } from "../../quantities.js";
 import { applyTierCommand, planTierCommand } from "./tier.js";
-import { describeApplied, describeCandidates, describePlan } from "../../storage-plan-text.js";
+import { describeApplied, describeCandidates, describePart, describePlan } from "../../storage-plan-text.js";
 
 type PlanInput = OperationInput<"planStorage">;
 type ApplyInput = OperationInput<"applyStorage">;
@@ -28,6 +28,7 @@ interface PlanChoices {
   readonly readRate?: PlanInput["readBytesPerSecond"];
   readonly measure: boolean;
   readonly out?: string;
+  readonly after?: string;
   readonly tier?: string;
 }
 export interface ApplyChoices extends PlanChoices {
@@ -53,6 +54,10 @@ hashing).
   stemma storage plan                        what the default would bring
   stemma storage plan --budget 3x --out p    the same for 3x, kept as a file
   stemma storage apply --plan p              store the fleet as planned
+
+One plan takes 50,000 tensors, or one version of more. A larger fleet is
+planned from its oldest versions on; the plan says how many come after, and
+--after plans those. apply without a plan goes through all of them.
 `;
 const applyHelp = `
 Saves, recoveries and collections go on while this runs. No model's name, id or
@@ -71,6 +76,7 @@ export function addStoragePlanCommands(storage: Command): void {
     .description("show how small the fleet could be stored, and what recoveries would cost; changes nothing");
   addPlanOptions(plan)
     .option("--out <file>", "write the complete plan to this file, for apply")
+    .option("--after <model>", "plan the versions after this one, where one plan does not take all")
     .option("--tier <name>", "instead: what moving old versions to this tier would bring")
     .addHelpText("after", planHelp)
     .action(async (choices: PlanChoices, command: Command) =>
@@ -155,7 +161,7 @@ async function planCommand(choices: PlanChoices, context: CommandContext): Promi
   const plan = await (
     await operations()
   ).planStorage(
-    { fleet: options.fleet, ...planInputOf(choices) },
+    { fleet: options.fleet, ...planInputOf(choices), ...defined({ after: choices.after }) },
     { onProgress: progressLines(output), signal },
   );
   output.endProgress();
@@ -167,6 +173,7 @@ async function planCommand(choices: PlanChoices, context: CommandContext): Promi
     text: [
       ...describePlan(plan),
       ...describeCandidates(plan),
+      ...describePart(plan),
       ...(file === undefined ? [] : [`written to ${file}`]),
     ].join("\n"),
   });
@@ -209,9 +216,11 @@ async function applyCommand(choices: ApplyChoices, context: CommandContext): Pro
   });
 }
 
-function statusOf({ report: { failed, dryRun, left } }: StorageApplied): number {
+function statusOf({ report: { failed, dryRun, left, stopped, versionsLeft } }: StorageApplied): number {
   if (failed.length > 0) return exitStatus.verification;
-  return !dryRun && left > 0 ? exitStatus.partly : exitStatus.done;
+  return !dryRun && (left > 0 || (stopped !== null && versionsLeft > 0))
+    ? exitStatus.partly
+    : exitStatus.done;
 }
 
 /** The time between two lines of progress where there is no terminal. */

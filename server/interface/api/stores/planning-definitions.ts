@@ -3,7 +3,7 @@ import * as z from "zod";
 import { maxPlanBytes } from "../../../storage/archive/archive-plan.js";
 import { fleetParams, storagePath } from "../fields.js";
 import { job } from "../operation.js";
-import { archivePlan, storageApplied, storageApplyBody, storagePlanBody } from "./planning-schemas.js";
+import { archivePlan, storageApplied, storageApplyBody, storagePlanPartBody } from "./planning-schemas.js";
 
 export const planningOperations = {
   planStorage: job({
@@ -13,7 +13,7 @@ export const planningOperations = {
     right: "change-storage",
     jobsPath: `${storagePath}/jobs`,
     params: fleetParams,
-    body: storagePlanBody,
+    body: storagePlanPartBody,
     progress: z.string(),
     report: z.object({ plan: archivePlan }),
   }),

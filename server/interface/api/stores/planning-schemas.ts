@@ -8,7 +8,7 @@ import {
   type ArchivePlan,
 } from "../../../storage/archive/archive-plan.js";
 import { planningSchemes } from "../../../storage/planner/retrieval.js";
-import { count, hash } from "../fields.js";
+import { count, hash, modelText } from "../fields.js";
 import type { ValueOf } from "../operation.js";
 
 const text = z.string();
@@ -45,11 +45,21 @@ export const storagePlanBody = {
     .describe("Speed of the disk; measured where it is absent"),
   measure: z.boolean().optional().describe("Measure disk and processor again"),
 };
+export const storagePlanPartBody = {
+  ...storagePlanBody,
+  after: modelText
+    .optional()
+    .describe(
+      "Plan the versions that were recorded after this one: a fleet of more tensors than one plan takes is planned in parts, and each plan's `part.last` leads to the next",
+    ),
+};
 export const storageApplyBody = {
   ...storagePlanBody,
   plan: (z.unknown() as unknown as z.ZodType<ArchivePlan, ArchivePlan>)
     .optional()
-    .describe("A plan made before, as the job of a plan reports it; without it one is made"),
+    .describe(
+      "A plan made before, as the job of a plan reports it; without it each part of the fleet is planned, then stored so",
+    ),
   diskBytes: z
     .number()
     .int()
@@ -85,10 +95,11 @@ const applyReport = z
     packs: count,
     freedBytes: count,
     durationMs: z.number(),
+    versionsLeft: count.describe("Kept versions after the last part that was stored as planned"),
   })
   .meta({ id: "ApplyReport" }) as unknown as z.ZodType<ApplyReport>;
 
-/** The plan without how each tensor is stored, and the report of its application. */
+/** The plan without how each tensor is stored, and the report of its application; of several parts their sums. */
 export const storageApplied = z
   .object({ planned: z.object(planOverviewMembers), report: applyReport })
   .meta({ id: "StorageApplied" });
