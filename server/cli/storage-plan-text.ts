@@ -125,11 +125,10 @@ export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
 /** Describes which versions a plan is for, and how the others are planned; nothing where it is for all. */
 export function describePart({ part }: Pick<ArchivePlan, "part">): readonly string[] {
   if (part === undefined) return [];
-  const { last, versionsBefore, versionsAfter } = part;
-  return [
-    `part      ${versionsBefore} versions come before these, ${versionsAfter} after them`,
-    ...(versionsAfter === 0 ? [] : [`  next: --after ${last}`]),
-  ];
+  const { last, lastName, hasNext } = part;
+  return hasNext
+    ? [`part      up to ${lastName}; later versions are not in it`, `  next: --after ${last}`]
+    : [`part      the last one, up to ${lastName}`];
 }
 
 const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {
@@ -150,9 +149,7 @@ export function describeApplied({ planned, report }: StorageApplied): readonly s
     ...(report.unplanned === 0
       ? []
       : [`${report.unplanned} tensors came after the plan and stay as they are`]),
-    ...(report.versionsLeft === 0
-      ? []
-      : [`${report.versionsLeft} versions come after these and stay as they are`]),
+    ...(report.hasNext ? ["later versions were not looked at and stay as they are"] : []),
     ...report.failed.map(({ tensor, code, message }) => `${tensor.slice(0, 16)}: ${message} [${code}]`),
   ];
 }

@@ -28,7 +28,7 @@ export async function applyParts({ plan, apply }: PartSteps, timeMs?: number): P
     const part = await plan(after);
     sum = addPart(sum, await apply(part, timeMs && Math.max(1, timeMs - (sum?.report.durationMs ?? 0))));
     after = part.part?.last;
-    if (after === undefined || sum.report.versionsLeft === 0 || sum.report.stopped !== null) return sum;
+    if (after === undefined || !sum.report.hasNext || sum.report.stopped !== null) return sum;
   }
 }
 
@@ -40,9 +40,7 @@ function addPart(sum: AppliedPart | undefined, part: AppliedPart): AppliedPart {
       ...planned,
       madeAtMs: sum.planned.madeAtMs,
       summary: addSummaries(sum.planned.summary, part.planned.summary),
-      ...(place === undefined || place.versionsAfter === 0
-        ? {}
-        : { part: { ...place, versionsBefore: sum.planned.part?.versionsBefore ?? 0 } }),
+      ...(place?.hasNext === true ? { part: place } : {}),
     },
     report: addReports(sum.report, part.report),
   };
@@ -68,7 +66,7 @@ function addReports(a: ApplyReport, b: ApplyReport): ApplyReport {
     packs: a.packs + b.packs,
     freedBytes: a.freedBytes + b.freedBytes,
     durationMs: a.durationMs + b.durationMs,
-    versionsLeft: b.versionsLeft,
+    hasNext: b.hasNext,
   };
 }
 

@@ -59,7 +59,7 @@ export async function applyPlan(
     packs: totals.packs,
     freedBytes: totals.freedBytes,
     durationMs: clock.monotonic() - startMs,
-    versionsLeft: plan.part?.versionsAfter ?? 0,
+    hasNext: plan.part?.hasNext ?? false,
   };
 }
 

@@ -169,8 +169,8 @@ export const planOverviewMembers = {
   part: z
     .object({
       last: id.transform((text) => text as Hash).describe("Its last version; the next part comes after it"),
-      versionsBefore: count.describe("Kept versions before it"),
-      versionsAfter: count.describe("Kept versions after it"),
+      lastName: z.string().max(1024),
+      hasNext: z.boolean().describe("Whether kept versions come after it"),
     })
     .exactOptional()
     .describe("Which versions the plan is for, where it is not for all"),

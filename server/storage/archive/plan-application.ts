@@ -73,8 +73,8 @@ export interface ApplyReport {
   readonly packs: number;
   readonly freedBytes: number;
   readonly durationMs: number;
-  /** Kept versions that come after those of the plan, and were not looked at. */
-  readonly versionsLeft: number;
+  /** True if kept versions come after those of the plan: they were not looked at. */
+  readonly hasNext: boolean;
 }
 
 export const applyDefaults = {

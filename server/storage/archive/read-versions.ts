@@ -24,7 +24,7 @@ import type { ArchiveVersion, Lineage } from "./candidate-references.js";
 import { TreeTable } from "./tree-leaves.js";
 
 /** The part of a repository that planning uses. */
-export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & {
+export type ArchiveSource = Pick<FleetRepository, "select" | "get" | "liveObjects"> & {
   readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "encodingOf" | "openTensor">;
 };
 
@@ -56,11 +56,11 @@ export interface ArchiveContent {
 
 /** The versions of a fleet that a plan is for, where it is not for all of them. */
 export interface ArchivePart {
-  /** The last version of the part, in the journal's order; the next part begins after it. */
+  /** The last version of the part, in the journal's order, and its name; the next part begins after it. */
   readonly last: Hash;
-  /** Kept versions before the part, and after it. */
-  readonly versionsBefore: number;
-  readonly versionsAfter: number;
+  readonly lastName: string;
+  /** True if kept versions come after it. */
+  readonly hasNext: boolean;
 }
 
 export interface ReadArchiveOptions {
@@ -86,35 +86,40 @@ export async function readArchive(
   { after, maxTensors = maxPlannedTensors }: ReadArchiveOptions = {},
 ): Promise<ArchiveContent> {
   const live = await source.liveObjects();
-  const summaries = source.versions({ includeRetired: true });
   // A retired version counts as kept while it is held or in use; its tree is live then. The tensors of a dropped one
   // are here only until the next collection, if at all.
-  const kept = summaries.filter(
-    ({ record, dropped }) => live.has(record.objects.tree) && dropped === undefined,
-  );
-  const start = summaries.find(({ versionId }) => versionId === after);
+  const isKept = ({ record, dropped }: VersionSummary): boolean =>
+    live.has(record.objects.tree) && dropped === undefined;
+  const start = after === undefined ? undefined : source.get(after);
   if (after !== undefined && start === undefined)
     throw new StemmaError(
       "MODEL_NOT_FOUND",
       `The version ${after}, after which the next part of the plan begins, is not in the fleet any more. Begin again without it: what is stored as planned stays so.`,
       { reference: after },
     );
-  const startPosition = start?.position ?? -1;
-  const begin = kept.findIndex(({ position }) => position > startPosition);
-  const versionsBefore = begin === -1 ? kept.length : begin;
-  const reading = new PartReading(source.objects, live, kept.slice(0, versionsBefore));
-  let end = versionsBefore;
-  while (end < kept.length && (end === versionsBefore || reading.tensorCount < maxTensors))
-    await reading.add(kept[end++]!);
+  const from = start === undefined ? 0 : start.position + 1;
+  const reading = new PartReading(source.objects, live, (id) => {
+    const base = source.get(id);
+    return base !== undefined && base.position < from && isKept(base) ? base : undefined;
+  });
+  let last: VersionSummary | undefined;
+  let hasNext = false;
+  for (const summary of source.select("all", { from })) {
+    if (!isKept(summary)) continue;
+    if (last !== undefined && reading.tensorCount >= maxTensors) {
+      hasNext = true;
+      break;
+    }
+    await reading.add(summary);
+    last = summary;
+  }
   reading.addReferences();
-  const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
-  const last = kept[end - 1]?.versionId;
-  const isPart = versionsBefore > 0 || end < kept.length;
+  const end = last ?? start;
   return {
     ...reading.content(),
-    lineage: (versionId) => bases.get(versionId) ?? [],
-    ...(isPart && last !== undefined
-      ? { part: { last, versionsBefore, versionsAfter: kept.length - end } }
+    lineage: (versionId) => source.get(versionId)?.record.bases ?? [],
+    ...(end !== undefined && (start !== undefined || hasNext)
+      ? { part: { last: end.versionId, lastName: `${end.name}:${end.version}`, hasNext } }
       : {}),
   };
 }
@@ -127,18 +132,17 @@ class PartReading {
   readonly #tensors = new Map<Hash, ArchiveTensor>();
   readonly #outside = new Map<Hash, ArchiveTensor>();
   readonly #unreadable = new Set<Hash>();
-  /** Versions of earlier parts that were not read along yet. */
-  readonly #earlier: Map<Hash, VersionSummary>;
+  /** Versions of earlier parts that were looked for. */
+  readonly #lookedFor = new Set<Hash>();
   #models = 0;
   #readCount = 0;
 
+  /** @param earlier finds a kept version of an earlier part */
   constructor(
     private readonly objects: ArchiveSource["objects"],
     private readonly live: Pick<LiveObjects, "has">,
-    earlier: readonly VersionSummary[],
-  ) {
-    this.#earlier = new Map(earlier.map((summary) => [summary.versionId, summary]));
-  }
+    private readonly earlier: (versionId: Hash) => VersionSummary | undefined,
+  ) {}
 
   get tensorCount(): number {
     return this.#tensors.size + this.#outside.size;
@@ -146,10 +150,10 @@ class PartReading {
 
   async add(summary: VersionSummary): Promise<void> {
     for (const id of summary.record.bases) {
-      const base = this.#earlier.get(id);
-      if (base === undefined) continue;
-      this.#earlier.delete(id);
-      await this.#addTrees(base, true);
+      if (this.#lookedFor.has(id)) continue;
+      this.#lookedFor.add(id);
+      const base = this.earlier(id);
+      if (base !== undefined) await this.#addTrees(base, true);
     }
     await this.#addTrees(summary, false);
   }

@@ -56,8 +56,8 @@ hashing).
   stemma storage apply --plan p              store the fleet as planned
 
 One plan takes 50,000 tensors, or one version of more. A larger fleet is
-planned from its oldest versions on; the plan says how many come after, and
---after plans those. apply without a plan goes through all of them.
+planned from its oldest versions on; the plan says up to which one, and --after
+plans the next ones. apply without a plan goes through all of them.
 `;
 const applyHelp = `
 Saves, recoveries and collections go on while this runs. No model's name, id or
@@ -216,11 +216,9 @@ async function applyCommand(choices: ApplyChoices, context: CommandContext): Pro
   });
 }
 
-function statusOf({ report: { failed, dryRun, left, stopped, versionsLeft } }: StorageApplied): number {
+function statusOf({ report: { failed, dryRun, left, stopped, hasNext } }: StorageApplied): number {
   if (failed.length > 0) return exitStatus.verification;
-  return !dryRun && (left > 0 || (stopped !== null && versionsLeft > 0))
-    ? exitStatus.partly
-    : exitStatus.done;
+  return !dryRun && (left > 0 || (stopped !== null && hasNext)) ? exitStatus.partly : exitStatus.done;
 }
 
 /** The time between two lines of progress where there is no terminal. */

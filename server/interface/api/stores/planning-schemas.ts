@@ -95,7 +95,7 @@ const applyReport = z
     packs: count,
     freedBytes: count,
     durationMs: z.number(),
-    versionsLeft: count.describe("Kept versions after the last part that was stored as planned"),
+    hasNext: z.boolean().describe("Whether kept versions come after these, which were not looked at"),
   })
   .meta({ id: "ApplyReport" }) as unknown as z.ZodType<ApplyReport>;
 

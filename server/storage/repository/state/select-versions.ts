@@ -5,14 +5,18 @@ import { summaryOf, versionsIn, type VersionTable } from "./version-table.js";
 import type { VersionState } from "./version-state.js";
 
 /**
+ * - all: retired ones too
  * - unsettled: neither released nor retired
  * - evaluated, replayed: once or more often; retired ones too
  * - dropped: without tensors; retired ones too
  * - of a device; retired ones too
  */
-export type Selection = "unsettled" | "evaluated" | "replayed" | "dropped" | { readonly device: string };
+export type Selection =
+  "all" | "unsettled" | "evaluated" | "replayed" | "dropped" | { readonly device: string };
 
 export interface SelectionRange {
+  /** The position of the journal from which on versions were recorded; absent: all. */
+  readonly from?: number;
   /** The position of the journal before which versions were recorded; absent: all. */
   readonly until?: number;
   /** True: the newest first. Default false. */
@@ -23,9 +27,9 @@ export interface SelectionRange {
 export function* selectVersions(
   table: VersionTable,
   selection: Selection,
-  { until = Infinity, reverse = false }: SelectionRange = {},
+  range: SelectionRange = {},
 ): Iterable<VersionSummary> {
-  for (const version of selected(table, selection, until, reverse)) {
+  for (const version of selected(table, selection, range)) {
     const summary = known(table, version);
     if (summary !== undefined) yield summary;
   }
@@ -34,8 +38,7 @@ export function* selectVersions(
 function* selected(
   { state, byDevice }: VersionTable,
   selection: Selection,
-  until: number,
-  reverse: boolean,
+  { from = 0, until = Infinity, reverse = false }: SelectionRange,
 ): Iterable<VersionState | undefined> {
   if (typeof selection === "object" || selection === "dropped") {
     const ids =
@@ -46,11 +49,16 @@ function* selected(
         : reverse
           ? byDevice.reversed(selection.device)
           : byDevice.of(selection.device);
-    for (const version of versionsIn(state, ids)) if (version.position < until) yield version;
+    for (const version of versionsIn(state, ids))
+      if (version.position >= from && version.position < until) yield version;
+    return;
+  }
+  if (selection === "all") {
+    yield* reverse ? state.versions.reversed(from, until) : state.versions.values(from, until);
     return;
   }
   const positions = state[selection];
-  for (const position of reverse ? positions.reversed(0, until) : positions.values(0, until))
+  for (const position of reverse ? positions.reversed(from, until) : positions.values(from, until))
     yield state.versions.at(position);
 }
 

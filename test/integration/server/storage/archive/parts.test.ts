@@ -30,8 +30,8 @@ describe("a fleet in parts", () => {
     const { planned, report } = await applyInParts(repository, { ratio: null }, plans);
     assert.ok(plans.length >= 4, `${plans.length} parts`);
     assert.deepEqual(
-      [report.stopped, report.left, report.versionsLeft, report.failed, report.stale, planned.part],
-      [null, 0, 0, [], [], undefined],
+      [report.stopped, report.left, report.hasNext, report.failed, report.stale, planned.part],
+      [null, 0, false, [], [], undefined],
     );
     assert.equal(planned.summary.versions, models.length, "each version is in one part");
     assert.equal(planned.summary.tensors, tensorsOf(repository).length, "and each tensor");
@@ -48,20 +48,22 @@ describe("a fleet in parts", () => {
     const again = await applyInParts(repository, { ratio: null });
     assert.deepEqual([again.report.rewritten, again.report.stale], [0, []]);
   });
-  it("has one number of versions before and after each part, and a plan that can be read back", async () => {
-    const { repository, models } = await memoryFleet();
+  it("names its last version, and the last part has no next one; a plan can be read back", async () => {
+    const { repository, models, ids } = await memoryFleet();
     const plans: ArchivePlan[] = [];
     await applyInParts(repository, { ratio: "auto" }, plans);
-    let before = 0;
+    let versions = 0;
     for (const plan of plans) {
       const { part, summary } = readArchivePlan(JSON.parse(JSON.stringify(plan)));
-      assert.deepEqual(
-        [part?.versionsBefore, part?.versionsAfter],
-        [before, models.length - before - summary.versions],
-      );
-      before += summary.versions;
+      versions += summary.versions;
+      const { name } = models[versions - 1]!;
+      assert.deepEqual(part, {
+        last: ids.get(name)!,
+        lastName: `${name}:1`,
+        hasNext: versions < models.length,
+      });
     }
-    assert.equal(before, models.length);
+    assert.equal(versions, models.length);
   });
   it("keeps tensors of other parts as they are, and is encoded against them", async () => {
     const { repository, models, ids } = await memoryFleet();
@@ -87,8 +89,8 @@ describe("a fleet in parts", () => {
     const after = "0".repeat(64) as Hash;
     await assert.rejects(planFleet(repository, { ratio: null, after }), { code: "MODEL_NOT_FOUND" });
   });
-  it("stops between parts when its time is over, and says how many versions are left", async () => {
-    const { repository, models } = await memoryFleet();
+  it("stops between parts when its time is over, and says that later versions are left", async () => {
+    const { repository } = await memoryFleet();
     const { report } = await applyParts(
       {
         plan: (after) => planFleet(repository, { ratio: null, ...inParts, ...defined({ after }) }),
@@ -99,7 +101,6 @@ describe("a fleet in parts", () => {
       },
       0.001,
     );
-    assert.equal(report.stopped, "time");
-    assert.ok(report.versionsLeft > 0 && report.versionsLeft < models.length);
+    assert.deepEqual([report.stopped, report.hasNext], ["time", true]);
   });
 });

@@ -317,7 +317,7 @@ const inputs = {
   removeTier: { tier: "cold" },
   planTier: { fleet, tier: "cold" },
   applyTier: { fleet, tier: "cold" },
-  planStorage: storage,
+  planStorage: { ...storage, after: "m:1" },
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
   dropTensors: {

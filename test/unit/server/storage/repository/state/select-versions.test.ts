@@ -25,6 +25,7 @@ import { seededNumbers } from "../../../../../helpers/manual-clock.js";
 const id = sha256("any");
 const because = "x";
 const expected: Readonly<Record<Selection & string, (version: VersionState) => boolean>> = {
+  all: () => true,
   unsettled: ({ released, retired }) => released === undefined && retired === undefined,
   evaluated: ({ evaluations }) => evaluations !== undefined,
   replayed: ({ replayed }) => replayed !== undefined,
@@ -95,6 +96,8 @@ test("selections, numbers of lines and totals, after random facts", () => {
       assert.deepEqual(found.toSorted(), ids.toSorted(), `${selection}, seed ${seed}`);
       assert.deepEqual(look(selection as Selection, { reverse: true }), found.toReversed());
       assert.deepEqual(look(selection as Selection, { until }).toSorted(), early.toSorted());
+      const late = ids.filter((versionId) => !early.includes(versionId));
+      assert.deepEqual(look(selection as Selection, { from: until }).toSorted(), late.toSorted());
     }
     const live = all.filter(({ retired }) => retired === undefined);
     const bytes = (versions: readonly VersionState[]): number =>
