@@ -47,6 +47,7 @@ export function describePlan({
       ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]
       : describeTransfers(transfers, expectedMs ?? null)),
     unknowns,
+    ...describeLongest(waves, policy),
     ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
     ...describeGates(gates, policy),
@@ -101,6 +102,19 @@ function describeMeasuring(
       ? []
       : [`  ${would} (--unmeasured ${unmeasured}): ${someOf(nothing)}`]),
   ];
+}
+
+/** Describes the time that no run without a pause exceeds: each wave waits for its devices so long. */
+function describeLongest(
+  waves: RolloutPlanAnswer["waves"],
+  { wait, timeoutMinutes, soakMinutes, deadlineMinutes = Infinity }: RolloutPlanAnswer["policy"],
+): readonly string[] {
+  const used = waves.filter((wave) => wave.length > 0).length;
+  if (used === 0 || (wait === true && !Number.isFinite(deadlineMinutes))) return [];
+  const ofWaves = wait === true ? Infinity : used * timeoutMinutes + (used - 1) * soakMinutes;
+  const why = deadlineMinutes < ofWaves ? "--deadline" : "--wave-timeout and --soak";
+  const mostMs = Math.min(ofWaves, deadlineMinutes) * 60_000;
+  return [`at most ${formatDuration(mostMs)} unless paused, by ${why}`];
 }
 
 function describeRates(ofRollout: number | undefined, ofFleet: number | undefined): readonly string[] {

@@ -57,6 +57,24 @@ describe("the plan of a rollout as text", () => {
       assert.ok(lines.some((line) => /^not known: .*away.*processors/u.test(line) && line.length <= 80));
     });
 
+  it("says how long it runs at most: each wave its time-out, and the soak times between", () => {
+    const longest = (policy: Partial<RolloutPlanAnswer["policy"]>): string | undefined =>
+      describePlan({
+        ...plan,
+        waves: [["van-1"], [], ["van-2"]],
+        policy: { ...plan.policy, timeoutMinutes: 1440, soakMinutes: 120, ...policy },
+      })
+        .split("\n")
+        .find((line) => line.startsWith("at most") && line.includes(" by --"));
+    assert.equal(
+      longest({}),
+      "at most 2 d 2 h unless paused, by --wave-timeout and --soak",
+    );
+    assert.equal(longest({ deadlineMinutes: 90 }), "at most 1 h 30 min unless paused, by --deadline");
+    assert.equal(longest({ wait: true }), undefined, "later devices are waited for without end");
+    assert.equal(longest({ wait: true, deadlineMinutes: 90 }), longest({ deadlineMinutes: 90 }));
+  });
+
   it("says what measures the devices, and what becomes of those that nothing measures", () => {
     const measuring = (policy: Partial<RolloutPlanAnswer["policy"]>): readonly string[] => {
       const lines = describePlan({ ...plan, gates, policy: { ...plan.policy, ...policy } }).split("\n");
