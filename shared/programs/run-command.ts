@@ -4,15 +4,10 @@
  */
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
-import type { Clock } from "../../shared/ports.js";
-import {
-  runProgram,
-  type ProgramEnd,
-  type ProgramPorts,
-  type ProgramRun,
-} from "../../shared/adapters/run-program.js";
+import { messageOf } from "../error-text.js";
+import { StemmaError } from "../errors.js";
+import type { Clock } from "../ports.js";
+import { runProgram, type ProgramEnd, type ProgramPorts, type ProgramRun } from "../adapters/run-program.js";
 
 /** The kind of a program, as messages about it need it. */
 export interface ProgramKind {
