@@ -84,7 +84,7 @@ export async function trainExternally(
     { field: `lines.${line}.trainer.exec`, owner: options.commandOwner },
   );
   const command = await identifyCommand(trainer);
-  const recorded = await recordProgram(line, trainer);
+  const recorded = await recordProgram(line, trainer, command);
   const job = await jobOf(options, training);
   const { folders, samples, jobHash } = await prepareJobFolder(workFolder, job, options);
   const exec =

@@ -19,6 +19,7 @@ import {
 import { machineFacts } from "../../shared/programs/program-record.js";
 import type { MachineFacts } from "../../shared/provenance/provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { CommandIdentity } from "../programs/trusted-command.js";
 import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
 import { configFieldInvalid } from "../settings/settings-errors.js";
 
@@ -32,12 +33,14 @@ export interface RecordedProgram {
 }
 
 /**
+ * @param command identified, for the hash of its interpreter
  * @returns undefined where the owner does not have it recorded
  * @throws CONFIG_INVALID where a listed file is missing or too large, or an argument is a file that is not listed
  */
 export async function recordProgram(
   line: string,
   trainer: ExternalTrainer,
+  command: Pick<CommandIdentity, "files">,
 ): Promise<RecordedProgram | undefined> {
   const { record, exec, environment } = trainer;
   if (record === undefined) return undefined;
@@ -67,7 +70,10 @@ export async function recordProgram(
   const [first = ""] = exec;
   const interpreter = listed.includes(first) ? undefined : first;
   const bytes = encodeProgram(program);
-  const machine = machineFacts(interpreter === undefined ? undefined : await hashFile(interpreter));
+  const hashed = command.files.find(({ argument }) => argument === 0);
+  const machine = machineFacts(
+    interpreter === undefined ? undefined : (hashed?.sha256 ?? (await hashFile(interpreter))),
+  );
   return { program, bytes, id: programId(bytes), interpreter, machine };
 }
 

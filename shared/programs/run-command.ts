@@ -53,9 +53,11 @@ const outerSignals = new Set(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<void> {
   const { watched, exec, kind } = run;
   if (ports.signal.aborted) throw stopped(kind, "was stopped before it began");
+  // What is there already, as the program's own files, it did not write.
+  const limit = { ...watched, maxBytes: watched.maxBytes + (await bytesIn(watched.folders)) };
   let end: ProgramEnd;
   try {
-    end = await runProgram(run, ports, (onTooLarge) => watchBytes(watched, ports.clock, onTooLarge));
+    end = await runProgram(run, ports, (onTooLarge) => watchBytes(limit, ports.clock, onTooLarge));
   } catch (cause) {
     throw new StemmaError(
       "TRAINER_FAILED",
@@ -65,7 +67,7 @@ export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<
     );
   }
   // The program may have written much since the last look.
-  const isTooLarge = end.reason === undefined && (await bytesIn(watched.folders)) > watched.maxBytes;
+  const isTooLarge = end.reason === undefined && (await bytesIn(watched.folders)) > limit.maxBytes;
   throwUnlessDone(isTooLarge ? { ...end, reason: "too-large" } : end, run);
 }
 

@@ -136,8 +136,6 @@ async function approvedProgram(
       reason: "program-missing",
       text: `the program ${id} that it states is not ${isOwn ? "stored here" : "among its own files"}.`,
     };
-  const program = decoded(await objects.read("attachment", bundle));
-  if ("reason" in program) return program;
   const approved = (await readApprovedPrograms(home.ports.files, home.path)).find(
     (each) => each.program === bundle,
   );
@@ -146,6 +144,9 @@ async function approvedProgram(
     text: `${why}. Look at what would run, then approve it on this machine: stemma replay program approve.`,
   });
   if (approved === undefined) return refused(`the program ${id} that made it is not approved here`);
+
+  const program = decoded(await objects.read("attachment", bundle));
+  if ("reason" in program) return program;
   const { interpreter } = approved;
   if (interpreter === null) return { program, interpreter: undefined, here: machineFacts(undefined) };
   const problem = await whoMayChange(interpreter.path, process.getuid?.()).catch(() => undefined);
