@@ -3,7 +3,7 @@
  * has a code.
  */
 import { defined } from "../../shared/defined.js";
-import type { Clock, Files, Random } from "../../shared/ports.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
 import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
@@ -195,9 +195,10 @@ function reportLeftOut(
 
 async function saveOutput(
   options: ExternalTrainingOptions,
-  { line, invocation, job, base, dataUsed }: ExternalTraining,
+  training: ExternalTraining,
   { folder, command, samples, recorded, durationMs }: Finished,
 ): Promise<TrainedExternally> {
+  const { line, invocation, job, base, dataUsed } = training;
   const {
     model: opened,
     metrics,
@@ -252,22 +253,40 @@ async function saveOutput(
     });
     reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
     for (const note of notes) options.log.info("trainer-model", { line, text: `${line}: ${note}` });
-    const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
-    options.log.info("trained", {
-      line,
-      versionId,
-      invocation,
-      ...requestField(job),
-      sequence,
-      newBytes: newTensorBytes,
-      tensorBytes,
-      ms: durationMs,
-      text: `${line} trained model ${sequence} with ${command.program}${described(metrics.metric)}`,
+    logTrained(options.log, training, {
+      stored,
+      durationMs,
+      text: `${command.program}${described(metrics.metric)}`,
     });
     return { ...stored, metric: metrics.metric };
   } finally {
     await close();
   }
+}
+
+interface LoggedTraining {
+  readonly stored: StoredModel;
+  readonly durationMs: number;
+  /** The program, and its metric. */
+  readonly text: string;
+}
+
+function logTrained(
+  log: Log,
+  { line, invocation, job }: ExternalTraining,
+  { stored: { versionId, sequence, tensorBytes, newTensorBytes }, durationMs, text }: LoggedTraining,
+): void {
+  log.info("trained", {
+    line,
+    versionId,
+    invocation,
+    ...requestField(job),
+    sequence,
+    newBytes: newTensorBytes,
+    tensorBytes,
+    ms: durationMs,
+    text: `${line} trained model ${sequence} with ${text}`,
+  });
 }
 
 function described(metric: Metric | null): string {

@@ -1,6 +1,6 @@
 /**
- * What a version's provenance states of the program that trained it (member `program`), read from openings that may be
- * hostile; and the facts by which two machines are of one class for it.
+ * Reads the statement of a version's provenance on the program that trained it (member `program`), which may be
+ * hostile; and the facts by which two machines are of one class for a program.
  */
 import { arch, cpus, type as systemName } from "node:os";
 import type { CanonicalValue } from "../model/canonical-json.js";

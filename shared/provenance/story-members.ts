@@ -21,7 +21,7 @@ export interface StoryMember {
   readonly path: readonly string[];
   /** The kind where the replay had everything that the training had. */
   readonly kind: Exclude<MemberKind, "not-rebuildable">;
-  /** The kind in the story of a program of the user's own, which states its job and takes no recipe; absent: the same. */
+  /** The kind in the story of a program of the user's own, which takes no recipe; absent: the same. */
   readonly ofProgram?: StoryMember["kind"];
   /** True if stored samples do not carry it, so that it needs the description that is stored beside them. */
   readonly isDescription?: true;

@@ -1,4 +1,4 @@
-/** Judges what running a user's own program once more proves: its tensors and its measures against the recorded ones. */
+/** Judges what running a user's own program once more proves: its tensors and measures against the recorded ones. */
 import { defined } from "../../../shared/defined.js";
 import type { Metrics } from "../../../shared/programs/metrics.js";
 import type { Program } from "../../../shared/programs/program-bundle.js";

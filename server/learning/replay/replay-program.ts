@@ -1,7 +1,7 @@
 /**
- * Runs the user's own program that made a version once more (MM9): the recorded program, which the owner of this server
- * approved, with the recorded job, base and samples, within the limits that it has on a device. Nothing is run that only
- * somebody sent.
+ * Runs the user's own program that made a version once more (MM9): the recorded program, which the owner of this
+ * server approved, with the recorded job, base and samples, within the limits that it has on a device. Nothing is run
+ * that only somebody sent.
  */
 import { defined } from "../../../shared/defined.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
@@ -284,12 +284,11 @@ function whyNotRun(error: unknown, { signal }: Replay, { program: { limits } }: 
 
 /** A program writes what it likes: nothing of that may control a terminal. */
 function failureOf(error: StemmaError): string {
-  const { code, details } = error;
-  const ended = code === "TRAINER_FAILED" ? details : undefined;
-  const wrote = printable(String(ended?.["stderr"] ?? "")).slice(-400);
-  return ended?.["code"] === undefined
-    ? printable(messageOf(error)).slice(0, 1000)
-    : `it ended with ${ended["signal"] ?? `status ${ended["code"]}`}.${wrote === "" ? "" : ` It wrote: ${wrote}`}`;
+  const { code, signal, stderr } = error.details;
+  if (error.code !== "TRAINER_FAILED" || typeof stderr !== "string")
+    return printable(messageOf(error)).slice(0, 1000);
+  const how = typeof signal === "string" ? signal : `status ${Number(code)}`;
+  return `it ended with ${how}.${stderr === "" ? "" : ` It wrote: ${printable(stderr.slice(-400))}`}`;
 }
 
 /** The tensors that it left, by path; its form is that of its base. */

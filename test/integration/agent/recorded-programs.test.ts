@@ -1,12 +1,13 @@
 /**
- * What a server says of a device's own program that it runs again: proved where it gives the same bits, refuted where it
- * draws on what its job does not fix, and why not where it does something else.
+ * A device's own program is run again on the server: proved where it gives the same bits, refuted where it draws on
+ * what its job does not fix; where it does something else, the reason is typed.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { Explanation } from "../../../server/cli/explain-difference.js";
 import { programAttachment } from "../../../shared/programs/program-bundle.js";
 import { testLine } from "../../helpers/agent-test-environment.js";
 import { startRecordedFleet, trainLine } from "../../helpers/recorded-fleet.js";
@@ -66,8 +67,10 @@ describe("a program of a device's owner that is recorded", () => {
         ]),
       ),
     });
+    const models: string[] = [];
     for (const [name, [verdict, told, text]] of Object.entries(cases)) {
       const model = await trainLine(agent, name);
+      models.push(model);
       const { base64 } = await server.handle.operations.attachment({
         ...{ fleet: testFleet, model, file: programAttachment },
       });
@@ -83,6 +86,17 @@ describe("a program of a device's owner that is recorded", () => {
       );
       assert.match(report.text, text);
     }
+    const [same = "", hidden = ""] = models;
+    const why = await stemma("replay", "explain", hidden);
+    assert.equal(why.status, 4, why.stderr);
+    assert.match(why.stdout, /weights +different: 1 tensors, the first "/);
+    assert.match(why.stdout, /evaluations +equal/);
+    assert.match(why.stdout, /predictions +not looked at/);
+    const both = JSON.parse(
+      (await stemma("replay", "explain", same, hidden, "-o", "json")).stdout,
+    ) as Explanation;
+    const differing = both.points.filter(({ verdict }) => verdict === "different").map(({ point }) => point);
+    assert.deepEqual(differing, ["provenance", "versions"], both.conclusion);
     const left = await readdir(join(server.home, "run", "work"));
     assert.deepEqual(
       left.filter((name) => name.startsWith("replay-")),

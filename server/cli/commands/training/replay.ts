@@ -7,6 +7,7 @@ import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { listed, pathOf, plain } from "../../plain-command.js";
 import { commands as programCommands } from "./replay-program.js";
+import { commands as explainCommands } from "./replay-explain.js";
 import { commands as jobCommands } from "./replay-jobs.js";
 import { commands as rebaseCommands } from "./replay-rebase.js";
 import { commands as runCommands } from "./replay-run.js";
@@ -106,6 +107,7 @@ const remove = plain("removeEngine", {
 export const commands = [
   ...runCommands,
   ...jobCommands,
+  ...explainCommands,
   ...rebaseCommands,
   ...programCommands,
   {

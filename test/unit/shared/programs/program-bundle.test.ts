@@ -54,7 +54,7 @@ describe("a recorded program", () => {
             maxLength: 6,
           },
         ),
-        fc.array(fc.string({ maxLength: 20 }).filter((text) => text.isWellFormed() && !text.includes("\0"))),
+        fc.array(fc.string({ maxLength: 20 }).filter((text) => !/[\0\p{Cs}]/u.test(text))),
         (files, texts) => {
           const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
           const program: Program = {
@@ -114,7 +114,7 @@ describe("a recorded program", () => {
       { withheld: [1] },
       { more: 1 },
     ])
-      refuses(bytesOf({ ...manifest, ...changed } as CanonicalValue));
+      refuses(bytesOf({ ...manifest, ...changed }));
     const good = bytesOf(manifest);
     refuses(bytesOf(manifest, "ab", 2));
     for (let length = 0; length < good.length; length++) refuses(good.subarray(0, length));
