@@ -1,6 +1,6 @@
 /**
- * Why two models differ, or a model and its replay, as a list of decisions (MERIT, appendix B): what was found at each
- * point, what could not be looked at, and which recorded differences are left as causes. Nothing is guessed. Pure.
+ * Explains a difference of two models, or of a model and its replay, as a list of decisions (MERIT, appendix B): what
+ * was found at each point, what could not be looked at, and which recorded differences are left as causes. Pure.
  */
 import type { Finding, RunComparison } from "../../shared/determinism/reproduce/criteria.js";
 import { cutText } from "../../shared/cli/text-width.js";
@@ -42,8 +42,13 @@ const unknown = (text: string): Found => ({ verdict: "not looked at", text });
 const versionFields = ["stemma", "engine", "node", "v8", "backend", "trainer.command", "trainer.program"];
 const orderFields = ["loadOrder", "backendOrder"];
 
-/** @param fields of which at least one side has a value, also equal ones */
-function environmentPoints(fields: readonly FieldOfBoth[]): readonly ExplainedPoint[] {
+/** Fields of the agent's own process, which decide nothing where another program trained. */
+const ofAgent = ["backend", "stemma", "node", "v8"];
+
+/** @param all of which at least one side has a value, also equal ones */
+function environmentPoints(all: readonly FieldOfBoth[]): readonly ExplainedPoint[] {
+  const isExternal = all.some(({ field, a, b }) => field === "backend" && [a, b].includes("external"));
+  const fields = all.filter(({ field }) => !isExternal || !ofAgent.includes(field));
   const isVersion = ({ field }: FieldOfBoth): boolean =>
     versionFields.includes(field) || field.startsWith("library.");
   const isOrder = ({ field }: FieldOfBoth): boolean => orderFields.includes(field);
@@ -72,10 +77,12 @@ export interface ComparedVersions {
   readonly comparison: RunComparison;
   /** undefined: not both have provenance of format 1. */
   readonly provenance: ProvenanceDiffJson | undefined;
+  /** The metrics that the trainers stated. */
+  readonly metrics: readonly FieldOfBoth[];
   readonly fields: readonly FieldOfBoth[];
 }
 
-export function explainVersions({ comparison, provenance, fields }: ComparedVersions): Explanation {
+export function explainVersions({ comparison, provenance, metrics, fields }: ComparedVersions): Explanation {
   const of = (...names: readonly Finding["criterion"][]): readonly Finding[] =>
     comparison.findings.filter(({ criterion }) => names.includes(criterion));
   return concluded([
@@ -83,14 +90,24 @@ export function explainVersions({ comparison, provenance, fields }: ComparedVers
     { point: "weights", ...findingsTogether(of("tensors")) },
     {
       point: "evaluations",
-      ...findingsTogether(of("accuracy", "accuracy by class", "mean absolute error", "losses", "epochs")),
+      ...findingsTogether([
+        ...of("accuracy", "accuracy by class", "mean absolute error", "losses", "epochs"),
+        ...metrics.map(metricFinding),
+      ]),
     },
     { point: "provenance", ...provenanceFound(provenance) },
     ...environmentPoints(fields),
   ]);
 }
 
-function findingsTogether(findings: readonly Finding[]): Found {
+type NamedFinding = Pick<Finding, "verdict" | "text"> & { readonly criterion: string };
+
+function metricFinding({ field, a, b }: FieldOfBoth): NamedFinding {
+  if (a === undefined || b === undefined) return { criterion: field, verdict: "not recorded", text: "" };
+  return { criterion: field, verdict: a === b ? "equal" : "different", text: a === b ? a : `${a} and ${b}` };
+}
+
+function findingsTogether(findings: readonly NamedFinding[]): Found {
   const described = (verdict: Finding["verdict"]): string =>
     findings
       .filter((each) => each.verdict === verdict)
@@ -138,7 +155,7 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
   return concluded([
     {
       point: "predictions",
-      ...unknown("a replay makes none; two versions are compared: replay explain A B"),
+      ...unknown("a replay keeps none; those of two versions are compared"),
     },
     { point: "weights", ...weights },
     { point: "evaluations", ...found(measures, "metric and losses, as far as they are recorded") },

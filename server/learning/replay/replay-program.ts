@@ -141,7 +141,9 @@ async function approvedProgram(
   );
   const refused = (why: string): Unreplayable => ({
     reason: "program-not-approved",
-    text: `${why}. Look at what would run, then approve it on this machine: stemma replay program approve.`,
+    text:
+      `${why}. Look at what would run, then approve it on this machine: stemma replay program approve ` +
+      `${summary.versionId.slice(0, 12)} --dry-run.`,
   });
   if (approved === undefined) return refused(`the program ${id} that made it is not approved here`);
 

@@ -5,6 +5,7 @@
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { isProgramStory } from "./told-story.js";
 import type { TrainingJob } from "../../../shared/train/training.js";
 
 /** The making of a version. */
@@ -68,6 +69,11 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
       "no-provenance",
       "it has no provenance: it was imported, or saved by another program. Only models that Stemma trained " +
         "can be replayed.",
+    );
+  if (isProgramStory(opened))
+    return cannot(
+      "other-trainer",
+      "a recorded program of its owner's own trained it, which only `stemma replay run` repeats, as it was.",
     );
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")

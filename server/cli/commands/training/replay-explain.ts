@@ -57,12 +57,21 @@ async function ofVersions(a: string, b: string, context: PlainContext): Promise<
   const { call } = context;
   const [one, other] = [await call("model", { model: a }), await call("model", { model: b })];
   const ids = { a: one.versionId, b: other.versionId };
-  const names = new Set([...Object.keys(one.environment), ...Object.keys(other.environment)]);
+  const { metadata: metricsA = {} } = one;
+  const { metadata: metricsB = {} } = other;
   return explainVersions({
     comparison: await compareSides(ids.a, ids.b, context),
     provenance: (await call("diff", ids)).provenance,
-    fields: [...names].map((field) => ({ field, a: one.environment[field], b: other.environment[field] })),
+    metrics: fieldsOf(metricsA, metricsB).filter(({ field }) => field.startsWith("metric.")),
+    fields: fieldsOf(one.environment, other.environment),
   });
+}
+
+type Values = Readonly<Record<string, string | number | boolean>>;
+
+function fieldsOf(a: Values, b: Values): readonly FieldOfBoth[] {
+  const names = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...names].map((field) => ({ field, a: a[field]?.toString(), b: b[field]?.toString() }));
 }
 
 function statusOf({ points }: Explanation): number | undefined {

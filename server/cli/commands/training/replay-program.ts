@@ -72,10 +72,10 @@ const approve = plain(null, {
     }
     return { approved, program, isDry: dryRun === true };
   },
-  print: ({ approved, program, isDry }) => ({
+  print: ({ approved, program, isDry }, _, { output }) => ({
     data: { ...approved, approved: !isDry, ...shownProgram(program) },
     names: [approved.program],
-    text: describeProgram(approved, program, isDry),
+    text: output.wrap(describeProgram(approved, program, isDry)),
   }),
 });
 
@@ -209,7 +209,7 @@ function describeProgram(
   { program: id, interpreter }: ApprovedProgram,
   program: Program,
   isDry: boolean,
-): string {
+): string[] {
   const { files, lock, variables, withheld } = shownProgram(program);
   const command = program.exec.map((argument) =>
     "text" in argument
@@ -218,7 +218,7 @@ function describeProgram(
         ? `FILE:${program.files[argument.file]?.path ?? ""}`
         : (interpreter?.path ?? ""),
   );
-  const lines = [
+  return [
     `${isDry ? "would approve" : "approved"} the program`,
     `  ${id}`,
     `  runs: ${command.join(" ")}`,
@@ -230,6 +230,5 @@ function describeProgram(
     ...Object.entries(variables).map(([name, text]) => `  variable: ${name}=${JSON.stringify(text)}`),
     ...(withheld.length === 0 ? [] : [`  variables that stayed on the device: ${withheld.join(", ")}`]),
     "as the user of this server, with what devices report of parameters and samples",
-  ];
-  return printable(lines.join("\n"));
+  ].map(printable);
 }

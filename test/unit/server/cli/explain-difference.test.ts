@@ -39,12 +39,12 @@ describe("an explanation", () => {
       ],
       [[field("cpu", "x", "x"), field("gpu", "g")], alike, /what is not recorded/],
     ] as const) {
-      const explanation = explainVersions({ comparison, provenance, fields });
+      const explanation = explainVersions({ comparison, provenance, metrics: [], fields });
       assert.match(explanation.conclusion, expected);
       assert.equal(verdicts(explanation)["predictions"], "not looked at");
     }
     assert.equal(
-      verdicts(explainVersions({ comparison, provenance: undefined, fields: [] }))["provenance"],
+      verdicts(explainVersions({ comparison, provenance: undefined, metrics: [], fields: [] }))["provenance"],
       "not looked at",
     );
   });
