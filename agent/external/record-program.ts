@@ -45,6 +45,9 @@ export async function recordProgram(
   const { record, exec, environment } = trainer;
   if (record === undefined) return undefined;
   const field = `lines.${line}.trainer.record`;
+  const unset = record.variables.find((name) => !Object.hasOwn(environment, name));
+  if (unset !== undefined)
+    throw configFieldInvalid(field, `lists the variable ${unset}, which trainer.environment does not set`);
   const listed = [...new Set(recordedFiles(trainer))];
   const folder = commonFolder(listed);
   const paths = listed.map((path) => ({ path, inside: relative(folder, path).split(sep).join("/") }));

@@ -31,7 +31,7 @@ export interface ProgramRun {
  */
 export function judgeProgram(run: ProgramRun): Judgement {
   const { story, program, here, parts, output, difference, isOtherForm, ran } = run;
-  const metrics = Object.entries(parts.metadata ?? {}).filter(([name]) => name.startsWith("metric."));
+  const metrics = Object.entries(parts.metadata ?? {}).filter(([name]) => isMetric(name));
   const members = [
     ...differingMembers({ metadata: Object.fromEntries(metrics) }, { metadata: output.metadata }, "none"),
     ...(hasSameMeasurements(parts, output) ? [] : [measurementsMember]),
@@ -60,6 +60,10 @@ export function judgeProgram(run: ProgramRun): Judgement {
   };
 }
 
+function isMetric(name: string): boolean {
+  return name.startsWith("metric.");
+}
+
 const factWords: Readonly<Record<string, string>> = {
   os: "the system",
   arch: "the processor's architecture",
@@ -82,13 +86,14 @@ interface Found {
   readonly others: readonly string[];
 }
 
-function describe({ program, difference }: ProgramRun, { verdict, members, others }: Found): string {
+function describe({ program, parts, difference }: ProgramRun, { verdict, members, others }: Found): string {
   const again = `the program was run again, and ${describeTensors(difference)}`;
   const elsewhere = others.length === 0 ? "" : `other than on its device: ${others.join(", ")}`;
   if (verdict === "proved") {
     const lock = program.lock === undefined ? undefined : program.files[program.lock]?.path;
+    const isMeasured = Object.keys(parts.metadata ?? {}).some(isMetric) || parts.record?.objects.measurements;
     return [
-      `${again}; what it states of its measures is as recorded.`,
+      isMeasured ? `${again}; its metric and losses are as recorded.` : `${again}.`,
       ...(elsewhere === "" ? [] : [`Here was ${elsewhere}.`]),
       ...(lock === undefined ? [] : [`That its libraries here are those of ${lock} is not looked at.`]),
     ].join(" ");

@@ -7,6 +7,7 @@ import { defined } from "../../../shared/defined.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
+import { fileError } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import { decodeNames } from "../../../shared/model/names.js";
@@ -84,7 +85,9 @@ export async function replayProgram(
       text: `its base ${story.base.slice(0, 12)} is not here, and its program began from it.`,
     });
   await endLeftProcess(workFolder);
-  const prepared = await prepareJob(replay, story, { base, workFolder });
+  const prepared = await prepareJob(replay, story, { base, workFolder }).catch((error: unknown) => {
+    throw fileError(error, "prepare", workFolder);
+  });
   if ("reason" in prepared) return cannot(prepared);
   const { folders, dataFrom } = prepared;
   const startedMs = clock.monotonic();
@@ -146,7 +149,6 @@ async function approvedProgram(
       `${summary.versionId.slice(0, 12)} --dry-run.`,
   });
   if (approved === undefined) return refused(`the program ${id} that made it is not approved here`);
-
   const program = decoded(await objects.read("attachment", bundle));
   if ("reason" in program) return program;
   const { interpreter } = approved;
