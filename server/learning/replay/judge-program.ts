@@ -93,7 +93,7 @@ function describe({ program, parts, difference }: ProgramRun, { verdict, members
     const lock = program.lock === undefined ? undefined : program.files[program.lock]?.path;
     const isMeasured = Object.keys(parts.metadata ?? {}).some(isMetric) || parts.record?.objects.measurements;
     return [
-      isMeasured ? `${again}; its metric and losses are as recorded.` : `${again}.`,
+      isMeasured ? `${again}; the metric and losses that are recorded came out the same.` : `${again}.`,
       ...(elsewhere === "" ? [] : [`Here was ${elsewhere}.`]),
       ...(lock === undefined ? [] : [`That its libraries here are those of ${lock} is not looked at.`]),
     ].join(" ");
