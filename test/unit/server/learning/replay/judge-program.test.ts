@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeProgram, type ProgramRun } from "../../../../../server/learning/replay/judge-program.js";
+import type { CanonicalValue } from "../../../../../shared/model/canonical-json.js";
 import { noMetrics } from "../../../../../shared/programs/metrics.js";
 import { readProgramRecord } from "../../../../../shared/programs/program-record.js";
 import type { ProgramRecord } from "../../../../../shared/provenance/provenance.js";
@@ -74,7 +75,7 @@ test("other tensors refute only where nothing else that is known differs", () =>
 });
 
 test("a statement on a program that is malformed is not read", () => {
-  const stated = (more: object) => readProgramRecord({ ...program, ...more });
+  const stated = (more: object) => readProgramRecord({ ...program, ...more } as unknown as CanonicalValue);
   assert.deepEqual(stated({}), program);
   for (const more of [
     { bundle: "x" },
