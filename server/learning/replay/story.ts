@@ -67,8 +67,8 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
   if (opened === undefined)
     return cannot(
       "no-provenance",
-      "it has no provenance: it was imported, or saved by another program. Only models that Stemma trained " +
-        "can be replayed.",
+      "it has no provenance: it was imported, or saved by another program. Only models that Stemma or a " +
+        "recorded program trained can be replayed.",
     );
   if (isProgramStory(opened))
     return cannot(

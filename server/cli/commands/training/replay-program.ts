@@ -4,7 +4,7 @@ import { stat } from "node:fs/promises";
 import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { formatTime } from "../../../../shared/cli/output.js";
-import { StemmaError } from "../../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { printable } from "../../../../shared/printable.js";
 import { hashFile } from "../../../../shared/programs/hash-file.js";
@@ -24,6 +24,7 @@ import {
   type ApprovedProgram,
 } from "../../../learning/replay/approved-programs.js";
 import { listed, pathOf, plain, type PlainContext } from "../../plain-command.js";
+import { nameOf } from "../../version-text.js";
 
 const help = `
 A program is what an external trainer ran (trainer.exec), where its owner has it recorded
@@ -50,8 +51,7 @@ const approve = plain(null, {
   help,
   run: async ({ model, expect, interpreter, because, to, dryRun }, context) => {
     const home = localHome(context);
-    const { base64 } = await context.call("attachment", { model, file: programAttachment });
-    const bytes = new Uint8Array(Buffer.from(base64, "base64"));
+    const bytes = await programOf(model, context);
     const program = decodeProgram(bytes);
     const id = programId(bytes);
     if (expect !== undefined && expect !== id) throw otherProgram(model, id, expect);
@@ -59,7 +59,7 @@ const approve = plain(null, {
     if (to !== undefined) await placeProgram(program, to, runs?.path ?? "");
     const approved: ApprovedProgram = {
       program: id,
-      model,
+      model: nameOf(await context.call("model", { model })),
       interpreter: runs ?? null,
       because,
       by: currentUser(),
@@ -140,6 +140,22 @@ function localHome({ options }: PlainContext): string {
   );
 }
 
+/** @throws MODEL_NOT_FOUND; MODEL_PART_MISSING where no recorded program made the version */
+async function programOf(model: string, { call }: PlainContext): Promise<Uint8Array> {
+  try {
+    const { base64 } = await call("attachment", { model, file: programAttachment });
+    return new Uint8Array(Buffer.from(base64, "base64"));
+  } catch (cause) {
+    if (!isStemmaError(cause, "MODEL_PART_MISSING")) throw cause;
+    throw new StemmaError(
+      "MODEL_PART_MISSING",
+      `${model} has no recorded program: no external trainer made it, or the owner of its device does not have that ` +
+        "recorded (trainer.record in agent.json). Name a version that one made.",
+      { cause },
+    );
+  }
+}
+
 function otherProgram(model: string, id: Hash, expected: Hash): StemmaError {
   return new StemmaError(
     "CHECK_FAILED",
@@ -180,7 +196,7 @@ async function interpreterOf(
   }
   throw new StemmaError(
     "USAGE",
-    `Its interpreter ${printable(first.interpreter)} is not in ${places.join(", ")}. Name it with --interpreter PATH.`,
+    `Its interpreter ${printable(first.interpreter)} was not found: ${places.join(", ")}. Name it with --interpreter PATH.`,
   );
 }
 
