@@ -31,6 +31,7 @@ import { deviceKeyOf } from "./identity/device-key.js";
 import { checkOwnerCertificate, OwnerCertificate } from "./identity/owner-certificate.js";
 import { openProgramKey } from "./identity/program-key.js";
 import { hooksOf } from "./settings/hooks.js";
+import { recordedFiles } from "./settings/external-trainer.js";
 import { checkCommand, checkSettingsFile, ownerOfSettings } from "./programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { RecentEvents, recentLog } from "../shared/adapters/recent-log.js";
@@ -197,7 +198,14 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
 /** @throws CONFIG_INVALID where others than the owner of agent.json could change what its lines' programs are */
 async function checkPrograms({ config, commandOwner, configFile }: Settings): Promise<void> {
   const programs = Object.entries(config.lines).flatMap(([line, { trainer, measure, hooks }]) => [
-    ...(trainer === undefined ? [] : [{ field: `lines.${line}.trainer.exec`, program: trainer }]),
+    ...(trainer === undefined
+      ? []
+      : [
+          {
+            field: `lines.${line}.trainer.exec`,
+            program: { exec: [...trainer.exec, ...recordedFiles(trainer)] },
+          },
+        ]),
     ...(measure === undefined ? [] : [{ field: `lines.${line}.measure.exec`, program: measure }]),
     ...hooksOf(hooks).map(({ name, hook }) => ({ field: `lines.${line}.hooks.${name}.exec`, program: hook })),
   ]);

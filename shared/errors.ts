@@ -40,6 +40,7 @@ const modelCodes = {
   TREE_MALFORMED: verification,
   RECORD_INVALID: failed,
   PROVENANCE_INVALID: failed,
+  PROGRAM_INVALID: failed,
   OPENINGS_MISMATCH: verification,
   STORY_INVALID: verification,
   STORY_MISMATCH: verification,

@@ -4,7 +4,7 @@ import { realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { whoMayChange } from "../programs/trusted-command.js";
+import { whoMayChange } from "../../shared/programs/who-may-change.js";
 import { changeableByOthers, noLibrary, otherArchitecture, symbolsMissing } from "./backend-errors.js";
 import { readSharedLibrary, type SharedLibrary } from "./elf.js";
 import { neededSymbols } from "./needed-symbols.js";

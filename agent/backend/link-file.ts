@@ -6,7 +6,8 @@ import type { EnvironmentFacts } from "../../shared/model/environment.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { runsDisagree, type RunnerManifest } from "../../shared/train/native/native-class.js";
-import { describeIssues, parseJsonFile } from "../settings/json-file.js";
+import { describeIssues } from "../../shared/describe-issues.js";
+import { parseJsonFile } from "../settings/json-file.js";
 import { linkDamaged } from "./backend-errors.js";
 
 const hash = z

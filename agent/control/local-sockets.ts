@@ -25,7 +25,7 @@ import { callerText, type Caller } from "../../shared/journal/caller.js";
 import * as z from "zod";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { describeIssues } from "../settings/json-file.js";
+import { describeIssues } from "../../shared/describe-issues.js";
 import { fieldsInvalid, samplesNotNamed, unknownRequest } from "./control-errors.js";
 import { maxStopMs, type StopAsked } from "./stop-asked.js";
 import type { Handler, Request } from "./json-line-server.js";

@@ -8,14 +8,11 @@ import { basename, join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Clock, Files } from "../../shared/ports.js";
+import type { SlotFile } from "../../shared/recover/slot-files.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CurrentManifest } from "./read-current.js";
 
-export interface SlotFile {
-  readonly name: string;
-  readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-}
 export type SlotDescription = Pick<CurrentManifest, "versionId" | "name" | "contentId" | "root">;
 
 /** Milliseconds that a replaced version stays, for readers that resolved the link before. */

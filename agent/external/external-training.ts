@@ -2,26 +2,39 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
-import * as z from "zod";
 import { defined } from "../../shared/defined.js";
-import type { Clock, Files, Random } from "../../shared/ports.js";
-import type { DataDescription } from "../../shared/provenance/provenance.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
+import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
+import { progressOf } from "../../shared/programs/program-progress.js";
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { TrainingProgress } from "../../shared/train/training.js";
+import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
+import type { DatasetReference, TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/outbox-state.js";
 import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";
-import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
-import type { ExternalTrainer } from "../settings/external-trainer.js";
-import { prepareJobFolder, type ExternalJob, type GivenSamples } from "./job-folder.js";
-import { readOutput } from "./read-output.js";
-import { trainerKind } from "./run-command.js";
-import { runJob } from "./run-job.js";
-import { endLeftProcess } from "../programs/left-process.js";
+import {
+  storeModel,
+  type DataUsed,
+  type StoredModel,
+  type StoreModelOptions,
+} from "../saving/store-model.js";
+import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
+import {
+  prepareJobFolder,
+  type ExternalJob,
+  type GivenSamples,
+  type JobLimits,
+} from "../../shared/programs/job-folder.js";
+import { readOutput } from "../../shared/programs/read-output.js";
+import { trainerKind } from "../../shared/programs/run-command.js";
+import { runJob } from "../../shared/programs/run-job.js";
+import { endLeftProcess } from "../../shared/programs/left-process.js";
 import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
+import { recordProgram, type RecordedProgram } from "./record-program.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {
   readonly files: Files;
@@ -43,6 +56,8 @@ export interface ExternalTraining {
   readonly workFolder: string;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: TrainingProgress) => void;
+  /** The data of a training whose program is recorded, as its version names them. */
+  readonly dataUsed: (content: Hash) => Promise<DataUsed>;
 }
 
 export type TrainedExternally = StoredModel & { readonly metric: Metric | null };
@@ -63,12 +78,22 @@ export async function trainExternally(
   const { clock } = options;
   const startedMs = clock.monotonic();
   await endLeftProcess(workFolder);
-  await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: options.commandOwner });
+  const files = recordedFiles(trainer);
+  await checkCommand(
+    { exec: [...trainer.exec, ...files] },
+    { field: `lines.${line}.trainer.exec`, owner: options.commandOwner },
+  );
   const command = await identifyCommand(trainer);
+  const recorded = await recordProgram(line, trainer, command);
   const job = await jobOf(options, training);
-  const { folders, samples } = await prepareJobFolder(workFolder, job, options);
+  const { folders, samples, jobHash } = await prepareJobFolder(workFolder, job, options);
+  const exec =
+    recorded === undefined
+      ? trainer.exec
+      : await placeProgram(recorded.program, folders.program, recorded.interpreter);
+  const program = { exec, environment: trainer.environment };
   await runJob(
-    { line, kind: trainerKind, program: trainer, workFolder, folders, limits: job },
+    { line, kind: trainerKind, program, workFolder, folders, limits: job },
     {
       clock,
       log: options.log,
@@ -84,8 +109,14 @@ export async function trainExternally(
     folder: folders.output,
     command,
     samples,
+    ...defined({ recorded: recorded && { ...recorded, jobHash, limits: limitsOf(job) } }),
     durationMs: Math.round(clock.monotonic() - startedMs),
   });
+}
+
+function limitsOf(job: JobLimits): JobLimits {
+  const { memoryLimitMb, threads, timeoutSeconds, maxOutputBytes } = job;
+  return { memoryLimitMb, threads, timeoutSeconds, maxOutputBytes };
 }
 
 async function jobOf(
@@ -115,48 +146,68 @@ async function jobOf(
   };
 }
 
-const count = z.number().int().min(0).optional();
-const progressSchema = z.object({
-  type: z.literal("progress"),
-  iteration: count,
-  iterations: count,
-  epoch: count,
-  epochs: count,
-  loss: z.number().optional(),
-});
-
-/** A line of its output as a report of progress; undefined for any other line. */
-function progressOf(text: string): TrainingProgress | undefined {
-  if (!text.startsWith("{")) return undefined;
-  try {
-    const { type: _, ...numbers } = progressSchema.parse(JSON.parse(text));
-    const known = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== undefined));
-    return { phase: "training", ...known };
-  } catch {
-    return undefined;
-  }
-}
-
 interface Finished {
   readonly folder: string;
   readonly command: CommandIdentity;
   readonly samples: GivenSamples | undefined;
   readonly durationMs: number;
+  /** The program, where its owner has it recorded, and the job that it was given. */
+  readonly recorded?: RecordedProgram & { readonly jobHash: string; readonly limits: JobLimits };
 }
 
 function describeSamples(
-  reader: string,
+  { reader, parameters }: DatasetReference,
   { train, validation, heldOut }: NonNullable<Finished["samples"]>,
+  isRecorded: boolean,
 ): DataDescription {
-  return { reader, samples: { train, validation, heldOut } };
+  return { reader, ...(isRecorded ? { parameters } : {}), samples: { train, validation, heldOut } };
+}
+
+/** The members of a saved model that a server needs to run its program again. */
+function programOf(recorded: NonNullable<Finished["recorded"]>): ProgramRecord {
+  const { id, jobHash, limits, machine } = recorded;
+  return { bundle: id, job: jobHash, limits, machine };
+}
+
+/** Reports what of a training is not saved with its model. */
+function reportLeftOut(
+  { onEvent }: Pick<ExternalTrainingOptions, "onEvent">,
+  model: string,
+  {
+    line,
+    used,
+    dropped,
+  }: { readonly line: string; readonly used: DataUsed | undefined; readonly dropped: readonly string[] },
+): void {
+  if (used?.whyNot !== undefined)
+    onEvent(
+      "samples-kept",
+      `the samples of ${model} are not sent with it, and stay on this device: ${used.whyNot}.`,
+      line,
+    );
+  if (dropped.length > 0)
+    onEvent(
+      "attachments-dropped",
+      `${model} is saved without ${dropped.join(", ").slice(0, 500)}: too large, too many, or not regular files.`,
+      line,
+    );
 }
 
 async function saveOutput(
   options: ExternalTrainingOptions,
-  { line, invocation, job, base }: ExternalTraining,
-  { folder, command, samples, durationMs }: Finished,
+  training: ExternalTraining,
+  { folder, command, samples, recorded, durationMs }: Finished,
 ): Promise<TrainedExternally> {
-  const { model: opened, metrics, attachments, dropped } = await readOutput(folder);
+  const { line, invocation, job, base, dataUsed } = training;
+  const {
+    model: opened,
+    metrics,
+    attachments,
+    dropped,
+  } = await readOutput(
+    folder,
+    recorded && { maxBytes: maxAttachmentBytes - recorded.bytes.length, taken: programAttachment },
+  );
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
     const model = await modelOfLine(options.outbox, {
@@ -167,6 +218,7 @@ async function saveOutput(
       holdBytes: heldBytes(options.profile),
     });
     await requireUnchanged();
+    const used = recorded && samples && (await dataUsed(samples.hash));
     const stored = await storeModel(options, model, {
       line,
       base: base.versionId,
@@ -180,44 +232,61 @@ async function saveOutput(
           ...defined({ "training.samples": samples?.train }),
         },
       },
-      attachments,
+      attachments:
+        recorded === undefined
+          ? attachments
+          : [...attachments, { name: programAttachment, bytes: recorded.bytes }],
+      ...defined({ used }),
       samples: job.samples,
       invocation,
       ...defined({ data: samples && [samples.hash] }),
       provenance: {
         parameters: parametersWithOrigin(job.parameters, job.called ?? []),
         random: { seed: job.seed, invocation },
-        ...defined({ data: samples && [describeSamples(job.dataset.reader, samples)] }),
+        ...defined({ data: samples && [describeSamples(job.dataset, samples, recorded !== undefined)] }),
+        ...defined({ program: recorded && programOf(recorded) }),
         course: { kind: "external trainer", command },
         times: { endedAtMs: Math.round(options.clock.now()), workMs: Math.round(durationMs) },
         by: job.by ?? null,
       },
       environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
     });
-    if (dropped.length > 0)
-      options.onEvent(
-        "attachments-dropped",
-        `model ${stored.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: too ` +
-          "large, too many, or not regular files.",
-        line,
-      );
+    reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
     for (const note of notes) options.log.info("trainer-model", { line, text: `${line}: ${note}` });
-    const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
-    options.log.info("trained", {
-      line,
-      versionId,
-      invocation,
-      ...requestField(job),
-      sequence,
-      newBytes: newTensorBytes,
-      tensorBytes,
-      ms: durationMs,
-      text: `${line} trained model ${sequence} with ${command.program}${described(metrics.metric)}`,
+    logTrained(options.log, training, {
+      stored,
+      durationMs,
+      text: `${command.program}${described(metrics.metric)}`,
     });
     return { ...stored, metric: metrics.metric };
   } finally {
     await close();
   }
+}
+
+interface LoggedTraining {
+  readonly stored: StoredModel;
+  readonly durationMs: number;
+  /** The program, and its metric. */
+  readonly text: string;
+}
+
+function logTrained(
+  log: Log,
+  { line, invocation, job }: ExternalTraining,
+  { stored: { versionId, sequence, tensorBytes, newTensorBytes }, durationMs, text }: LoggedTraining,
+): void {
+  log.info("trained", {
+    line,
+    versionId,
+    invocation,
+    ...requestField(job),
+    sequence,
+    newBytes: newTensorBytes,
+    tensorBytes,
+    ms: durationMs,
+    text: `${line} trained model ${sequence} with ${text}`,
+  });
 }
 
 function described(metric: Metric | null): string {

@@ -10,7 +10,7 @@ import { fileError } from "../../shared/files/file-error.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { SamplePart } from "../../shared/train/datasets/dataset.js";
-import { endLeftProcess } from "../programs/left-process.js";
+import { endLeftProcess } from "../../shared/programs/left-process.js";
 import { checkCommand } from "../programs/trusted-command.js";
 import { judgeDisk, noDiskFor, type DiskUse } from "../resources/disk-budget.js";
 import type { MeasureProgram } from "../settings/measure-program.js";
@@ -23,10 +23,10 @@ import {
   type JobFolders,
   type JobLimits,
   type SampleForm,
-} from "./job-folder.js";
+} from "../../shared/programs/job-folder.js";
 import { readMeasurement, type Measurement } from "./read-measurement.js";
-import { measureKind } from "./run-command.js";
-import { runJob } from "./run-job.js";
+import { measureKind } from "../../shared/programs/run-command.js";
+import { runJob } from "../../shared/programs/run-job.js";
 
 export interface ExternalMeasurementOptions {
   readonly files: Files;

@@ -8,7 +8,7 @@ import { messageOf } from "../../shared/error-text.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signatureOfProgram } from "../../shared/trust/signing-program.js";
-import { endLeftProcess, noteProcess } from "../programs/left-process.js";
+import { endLeftProcess, noteProcess } from "../../shared/programs/left-process.js";
 import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
 import { checkCommand, checkSettingsFile } from "../programs/trusted-command.js";
 import type { DeviceKeySettings } from "../settings/device-key.js";

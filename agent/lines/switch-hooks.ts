@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { endLeftProcess, noteProcess } from "../programs/left-process.js";
+import { endLeftProcess, noteProcess } from "../../shared/programs/left-process.js";
 import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
 import { checkCommand } from "../programs/trusted-command.js";
 import type { AgentConfig } from "../settings/config.js";

@@ -2,18 +2,16 @@
  * Checks that only the owner of agent.json (or root) can change the program that an external trainer runs. That is the
  * program itself, files among its arguments, and every folder above them. Hashes them for the provenance.
  */
-import { createHash } from "node:crypto";
-import { lstat, open, realpath, stat } from "node:fs/promises";
-import { basename, dirname, isAbsolute } from "node:path";
+import { realpath, stat } from "node:fs/promises";
+import { basename, isAbsolute } from "node:path";
 import type { Stats } from "node:fs";
 import { StemmaError } from "../../shared/errors.js";
+import { hashFile } from "../../shared/programs/hash-file.js";
+import { whoMayChange } from "../../shared/programs/who-may-change.js";
 import { commandHash, type ExternalTrainer } from "../settings/external-trainer.js";
 
 /** Files among the arguments are hashed up to this size. */
 const maxHashedBytes = 256 * 1024 * 1024;
-const groupMayWrite = 0o020;
-const allMayWrite = 0o002;
-const isSticky = 0o1000;
 
 /** A command as the provenance names it: no path of the device. */
 export interface CommandIdentity {
@@ -87,36 +85,6 @@ async function checkFile(
     );
 }
 
-/**
- * Looks for the first place at which others than a user (or root) could change what a path leads to: the file, its
- * link, and every folder above them.
- */
-export async function whoMayChange(
-  path: string,
-  owner: number | undefined,
-): Promise<{ readonly path: string; readonly text: string } | undefined> {
-  // The link's own folders too: who may replace the link chooses the program.
-  for (const start of new Set([await realpath(path), path]))
-    for (let each = start; ; each = dirname(each)) {
-      const text = whoElseMayChange(await lstat(each), each === start, owner);
-      if (text !== undefined) return { path: each, text };
-      if (each === dirname(each)) break;
-    }
-  return undefined;
-}
-
-/** Returns why others than the owner may change a file, or what a folder contains; undefined where they may not. */
-function whoElseMayChange(found: Stats, isLeaf: boolean, owner: number | undefined): string | undefined {
-  if (owner === undefined) return undefined;
-  if (found.uid !== owner && found.uid !== 0) return `belongs to the user ${found.uid}`;
-  // A link has no permissions of its own; in a sticky folder such as /tmp nobody replaces another user's files.
-  const isSafe = found.isSymbolicLink() || (!isLeaf && (found.mode & isSticky) !== 0);
-  if (isSafe) return undefined;
-  if ((found.mode & allMayWrite) !== 0) return "can be written to by all users";
-  // Root's own group-writable folders (/usr/local on some systems) are root's decision.
-  return found.uid !== 0 && (found.mode & groupMayWrite) !== 0 ? "can be written to by its group" : undefined;
-}
-
 /** Identifies a command by what it is now. @throws FILE_FAILED where a file cannot be read */
 export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): Promise<CommandIdentity> {
   const files: { argument: number; sha256: string }[] = [];
@@ -132,13 +100,5 @@ export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): 
 /** undefined for what is not a file, or is too large. */
 async function hashOfFile(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
-  if (found?.isFile() !== true || found.size > maxHashedBytes) return undefined;
-  const handle = await open(path, "r");
-  try {
-    const hash = createHash("sha256");
-    for await (const part of handle.createReadStream({ autoClose: false })) hash.update(part as Buffer);
-    return hash.digest("hex");
-  } finally {
-    await handle.close();
-  }
+  return found?.isFile() !== true || found.size > maxHashedBytes ? undefined : await hashFile(path);
 }

@@ -20,8 +20,9 @@ import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
 import { modelOfLine } from "./line-model.js";
-import { noMetrics, parseMetrics } from "./metrics.js";
-import { storeModel, type Attachment, type StoredModel, type StoreModelOptions } from "./store-model.js";
+import type { Attachment } from "../../shared/programs/read-output.js";
+import { noMetrics, parseMetrics } from "../../shared/programs/metrics.js";
+import { storeModel, type StoredModel, type StoreModelOptions } from "./store-model.js";
 
 export interface SaveFileRequest {
   /** Absolute path of a model file of any form that is read (shared/forms). */

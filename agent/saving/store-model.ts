@@ -8,7 +8,9 @@ import type { ModelSource } from "../../shared/model/model.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import type { Log, Random } from "../../shared/ports.js";
 import { makeProvenance } from "../../shared/provenance/make-provenance.js";
+import type { Attachment } from "../../shared/programs/read-output.js";
 import type { CommittedMembers } from "../../shared/provenance/provenance.js";
+import type { UsedObject } from "../../shared/save/save-uses.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
@@ -17,7 +19,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
-import type { Metrics } from "./metrics.js";
+import type { Metrics } from "../../shared/programs/metrics.js";
 
 export interface StoreModelOptions {
   readonly outbox: Outbox;
@@ -32,10 +34,16 @@ export interface StoreModelOptions {
   readonly random: Pick<Random, "bytes">;
 }
 
-export interface Attachment {
-  readonly name: string;
-  readonly bytes: Uint8Array;
+/** The data of a training as its version names them, and the samples where they may be sent. */
+export interface DataUsed {
+  readonly objects: readonly UsedObject[];
+  /** Bytes of all of them. */
+  readonly bytes: number;
+  /** The reason why samples that may be sent are not; undefined where they are, or may not be. */
+  readonly whyNot?: string;
 }
+
+const noData: DataUsed = { objects: [], bytes: 0 };
 
 export interface ModelDetails {
   readonly line: string;
@@ -48,6 +56,8 @@ export interface ModelDetails {
   readonly invocation?: number;
   /** Content hashes of the data that it was trained on, where they are known. */
   readonly data?: readonly Hash[];
+  /** The objects of its data, where a server may replay it. */
+  readonly used?: DataUsed;
   /** The known members of its provenance. No engine of Stemma trained it, so it cannot be replayed. */
   readonly provenance: CommittedMembers;
   /** Fields of the environment that this machine cannot tell. */
@@ -75,7 +85,7 @@ export async function storeModel(
   details: ModelDetails,
 ): Promise<StoredModel> {
   const { outbox, enrolment, config, profile } = options;
-  const { line, base, metrics, attachments, samples, invocation } = details;
+  const { line, base, metrics, attachments, samples, invocation, used = noData } = details;
   await requireSpace(options, model, details);
   const { metric, metadata, measurements } = metrics;
   const environment = {
@@ -108,6 +118,7 @@ export async function storeModel(
       details.provenance,
       options.random,
     ),
+    ...(used.objects.length === 0 ? {} : { uses: { data: used.objects } }),
     environment,
     attachments,
   });
@@ -125,7 +136,7 @@ export async function storeModel(
 async function requireSpace(
   { outbox, profile, diskUse }: StoreModelOptions,
   model: ModelSource,
-  { line, attachments }: Pick<ModelDetails, "line" | "attachments">,
+  { line, attachments, used }: Pick<ModelDetails, "line" | "attachments" | "used">,
 ): Promise<void> {
   const neededBytes = new Map(
     model.leaves.map(({ tensor }, at) => [
@@ -135,7 +146,8 @@ async function requireSpace(
   );
   const bytes =
     [...neededBytes.values()].reduce((sum, one) => sum + one, 0) +
-    attachments.reduce((sum, one) => sum + one.bytes.length, 0);
+    attachments.reduce((sum, one) => sum + one.bytes.length, 0) +
+    (used?.bytes ?? 0);
   const verdict = judgeDisk(profile.disk, await diskUse(), "report", bytes);
   if (!verdict.allowed)
     throw noDiskFor(`The model cannot be saved for ${line}`, verdict, "Nothing was saved.", { line });

@@ -14,7 +14,8 @@ import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
 import { ownerCertificateSchema } from "./owner-certificate.js";
 import { measureProgramSchema } from "./measure-program.js";
-import { describeIssues, parseJsonFile } from "./json-file.js";
+import { describeIssues } from "../../shared/describe-issues.js";
+import { parseJsonFile } from "./json-file.js";
 import { configFieldInvalid } from "./settings-errors.js";
 import { witnessesSchema } from "./witnesses.js";
 

@@ -28,10 +28,12 @@ export const outputBytesSchema = z
   .min(4096)
   .max(2 ** 50);
 
+const variableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/);
+
 /** Environment variables by name. */
-export const environmentSchema = z
-  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), argument)
-  .default({});
+export const environmentSchema = z.record(variableName, argument).default({});
+
+const absolutePath = argument.refine(isAbsolute, "must be an absolute path");
 
 export const externalTrainerSchema = z.strictObject({
   exec: execSchema,
@@ -43,6 +45,19 @@ export const externalTrainerSchema = z.strictObject({
   samples: z.boolean().default(true),
   /** Environment variables, in addition to those that every trainer gets. */
   environment: environmentSchema,
+  /**
+   * The program's own files, which go to the server with each model, so that it may run the program again; absent:
+   * nothing of it does.
+   */
+  record: z
+    .strictObject({
+      files: z.array(absolutePath).max(256).default([]),
+      /** The file that names its libraries with their versions. */
+      lock: absolutePath.optional(),
+      /** The variables of `environment` whose values go along; of others only the names. */
+      variables: z.array(variableName).max(64).default([]),
+    })
+    .optional(),
   /** Parameters that a request may set, each with its bounds or its allowed values. */
   allow: z
     .record(
@@ -59,6 +74,11 @@ export type ExternalTrainer = z.infer<typeof externalTrainerSchema>;
 export type TrainerParameters = Readonly<Record<string, string | number | boolean>>;
 
 const prefix = "exec:";
+
+/** The files whose content is recorded. */
+export function recordedFiles({ record }: Pick<ExternalTrainer, "record">): readonly string[] {
+  return record === undefined ? [] : [...record.files, ...(record.lock === undefined ? [] : [record.lock])];
+}
 
 /** Hash of the program's path and its arguments. */
 export function commandHash({ exec }: Pick<ExternalTrainer, "exec">): string {

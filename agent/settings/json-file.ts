@@ -1,5 +1,4 @@
 /** Reads the small JSON files of the owner with a size limit; a typed error names the file and the field. */
-import type * as z from "zod";
 import { type ErrorCode } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { fileTooLong, noFile, notJson } from "./settings-errors.js";
@@ -20,16 +19,4 @@ export async function parseJsonFile(files: Files, path: string, code: ErrorCode)
   } catch (cause) {
     throw notJson(path, cause, code);
   }
-}
-
-/** The first three things wrong with a value, each with its field. */
-export function describeIssues(error: z.ZodError): string {
-  const shown = error.issues
-    .slice(0, 3)
-    .map(
-      (issue) =>
-        `${issue.path.length === 0 ? "the file" : issue.path.map(String).join(".")}: ${issue.message}`,
-    );
-  const more = error.issues.length - shown.length;
-  return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }

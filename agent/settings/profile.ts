@@ -9,7 +9,8 @@ import * as z from "zod";
 import type { Files } from "../../shared/ports.js";
 import { requireTrainableProfile } from "../../shared/train/backends/trainable-profile.js";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
-import { describeIssues, parseJsonFile } from "./json-file.js";
+import { describeIssues } from "../../shared/describe-issues.js";
+import { parseJsonFile } from "./json-file.js";
 import { budgetReserved, noHourOfDuty, noSuchProfile, profileUnusable } from "./settings-errors.js";
 
 const hour = z.number().int().min(0).max(24);

@@ -18,19 +18,12 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.js";
 import { isGenerator, loadDataset } from "../../shared/train/datasets/registry.js";
+import type { DataUsed } from "../saving/store-model.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { placedDataset, type JobOptions } from "./training-job.js";
 
 /** The largest number of bytes of coded samples that go with a version; they are in memory until it is saved. */
 const maxSentSampleBytes = 8 * 1024 * 1024;
-
-export interface DataUsed {
-  readonly objects: readonly UsedObject[];
-  /** Bytes of all of them. */
-  readonly bytes: number;
-  /** The reason why samples that may be sent are not; undefined where they are, or may not be. */
-  readonly whyNot?: string;
-}
 
 export interface DataOfTraining {
   readonly line: string;

@@ -21,7 +21,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import type { StoreModelOptions } from "../saving/store-model.js";
-import type { DataUsed } from "./data-used.js";
+import type { DataUsed } from "../saving/store-model.js";
 import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface Trained {

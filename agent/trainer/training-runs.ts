@@ -19,7 +19,7 @@ import type { TrainingBackends } from "../backend/training-backend.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
-import { endLeftProcess } from "../programs/left-process.js";
+import { endLeftProcess } from "../../shared/programs/left-process.js";
 import { trainExternally, type ExternalTrainingOptions } from "../external/external-training.js";
 import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
@@ -284,6 +284,7 @@ export class TrainingRuns {
       onProgress: (progress) => {
         if (this.#running !== undefined) this.#running = { ...this.#running, progress };
       },
+      dataUsed: (content) => dataUsedBy(this.options, { line, job, content }),
     });
     this.options.onTrained(line, trained);
     return trained;

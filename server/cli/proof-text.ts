@@ -5,7 +5,14 @@ import type { MemberProof } from "../interface/api/fields.js";
 const labels = new Map(storyMembers.map((row) => [nameOfMember(row), row.label]));
 
 /** The bound members that people know; the others are hashes of what is listed. */
-const usedInputs: readonly string[] = ["provenance.engine", "provenance.bases", "provenance.data"];
+const usedInputs: readonly string[] = [
+  "provenance.engine",
+  "provenance.bases",
+  "provenance.data",
+  "program.bundle",
+  "parameters.value",
+  "random",
+];
 
 /** The words of rows, each once; a member of a later release has its own name. */
 function wordsOf(names: readonly string[]): string {

@@ -38,7 +38,12 @@ export function provenanceLines(provenance: unknown): readonly Line[] {
     ...(by === undefined || isRedacted(by)
       ? []
       : [["trained by", by === null ? "schedule" : describeCaller(by as Caller)] as const]),
-    ["replay", describeExactness(textOf(exactness), engine)],
+    [
+      "replay",
+      members["program"] === undefined
+        ? describeExactness(textOf(exactness), engine)
+        : "by its own program, where that is approved: stemma replay program approve",
+    ],
     ...(redacted.length === 0 ? [] : [["redacted", redacted.join(", ")] as const]),
   ];
 }

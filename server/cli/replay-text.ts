@@ -17,15 +17,17 @@ export function describeReplay(report: ReplayReport, title = nameOf(report)): st
       ? []
       : [`  trained again in ${formatDuration(workMs)}, data ${dataFrom ?? "-"}`]),
     ...(proof === undefined ? [] : proofLines(proof).map(([key, value]) => `  ${key}: ${value}`)),
-    ...(verdict === "refuted" && difference !== undefined ? [probeHint(report)] : []),
+    ...(verdict === "refuted" && difference !== undefined ? hints(report) : []),
   ].join("\n");
 }
 
 /** Says what to run where a replay gave other tensors: two machines may compute differently. */
-function probeHint(report: Pick<ReplayReport, "name" | "version">): string {
+function hints(report: Pick<ReplayReport, "name" | "version">): readonly string[] {
   const model = report.version === 0 ? "MODEL" : nameOf(report);
-  return (
+  return [
+    // A version of a file need not be known here.
+    ...(report.version === 0 ? [] : [`  what is known of the cause: stemma replay explain ${model}`]),
     `  does this machine compute as the one that trained it? Run \`stemma probe ${model} --file FILE\` on both, ` +
-    "then `stemma probe diff` on the two files"
-  );
+      "then `stemma probe diff` on the two files",
+  ];
 }

@@ -51,6 +51,34 @@ export interface StateBefore {
   readonly settings?: Readonly<Record<string, unknown>>;
 }
 
+/** The facts of a machine that decide the bits of a user's own program. */
+export interface MachineFacts {
+  readonly os: string;
+  readonly arch: string;
+  readonly cpu: string;
+  /** The version of the C library; "" where it is not known. */
+  readonly libc: string;
+  /** SHA-256 of the interpreter; absent where the program is an executable of its own. */
+  readonly interpreter?: string;
+}
+
+/** The program of the user's own that trained a version, as far as a replay needs it. */
+export interface ProgramRecord {
+  /** The object with command and files (shared/programs/program-bundle.ts), which the version has as an attachment. */
+  readonly bundle: Hash;
+  /** SHA-256 of the job.json that it was given. */
+  readonly job: string;
+  /** The limits that its job states. */
+  readonly limits: {
+    readonly memoryLimitMb: number;
+    readonly threads: number;
+    readonly timeoutSeconds: number;
+    readonly maxOutputBytes: number;
+  };
+  /** The machine that it ran on. */
+  readonly machine: MachineFacts;
+}
+
 /** The values of the committed members. Any may be redacted. */
 export interface CommittedMembers {
   readonly parameters?: Readonly<Record<string, { readonly value: Scalar; readonly from: ParameterOrigin }>>;
@@ -67,6 +95,8 @@ export interface CommittedMembers {
   /** Every stateful object by its name: optimizer, schedule, loader, generators (MM9). */
   readonly state?: Readonly<Record<string, StateBefore>>;
   readonly data?: readonly DataDescription[];
+  /** The program that trained it, where it was one of the user's own and its owner has it recorded. */
+  readonly program?: ProgramRecord;
   /** Course of the training: iterations, epochs, best epoch, frozen layers. */
   readonly course?: Readonly<Record<string, unknown>>;
   readonly times?: {
@@ -87,6 +117,7 @@ export const committedMembers = [
   "state",
   "data",
   "course",
+  "program",
   "times",
   "by",
   "notes",

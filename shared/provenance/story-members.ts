@@ -4,7 +4,7 @@
  */
 import type { SaveRecord } from "../model/model.js";
 import type { ResultMetadata } from "../train/result-metadata.js";
-import type { CommittedMembers, DataDescription, Provenance } from "./provenance.js";
+import type { CommittedMembers, DataDescription, ProgramRecord, Provenance } from "./provenance.js";
 
 /**
  * - `rebuilt`: a replay makes it again and compares it; a difference refutes the story and is named.
@@ -21,6 +21,8 @@ export interface StoryMember {
   readonly path: readonly string[];
   /** The kind where the replay had everything that the training had. */
   readonly kind: Exclude<MemberKind, "not-rebuildable">;
+  /** The kind in the story of a program of the user's own, which takes no recipe; absent: the same. */
+  readonly ofProgram?: StoryMember["kind"];
   /** True if stored samples do not carry it, so that it needs the description that is stored beside them. */
   readonly isDescription?: true;
   /** The word for people; several members have the same. */
@@ -32,6 +34,10 @@ const rebuilt = (label: string): Cell => ({ kind: "rebuilt", label });
 const described = (label: string): Cell => ({ kind: "rebuilt", label, isDescription: true });
 const bound = (label: string): Cell => ({ kind: "bound", label });
 const stated = (label: string): Cell => ({ kind: "stated", label });
+/** The replay of a program is given it, and compares the job that has it with the recorded one. */
+const given = (label: string): Cell => ({ kind: "rebuilt", label, ofProgram: "bound" });
+/** No replay of a program makes it again. */
+const reported = (label: string): Cell => ({ kind: "rebuilt", label, ofProgram: "stated" });
 
 const objects = {
   tree: rebuilt("tensors"),
@@ -76,7 +82,7 @@ const uses = {
 
 const provenance = {
   engine: bound("engine"),
-  recipe: rebuilt("recipe"),
+  recipe: reported("recipe"),
   exactness: stated("exactness class"),
   bases: bound("base"),
   data: bound("samples"),
@@ -92,22 +98,29 @@ const data = {
   columns: described("columns, words and scales"),
   transformations: described("transformations"),
   split: described("split"),
-  samples: rebuilt("counts"),
+  samples: given("counts"),
 } as const satisfies Record<keyof DataDescription, Cell>;
 
 const parameter = {
-  value: rebuilt("parameters"),
+  value: given("parameters"),
   from: stated("origin of parameters"),
 } as const;
 
 const committed = {
-  random: rebuilt("random numbers"),
-  state: rebuilt("state before"),
-  course: rebuilt("course"),
+  random: given("random numbers"),
+  state: reported("state before"),
+  course: reported("course"),
   times: stated("when"),
   by: stated("who"),
   notes: stated("notes"),
-} as const satisfies Record<Exclude<keyof CommittedMembers, "data" | "parameters">, Cell>;
+} as const satisfies Record<Exclude<keyof CommittedMembers, "data" | "parameters" | "program">, Cell>;
+
+const program = {
+  bundle: { kind: "stated", label: "program", ofProgram: "bound" },
+  job: { kind: "stated", label: "job", ofProgram: "rebuilt" },
+  limits: { kind: "stated", label: "limits", ofProgram: "bound" },
+  machine: stated("machine"),
+} as const satisfies Record<keyof ProgramRecord, Cell>;
 
 const metadata = {
   "metric.name": rebuilt("metric"),
@@ -115,11 +128,11 @@ const metadata = {
   "metric.lowerIsBetter": rebuilt("metric"),
   "metric.before": rebuilt("metric"),
   "metric.after": rebuilt("metric"),
-  "training.epochs": rebuilt("course"),
-  "training.stoppedEarly": rebuilt("course"),
-  "training.samples": rebuilt("counts"),
-  "training.validationSamples": rebuilt("counts"),
-  "training.heldOutSamples": rebuilt("counts"),
+  "training.epochs": reported("course"),
+  "training.stoppedEarly": reported("course"),
+  "training.samples": reported("counts"),
+  "training.validationSamples": reported("counts"),
+  "training.heldOutSamples": reported("counts"),
   "training.ms": stated("when"),
   "training.continuations": stated("interruptions"),
   "training.attachmentsDropped": stated("attachments"),
@@ -136,6 +149,7 @@ export const storyMembers: readonly StoryMember[] = [
   ...under(["provenance"], { format: bound("format"), ...provenance }),
   ...under(["parameters", "*"], parameter),
   ...under([], committed),
+  ...under(["program"], program),
   ...under(["data", "*"], data),
   ...under(["metadata"], { ...metadata, "*": stated("notes") }),
   ...under(["environment"], { "*": stated("environment") }),

@@ -7,6 +7,7 @@ import type { Dropped, VersionSummary } from "../../storage/repository/answers/v
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { predictedCost } from "../training/bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
+import { isProgramStory } from "./told-story.js";
 
 export type ReplayNeeds = Pick<Dropped, "base" | "engine" | "engineId" | "data">;
 
@@ -21,7 +22,10 @@ export async function findReplayInputs(
   repository: FleetRepository,
   summary: VersionSummary,
 ): Promise<ReplayInputs | string> {
-  const read = storyOf(await readOpenedProvenance(repository, summary.record.objects));
+  const told = await readOpenedProvenance(repository, summary.record.objects);
+  if (told !== undefined && isProgramStory(told))
+    return "a program of its owner's own made it, and nothing would give its tensors once that is not approved any more";
+  const read = storyOf(told);
   if ("unreplayable" in read) return read.unreplayable.text;
   const { story } = read;
   if (story.exactness !== "wasm") return "only a machine of its exactness class gives its bits";

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
-import type { Architecture } from "../../../shared/model/model.js";
+import type { Architecture, SaveRecord } from "../../../shared/model/model.js";
 import { decodeNames } from "../../../shared/model/names.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
 import { openProvenance, valueOf } from "../../../shared/provenance/openings.js";
@@ -129,7 +129,7 @@ function readerOf(opened: OpenedProvenance): unknown {
   return first?.reader;
 }
 
-const measurementsMember = "record.objects.measurements";
+export const measurementsMember = "record.objects.measurements";
 
 /** The losses and rates of the training's course; a story has their hash alone. */
 function hasSameMeasurements({ record }: StoryParts, { measurements }: TrainingResult): boolean {
@@ -178,22 +178,31 @@ async function compareWithRecorded(
   }
 }
 
+/** @param tensors of a replay, by path */
+export async function compareWithStored(
+  objects: FleetRepository["objects"],
+  record: SaveRecord,
+  tensors: ReadonlyMap<string, TensorSource>,
+): Promise<TensorDifference | undefined> {
+  const leaves = await readLeaves(objects, record);
+  const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  return await compareTensors(
+    leaves.map(({ path, tensor }, i) => ({
+      path,
+      name: names.leaves[i] ?? path,
+      id: tensor,
+      // The tensors of a claim are not here.
+      source: objects.has(tensor) ? objects.openTensor(tensor) : undefined,
+    })),
+    tensors,
+  );
+}
+
 /** A version or a claim of this fleet. */
 function recordedVersion({ objects }: FleetRepository, { record }: Replay["summary"]): RecordedModel {
   return {
     compare: async ({ tensors }) => {
-      const leaves = await readLeaves(objects, record);
-      const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
-      const difference = await compareTensors(
-        leaves.map(({ path, tensor }, i) => ({
-          path,
-          name: names.leaves[i] ?? path,
-          id: tensor,
-          // The tensors of a claim are not here.
-          source: objects.has(tensor) ? objects.openTensor(tensor) : undefined,
-        })),
-        tensors,
-      );
+      const difference = await compareWithStored(objects, record, tensors);
       return { isEqual: difference === undefined, difference };
     },
     parts: () => storedParts({ objects }, record),
@@ -225,14 +234,20 @@ function describe(
   members: readonly string[],
 ): string {
   if (verdict === "proved") return provedText[description];
-  const tensors = isEqual
-    ? "every tensor has the recorded bytes"
-    : difference === undefined
-      ? "the model has another root than the record"
-      : `${difference.tensors} tensors have other bytes, the first is ${JSON.stringify(difference.first)}`;
+  const tensors =
+    isEqual || difference !== undefined
+      ? describeTensors(difference)
+      : "the model has another root than the record";
   const story = members.length === 0 ? "" : `; the replay had other values of ${members.join(", ")}`;
   const where = isOtherEngine ? "by another engine" : "on a machine of another exactness class";
   return verdict === "refuted"
     ? `the training was repeated, and ${tensors}${story}. Do not trust what the record says of its making.`
     : `the training was repeated ${where}, and ${tensors}${story}. That proves nothing.`;
+}
+
+/** Says which tensors differ from the recorded ones. */
+export function describeTensors(difference: TensorDifference | undefined): string {
+  return difference === undefined
+    ? "every tensor has the recorded bytes"
+    : `${difference.tensors} tensors have other bytes, the first is ${JSON.stringify(difference.first)}`;
 }

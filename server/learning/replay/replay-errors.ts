@@ -57,6 +57,14 @@ export const recoveryCancelled = (title: string, by: string | undefined, version
     { versionId },
   );
 
+// Programs of users that may be run here.
+export const programsUnusable = (path: string, why: string): StemmaError =>
+  new StemmaError(
+    "CONFIG_INVALID",
+    `The programs that may be run here (${path}) cannot be believed: ${why}. No program is run. Make it a file that only you can change, or remove it and approve again what may run.`,
+    { path },
+  );
+
 // Models and engines that cannot be replayed.
 /** @param text ends with the next step */
 export const replayIncomplete = (what: string, text: string): StemmaError =>

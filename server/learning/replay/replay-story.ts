@@ -22,6 +22,7 @@ import { boundedCost } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
 import { tensorsNotOfStory } from "./replay-errors.js";
 import { inWorkFolder, tookTooLong, unreplayable, withinReplayLimit } from "./replay-version.js";
+import { programStoryOf } from "./program-story.js";
 import { storyOf } from "./story.js";
 import { trainAgain } from "./train-again.js";
 
@@ -77,6 +78,9 @@ async function replayIn(
   const { name } = record;
   if (tensors !== undefined && objects.architecture !== undefined)
     requireOwnTensors(told, decodeArchitecture(objects.architecture), tensors);
+  const ofProgram = programStoryOf(opened);
+  if (ofProgram !== undefined)
+    return { versionId, name, version: 0, ...unreplayable(ofProgram.unreplayable ?? programLeftOut) };
   const read = storyOf(opened);
   const named = { versionId, name, version: 0 };
   if ("unreplayable" in read) return { ...named, ...unreplayable(read.unreplayable) };
@@ -112,6 +116,13 @@ async function replayIn(
   );
   return { ...named, ...(ended === tooLong ? unreplayable(tookTooLong(limits.maxMinutes)) : ended) };
 }
+
+const programLeftOut = {
+  reason: "program-missing",
+  text:
+    "a program of its owner's own made it, and a file's story leaves that out. Replay the version itself, where it is " +
+    "stored with its program.",
+} as const;
 
 /** Returns the recorded model of a story; for a record alone, only the root and the architecture can be compared. */
 function recordedInStory(told: ExportedStory, tensors: FileTensors | undefined): RecordedModel {

@@ -19,6 +19,8 @@ import { workFolderOf } from "../../services/context/work-folder.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
 import { boundedCost, costLimits } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
+import { programStoryOf } from "./program-story.js";
+import { replayProgram } from "./replay-program.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 
@@ -106,6 +108,11 @@ export async function inWorkFolder<T>(
 async function replay(task: Replay, workFolder: string): Promise<Judgement> {
   const { repository, summary } = task;
   const opened = await readOpenedProvenance(repository, summary.record.objects);
+  const told = programStoryOf(opened);
+  if (told !== undefined)
+    return told.unreplayable === undefined
+      ? await replayProgram(task, told, workFolder)
+      : unreplayable(told.unreplayable);
   const read = storyOf(opened);
   if ("unreplayable" in read) return unreplayable(read.unreplayable);
   const { story } = read;

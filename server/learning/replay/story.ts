@@ -5,6 +5,7 @@
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { isProgramStory } from "./told-story.js";
 import type { TrainingJob } from "../../../shared/train/training.js";
 
 /** The making of a version. */
@@ -24,12 +25,13 @@ export interface Story {
 
 /**
  * `no-provenance`, `other-trainer`: nothing that an engine could run; `redacted`: what it needs was redacted;
- * `unsupported`: a form that this release does not run; `recipe-not-approved`: a recipe of the fleet's own trained it,
- * which nobody approved here, or whose approval was revoked; `engine-missing`, `base-missing`, `data-missing`: not
- * here; `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that did
- * not train it gave other bits; `machine-inexact`: this machine does not compute the engine's known answer; `failed`:
- * the training itself ended with an error; `too-long`: the replay took longer than was allowed, or than the device
- * of a claim stated.
+ * `unsupported`: a form that this release does not run; `recipe-not-approved`: a recipe of the fleet's own trained
+ * it, which nobody approved here, or whose approval was revoked; `engine-missing`, `base-missing`, `data-missing`:
+ * not here; `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that
+ * did not train it gave other bits; `machine-inexact`: this machine does not compute the engine's known answer;
+ * `failed`: the training itself ended with an error; `program-missing`, `program-not-approved`, `job-differs`: the
+ * program of the user's own that trained it is not here, is not approved here, or would be given another job than the
+ * recorded one; `too-long`: the replay took longer than was allowed, or than the device of a claim stated.
  */
 export type UnreplayableReason =
   | "no-provenance"
@@ -42,6 +44,9 @@ export type UnreplayableReason =
   | "data-missing"
   | "other-class"
   | "other-engine"
+  | "program-missing"
+  | "program-not-approved"
+  | "job-differs"
   | "machine-inexact"
   | "failed"
   | "too-long";
@@ -62,12 +67,21 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
   if (opened === undefined)
     return cannot(
       "no-provenance",
-      "it has no provenance: it was imported, or saved by another program. Only models that Stemma trained " +
-        "can be replayed.",
+      "it has no provenance: it was imported, or saved by another program. Only models that Stemma or a " +
+        "recorded program trained can be replayed.",
+    );
+  if (isProgramStory(opened))
+    return cannot(
+      "other-trainer",
+      "a recorded program of its owner's own trained it, which only `stemma replay run` repeats, as it was.",
     );
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")
-    return cannot("other-trainer", "another program trained it, which only that program can repeat.");
+    return cannot(
+      "other-trainer",
+      "another program trained it, and its owner does not have it recorded (trainer.record in agent.json), so " +
+        "nothing here can repeat it.",
+    );
   const [dataHash] = data;
   if (dataHash === undefined || data.length > 1 || bases.length > 1)
     return cannot(
@@ -99,7 +113,7 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
 }
 
 /** Returns the passed parameters without the recipe's defaults: the engine that the record names has the same ones. */
-function passedParameters(parameters: Members): TrainingJob["parameters"] {
+export function passedParameters(parameters: Members): TrainingJob["parameters"] {
   return Object.fromEntries(
     Object.entries(parameters).flatMap(([name, parameter]) => {
       const { value, from } = membersOf(parameter);
@@ -119,7 +133,7 @@ function plain(value: unknown): string | number | boolean {
 
 type Members = Readonly<Record<string, unknown>>;
 
-function membersOf(value: unknown): Members {
+export function membersOf(value: unknown): Members {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
 }
 

@@ -37,6 +37,11 @@ export function treeOfStory({ record, opened, metadata, environment }: StoryPart
   };
 }
 
+/** True if a program of the user's own made the version, and its owner has it recorded. */
+export function isProgramStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
+  return engine === undefined && Object.hasOwn(committed, "program");
+}
+
 /** False where this replay has nothing that the member could be compared with. */
 export function isComparable({ isDescription }: StoryMember, description: DescriptionSource): boolean {
   return isDescription !== true || description !== "none";
@@ -58,6 +63,8 @@ export function proofOfMembers(
   const found = new Set<StoryMember | string>();
   collectRows([], treeOfStory(parts), found);
   const { provenance, openings } = parts.opened;
+  const kindOf = (row: StoryMember): StoryMember["kind"] =>
+    (isProgramStory(parts.opened) ? row.ofProgram : undefined) ?? row.kind;
   const redacted = Object.keys(provenance.committed).filter((name) => !Object.hasOwn(openings, name));
   const rows = [
     ...storyMembers.filter((row) => found.has(row)),
@@ -68,13 +75,13 @@ export function proofOfMembers(
   const isHere = (row: StoryMember): boolean =>
     !redacted.includes(row.path[0] ?? "") && isComparable(row, description);
   return {
-    rebuilt: named((row) => row.kind === "rebuilt" && isHere(row) && !isSentStatement(row, description)),
-    bound: named(({ kind }) => kind === "bound"),
+    rebuilt: named((row) => kindOf(row) === "rebuilt" && isHere(row) && !isSentStatement(row, description)),
+    bound: named((row) => kindOf(row) === "bound"),
     stated: [
-      ...named((row) => (row.kind === "stated" || isSentStatement(row, description)) && isHere(row)),
+      ...named((row) => (kindOf(row) === "stated" || isSentStatement(row, description)) && isHere(row)),
       ...[...found].filter((row) => typeof row === "string"),
     ],
-    notRebuildable: named((row) => row.kind !== "bound" && !isHere(row)),
+    notRebuildable: named((row) => kindOf(row) !== "bound" && !isHere(row)),
   };
 }
 

@@ -65,9 +65,11 @@ export async function predictedCost(
   repository: Costed,
   { opened, architecture, record, changed }: CostQuestion,
 ): Promise<PredictedCost> {
-  const known = architecture === undefined ? await architectureOf(repository, record) : decoded(architecture);
   const { recipe } = opened.provenance;
-  const measured = recipe === undefined ? [] : await measuredRuns(repository, recipe);
+  // Of a program of the user's own, only its record tells how long it takes.
+  if (recipe === undefined) return predictCost(opened, { changed });
+  const known = architecture === undefined ? await architectureOf(repository, record) : decoded(architecture);
+  const measured = await measuredRuns(repository, recipe);
   return predictCost(opened, { architecture: known, changed, measured });
 }
 

@@ -12,8 +12,8 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 export type StoryStore = Pick<FleetRepository, "objects" | "isRedacted" | "leaves">;
 
 /**
- * Makes a version's story; undefined where no engine of Stemma trained it: then there is nothing that could
- * be played again. Redacted openings are left out.
+ * Makes a version's story; undefined where neither an engine of Stemma nor a recorded program trained it: then there is
+ * nothing that could be run again. Redacted openings are left out, and so is the program, which a file never brings.
  */
 export async function storyOfVersion(
   store: StoryStore,
@@ -25,8 +25,8 @@ export async function storyOfVersion(
   const named = record.objects;
   const provenance = await read("provenance", named.provenance);
   if (provenance === undefined || !isProvenance1(provenance)) return undefined;
-  const { engine, bases } = decodeProvenance(provenance);
-  if (engine === undefined) return undefined;
+  const { engine, bases, committed } = decodeProvenance(provenance);
+  if (engine === undefined && !Object.hasOwn(committed, "program")) return undefined;
   const architecture = await read("architecture", named.architecture);
   const kept = bases.length === 0 ? undefined : await readKeptStory(store, record);
   const known = await Promise.all(bases.map((base) => read("record", base)));

@@ -8,6 +8,7 @@
  *     authority.pem           certificate of the server's own authority, for other programs; made at each start
  *     run.json                the run folder's path (short, for socket paths under 100 bytes)
  *     tiers.json              the storage tiers, where there are any
+ *     programs.json           the users' own programs that replays may run, where any was approved
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
  *     fleets/<fleet>/index    the state that follows from them; may be deleted
  */

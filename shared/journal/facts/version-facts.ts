@@ -116,7 +116,7 @@ export type VersionFact =
       readonly versionId: Hash;
       readonly verdict: "proved" | "refuted";
       readonly grade: ReplayGrade;
-      /** The id of the engine that ran. */
+      /** The id of the engine that ran, or of the user's own program. */
       readonly engineId: Hash;
       readonly because: string;
     } & MeasuredReplay)

@@ -6,6 +6,8 @@ import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { listed, pathOf, plain } from "../../plain-command.js";
+import { commands as programCommands } from "./replay-program.js";
+import { commands as explainCommands } from "./replay-explain.js";
 import { commands as jobCommands } from "./replay-jobs.js";
 import { commands as rebaseCommands } from "./replay-rebase.js";
 import { commands as runCommands } from "./replay-run.js";
@@ -105,7 +107,9 @@ const remove = plain("removeEngine", {
 export const commands = [
   ...runCommands,
   ...jobCommands,
+  ...explainCommands,
   ...rebaseCommands,
+  ...programCommands,
   {
     name: "engine",
     about: "the training engines that this server may run",

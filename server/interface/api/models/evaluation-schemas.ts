@@ -253,6 +253,9 @@ export const replayReport = z
         "data-missing",
         "other-class",
         "other-engine",
+        "program-missing",
+        "program-not-approved",
+        "job-differs",
         "machine-inexact",
         "failed",
         "too-long",
@@ -276,7 +279,7 @@ export const replayReport = z
       .describe("Members of the story that the replay did not repeat, such as data.0.columns.4.words"),
     proof: memberProof.exactOptional(),
     description: descriptionSource.exactOptional(),
-    engineId: hash.exactOptional().describe("What ran"),
+    engineId: hash.exactOptional().describe("The engine that ran, or the program of the user's own"),
     dataFrom: z
       .enum(["stored", "registered", "generator", "named"])
       .exactOptional()

@@ -133,7 +133,9 @@ const versionMembers = {
   provedBy: z
     .array(hash)
     .exactOptional()
-    .describe("Engine ids whose replays gave its very tensors: each of them can replay it"),
+    .describe(
+      "Ids of the engines, or of the user's own program, whose replays gave its very tensors: each can replay it",
+    ),
   evaluations: count.exactOptional().describe("How many evaluations of it are stored"),
   claim: z
     .object({

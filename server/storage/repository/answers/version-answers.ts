@@ -29,7 +29,7 @@ export interface VersionSummary {
   readonly dropped?: Dropped;
   /** The stored data of its training are not kept for it any more. */
   readonly dataDropped?: Ended;
-  /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
+  /** Ids of engines, or of the user's own program, whose replays gave its very tensors; absent where none did. */
   readonly provedBy?: readonly Hash[];
   /** The number of its stored evaluations; absent where there are none. */
   readonly evaluations?: number;

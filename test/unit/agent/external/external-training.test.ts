@@ -97,6 +97,7 @@ async function openTraining(t: TestContext) {
         workFolder: join(folder, "work"),
         signal: new AbortController().signal,
         onProgress: (progress) => log.debug("progress", { ...progress }),
+        dataUsed: () => Promise.resolve({ objects: [], bytes: 0 }),
       },
     );
   };

@@ -1,7 +1,7 @@
 /** A program that prints without end costs the agent no memory. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { measureKind, runCommand } from "../../../../agent/external/run-command.js";
+import { measureKind, runCommand } from "../../../../shared/programs/run-command.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 
 it("a gigabyte on both outputs is read in bounded memory", async () => {

@@ -1,7 +1,8 @@
 /** What a device's version names of its samples: they are sent only where the line's settings allow it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dataUsedBy, type DataUsed } from "../../../../agent/trainer/data-used.js";
+import type { DataUsed } from "../../../../agent/saving/store-model.js";
+import { dataUsedBy } from "../../../../agent/trainer/data-used.js";
 import type { JobOptions } from "../../../../agent/trainer/training-job.js";
 import { parseConfig } from "../../../../agent/settings/config.js";
 import {

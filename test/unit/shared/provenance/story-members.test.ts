@@ -8,7 +8,7 @@ import { committedMembers } from "../../../../shared/provenance/provenance.js";
 import { memberAt, nameOfMember, storyMembers } from "../../../../shared/provenance/story-members.js";
 
 /** Members that are only places of others. */
-const containers: readonly string[] = ["record.objects", "record.uses", "parameters", "data"];
+const containers: readonly string[] = ["record.objects", "record.uses", "parameters", "data", "program"];
 /** Members of a story's file whose own members have rows, and its format. */
 const opened: readonly string[] = ["format", "record", "provenance", "openings", "environment", "metadata"];
 
@@ -35,5 +35,6 @@ test("every row is found by its path, and has a name of its own", () => {
     assert.equal(memberAt(row.path.map((part) => (part === "*" ? "any" : part))), row, nameOfMember(row));
   assert.equal(new Set(storyMembers.map(nameOfMember)).size, storyMembers.length);
   assert.equal(memberAt(["parameters", "member.epochs", "value"])?.kind, "rebuilt");
+  assert.equal(memberAt(["program", "job"])?.ofProgram, "rebuilt");
   assert.equal(memberAt(["later"]), undefined);
 });

@@ -1,9 +1,19 @@
 /** Replays of true stories, and of stories that lie: other bytes, data or engine. */
 import assert from "node:assert/strict";
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { opaqueModelSource } from "../../../../../shared/save/model-source.js";
 import { decodeTree } from "../../../../../shared/model/tree-object.js";
 import { canonicalMeasurements } from "../../../../../shared/provenance/measurement-forms.js";
+import { hashFile } from "../../../../../shared/programs/hash-file.js";
+import {
+  encodeProgram,
+  programAttachment,
+  programId,
+} from "../../../../../shared/programs/program-bundle.js";
+import { writeApprovedPrograms } from "../../../../../server/learning/replay/approved-programs.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import { Claims, fleet, ReplayedFleet } from "./replayed-fleet.js";
 
@@ -64,6 +74,47 @@ describe("a replay", () => {
       trained.operations.replayChanged({ fleet, model: "soh:1", name: "wrong", set: { epochs: 2 } }),
       { code: "REPLAY_INCOMPLETE", message: /redacted/ },
     );
+  });
+
+  it("runs no program that is not as it was stated and approved, and frees no tensors for one", async () => {
+    const mark = join(trained.path, "it-ran");
+    const bytes = encodeProgram({
+      exec: [{ interpreter: "sh" }, { text: "-c" }, { text: `touch ${mark}` }],
+      files: [],
+      variables: {},
+      withheld: [],
+    });
+    const id = programId(bytes);
+    const limits = { memoryLimitMb: 64, threads: 1, timeoutSeconds: 5, maxOutputBytes: 4096 };
+    const machine = { os: "Linux", arch: "x64", cpu: "c", libc: "2" };
+    const lie = (member: object, content = bytes) =>
+      trained.saveLie("programs", {
+        plain: { engine: undefined, recipe: undefined, exactness: "none" },
+        committed: (all) => ({ ...all, program: { bundle: id, job: id, limits, machine, ...member } }),
+        attachments: [{ name: programAttachment, bytes: content }],
+      });
+    const sh = realpathSync("/bin/sh");
+    const interpreter = { path: sh, sha256: (await hashFile(sh)) as Hash };
+    const noted = { model: "", because: "", by: "", atMs: 0 };
+    const forged = sha256("a program that was approved elsewhere");
+    await writeApprovedPrograms(
+      trained.home.ports.files,
+      trained.path,
+      [id, forged].map((program) => ({ program, interpreter, ...noted })),
+    );
+    for (const [model, reason] of [
+      [await lie({}), "job-differs"],
+      [await lie({ bundle: forged }), "program-missing"],
+      [await lie({}, Buffer.from("not a program")), "program-missing"],
+      [await lie({ bundle: programId(Buffer.from("no")) }, Buffer.from("no")), "program-not-approved"],
+      [await lie({ limits: { ...limits, timeoutSeconds: 2 ** 40 } }), "unsupported"],
+    ] as const) {
+      const ended = await trained.replay(model);
+      assert.deepEqual([ended.verdict, ended.reason], ["unreplayable", reason], ended.text);
+    }
+    assert.equal(await trained.home.ports.files.stat(mark), undefined);
+    const { kept } = await trained.operations.dropTensors({ fleet, models: ["programs:1"] });
+    assert.match(kept[0]?.because ?? "", /not approved any more/);
   });
 
   describe("of a claim", () => {

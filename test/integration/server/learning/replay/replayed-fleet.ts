@@ -35,6 +35,7 @@ export interface Lie {
   readonly flipped?: number;
   readonly metadata?: Readonly<Record<string, string | number | boolean>>;
   readonly measurements?: Uint8Array;
+  readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 
 /** What a server's runner of replays takes besides a home and its fleets. */
@@ -95,7 +96,7 @@ export class ReplayedFleet {
   /** The second model under another name, with something in it that is not true. */
   async saveLie(
     name: string,
-    { plain = {}, committed = (all) => all, flipped, metadata = {}, measurements }: Lie,
+    { plain = {}, committed = (all) => all, flipped, metadata = {}, measurements, attachments }: Lie,
   ): Promise<string> {
     const truth = this.repository.resolve("soh:2");
     const opened = await readOpenedProvenance(this.repository, truth.record.objects);
@@ -113,7 +114,7 @@ export class ReplayedFleet {
         bases: truth.record.bases,
         ...makeProvenance({ ...shared, ...plain }, committed(members), this.home.ports.random),
         metadata: { ...(await this.#metadataOf(truth)), ...metadata },
-        ...defined({ measurements }),
+        ...defined({ measurements, attachments }),
       },
     );
     return `${summary.name}:${summary.version}`;

@@ -1,9 +1,9 @@
 /** Ends programs that an agent left running which was killed: each is noted in a file of its folder. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileError } from "../../shared/files/file-error.js";
-import { startOfProcess } from "../../shared/files/process-start.js";
-import { signalGroup } from "../../shared/adapters/run-program.js";
+import { fileError } from "../files/file-error.js";
+import { startOfProcess } from "../files/process-start.js";
+import { signalGroup } from "../adapters/run-program.js";
 import { endStrayProcesses } from "./stray-processes.js";
 
 const processFile = "process.json";

@@ -4,15 +4,10 @@
  */
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
-import type { Clock } from "../../shared/ports.js";
-import {
-  runProgram,
-  type ProgramEnd,
-  type ProgramPorts,
-  type ProgramRun,
-} from "../../shared/adapters/run-program.js";
+import { messageOf } from "../error-text.js";
+import { StemmaError } from "../errors.js";
+import type { Clock } from "../ports.js";
+import { runProgram, type ProgramEnd, type ProgramPorts, type ProgramRun } from "../adapters/run-program.js";
 
 /** The kind of a program, as messages about it need it. */
 export interface ProgramKind {
@@ -58,9 +53,11 @@ const outerSignals = new Set(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<void> {
   const { watched, exec, kind } = run;
   if (ports.signal.aborted) throw stopped(kind, "was stopped before it began");
+  // What is there already, as the program's own files, it did not write.
+  const limit = { ...watched, maxBytes: watched.maxBytes + (await bytesIn(watched.folders)) };
   let end: ProgramEnd;
   try {
-    end = await runProgram(run, ports, (onTooLarge) => watchBytes(watched, ports.clock, onTooLarge));
+    end = await runProgram(run, ports, (onTooLarge) => watchBytes(limit, ports.clock, onTooLarge));
   } catch (cause) {
     throw new StemmaError(
       "TRAINER_FAILED",
@@ -70,7 +67,7 @@ export async function runCommand(run: CommandRun, ports: ProgramPorts): Promise<
     );
   }
   // The program may have written much since the last look.
-  const isTooLarge = end.reason === undefined && (await bytesIn(watched.folders)) > watched.maxBytes;
+  const isTooLarge = end.reason === undefined && (await bytesIn(watched.folders)) > limit.maxBytes;
   throwUnlessDone(isTooLarge ? { ...end, reason: "too-large" } : end, run);
 }
 

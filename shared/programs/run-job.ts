@@ -1,19 +1,24 @@
 /**
- * Runs a program of a line in its job's folder, with its limits and nothing of the agent's environment, and ends
+ * Runs a program of a line in its job's folder, with its limits and nothing of this process's environment, and ends
  * whatever it left running.
  */
-import { plainEnvironment } from "../../shared/adapters/run-program.js";
-import type { Clock, Log } from "../../shared/ports.js";
-import { noteProcess } from "../programs/left-process.js";
-import { endStrayProcesses } from "../programs/stray-processes.js";
-import type { ExternalTrainer } from "../settings/external-trainer.js";
+import { plainEnvironment } from "../adapters/run-program.js";
+import type { Clock, Log } from "../ports.js";
+import { noteProcess } from "./left-process.js";
+import { endStrayProcesses } from "./stray-processes.js";
 import type { JobFolders, JobLimits } from "./job-folder.js";
 import { runCommand, type ProgramKind } from "./run-command.js";
+
+/** A command and the environment variables that its owner adds. */
+export interface RunnableProgram {
+  readonly exec: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+}
 
 export interface ProgramJob {
   readonly line: string;
   readonly kind: ProgramKind;
-  readonly program: Pick<ExternalTrainer, "exec" | "environment">;
+  readonly program: RunnableProgram;
   readonly workFolder: string;
   readonly folders: JobFolders;
   readonly limits: JobLimits;
@@ -39,7 +44,10 @@ export async function runJob(
         exec: program.exec,
         folder: folders.output,
         environment: environmentOf(program, limits, folders),
-        watched: { folders: [folders.output, folders.scratch], maxBytes: limits.maxOutputBytes },
+        watched: {
+          folders: [folders.output, folders.scratch, folders.program],
+          maxBytes: limits.maxOutputBytes,
+        },
         timeoutSeconds: limits.timeoutSeconds,
       },
       {
@@ -63,9 +71,9 @@ export async function runJob(
   }
 }
 
-/** All that the program gets from its surroundings; nothing of the agent's own environment. */
+/** All that the program gets from its surroundings; nothing of this process's own environment. */
 function environmentOf(
-  { environment }: Pick<ExternalTrainer, "environment">,
+  { environment }: Pick<RunnableProgram, "environment">,
   { memoryLimitMb, threads }: JobLimits,
   { input, output, scratch }: JobFolders,
 ): Record<string, string> {

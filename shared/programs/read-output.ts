@@ -4,13 +4,12 @@
  */
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
-import { openRegularFile, type RegularFile } from "../../shared/files/regular-file.js";
-import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
-import { parseMetrics, type Metrics } from "../saving/metrics.js";
-import type { Attachment } from "../saving/store-model.js";
+import { messageOf } from "../error-text.js";
+import { isStemmaError, StemmaError } from "../errors.js";
+import { openModelFile, type ModelFile } from "../forms/model-file.js";
+import { openRegularFile, type RegularFile } from "../files/regular-file.js";
+import { maxAttachmentBytes } from "../save/attachment-limit.js";
+import { parseMetrics, type Metrics } from "./metrics.js";
 
 /** The names that a model may have: the first that is there is read. */
 const modelNames = [
@@ -27,6 +26,12 @@ const maxMetricsBytes = 2 * 1024 * 1024;
 /** A save record names at most 256. */
 const maxAttachments = 200;
 
+/** A file that is kept with a version. */
+export interface Attachment {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
 export interface TrainerOutput {
   /** Open; the caller closes it. */
   readonly model: ModelFile & { readonly path: string };
@@ -36,13 +41,23 @@ export interface TrainerOutput {
   readonly dropped: readonly string[];
 }
 
+/** The attachments that a version may have beside those that it has already. */
+export interface AttachmentSpace {
+  readonly maxBytes: number;
+  /** A name that is taken. */
+  readonly taken?: string;
+}
+
 /**
  * @throws TRAINER_OUTPUT_INVALID where a file is missing, is not a regular file or cannot be understood;
  * MODEL_FILE_MALFORMED, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED for the model
  */
-export async function readOutput(folder: string): Promise<TrainerOutput> {
+export async function readOutput(
+  folder: string,
+  space: AttachmentSpace = { maxBytes: maxAttachmentBytes },
+): Promise<TrainerOutput> {
   const metrics = await readMetrics(folder);
-  const { attachments, dropped } = await readAttachments(join(folder, "attachments"));
+  const { attachments, dropped } = await readAttachments(join(folder, "attachments"), space);
   return { model: await openModel(folder), metrics, attachments, dropped };
 }
 
@@ -98,15 +113,20 @@ async function readWhole({ file, size }: RegularFile, maxBytes: number): Promise
   }
 }
 
-async function readAttachments(folder: string): Promise<Pick<TrainerOutput, "attachments" | "dropped">> {
+async function readAttachments(
+  folder: string,
+  { maxBytes, taken }: AttachmentSpace,
+): Promise<Pick<TrainerOutput, "attachments" | "dropped">> {
   const attachments: Attachment[] = [];
   const dropped: string[] = [];
   // Not through a link either: it could point at a folder with secrets.
   if ((await lstat(folder).catch(() => undefined))?.isDirectory() !== true) return { attachments, dropped };
-  let left = maxAttachmentBytes;
+  let left = maxBytes;
   for (const name of (await readdir(folder)).sort()) {
     const bytes =
-      attachments.length < maxAttachments ? await readAttachment(join(folder, name), left) : undefined;
+      attachments.length < maxAttachments && name !== taken
+        ? await readAttachment(join(folder, name), left)
+        : undefined;
     if (bytes === undefined) dropped.push(name);
     else {
       attachments.push({ name, bytes });

@@ -7,10 +7,12 @@
  *       "measurements": [{"iteration": 100, "epoch": 1, "loss": 0.4, "learningRate": 0.001}] }
  */
 import * as z from "zod";
-import { StemmaError, type ErrorCode } from "../../shared/errors.js";
-import type { ModelMetadata } from "../../shared/model/metadata.js";
-import type { Metric } from "../outbox/outbox-state.js";
-import { describeIssues } from "../settings/json-file.js";
+import { StemmaError, type ErrorCode } from "../errors.js";
+import type { ModelMetadata } from "../model/metadata.js";
+import type { TrainingResult } from "../train/training.js";
+import { describeIssues } from "../describe-issues.js";
+
+type Metric = NonNullable<TrainingResult["metric"]>;
 
 export interface Metrics {
   /** The metric that status and lists show; null where the program states none. */

@@ -1,5 +1,5 @@
 /**
- * Prepares the folder that an external trainer works in (docs/own-models.md, "An external trainer"). It has
+ * Prepares the folder that a trainer or a measurement program works in (docs/own-models.md). It has
  * read-only copies of base and samples and the job as JSON, and an empty folder for what it leaves.
  *
  *     <work>/input/job.json
@@ -7,19 +7,22 @@
  *     <work>/input/samples/        train.safetensors, validation.safetensors, held-out.safetensors
  *     <work>/output-<random>/      its current directory: model.safetensors, metrics.json, attachments/
  *     <work>/scratch/              its HOME and TMPDIR
+ *     <work>/program/              its own files, where they are recorded
  *     <work>/process.json          the process, so that one whose agent was killed is ended
  */
+import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileError } from "../../shared/files/file-error.js";
-import type { Files, Random } from "../../shared/ports.js";
-import { safetensorsChunks, type NamedSource } from "../../shared/tensor/safetensors.js";
-import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
-import type { SamplePart, SampleSet } from "../../shared/train/datasets/dataset.js";
-import { loadDataset } from "../../shared/train/datasets/registry.js";
-import type { DatasetReference } from "../../shared/train/training.js";
-import type { TrainerParameters } from "../settings/external-trainer.js";
+import { fileError } from "../files/file-error.js";
+import type { Files, Random } from "../ports.js";
+import { safetensorsChunks, type NamedSource } from "../tensor/safetensors.js";
+import { sourceOfTensor, type Hash } from "../tensor/tensor.js";
+import type { SamplePart, SampleSet } from "../train/datasets/dataset.js";
+import { loadDataset } from "../train/datasets/registry.js";
+import type { DatasetReference } from "../train/training.js";
+import type { SlotFile } from "../recover/slot-files.js";
+import type { Scalar } from "../provenance/provenance.js";
 
 /** The limits of a program. */
 export interface JobLimits {
@@ -30,11 +33,15 @@ export interface JobLimits {
   readonly maxOutputBytes: number;
 }
 
-export interface ExternalJob extends JobLimits {
+/** The part of a job that does not depend on the machine. */
+export interface StatedJob extends JobLimits {
   readonly line: string;
   readonly invocation: number;
   readonly seed: string;
-  readonly parameters: TrainerParameters;
+  readonly parameters: Readonly<Record<string, Scalar>>;
+}
+
+export interface ExternalJob extends StatedJob {
   readonly base: { readonly versionId: Hash; readonly folder: string };
   /** undefined: the trainer gets no samples. */
   readonly dataset: DatasetReference | undefined;
@@ -44,6 +51,8 @@ export interface JobFolders {
   readonly input: string;
   readonly output: string;
   readonly scratch: string;
+  /** The program's own files, where they are recorded: it runs from a copy of them. */
+  readonly program: string;
 }
 
 /** The samples that the trainer got, for the provenance. */
@@ -73,29 +82,24 @@ export async function prepareJobFolder(
   workFolder: string,
   job: ExternalJob,
   { files, random }: { readonly files: Files; readonly random: Random },
-): Promise<{ readonly folders: JobFolders; readonly samples: GivenSamples | undefined }> {
+): Promise<{
+  readonly folders: JobFolders;
+  readonly samples: GivenSamples | undefined;
+  /** SHA-256 of job.json. */
+  readonly jobHash: string;
+}> {
   try {
     const folders = await makeJobFolders(workFolder, random, ["base", "samples"]);
     const base = await copyModel(job.base.folder, folders, "base");
     const loaded = job.dataset === undefined ? undefined : await loadDataset(job.dataset, files);
     const samples = loaded === undefined ? null : await writeSamples(files, folders, loaded.set);
-    const { line, invocation, seed, parameters, memoryLimitMb, threads, timeoutSeconds, maxOutputBytes } =
-      job;
-    await writeJob(folders, {
-      format: 1,
-      line,
-      invocation,
-      seed,
-      parameters,
+    const jobHash = await writeTrainerJob(folders, job, {
       base: { versionId: job.base.versionId, ...base },
       samples,
-      memoryLimitMb,
-      threads,
-      timeoutSeconds,
-      maxOutputBytes,
     });
     return {
       folders,
+      jobHash,
       samples:
         loaded === undefined
           ? undefined
@@ -125,6 +129,7 @@ export async function makeJobFolders(
     input: join(workFolder, "input"),
     output: join(workFolder, `output-${Buffer.from(random.bytes(8)).toString("hex")}`),
     scratch: join(workFolder, "scratch"),
+    program: join(workFolder, "program"),
   };
   await rm(workFolder, { recursive: true, force: true });
   for (const folder of [folders.output, folders.scratch, ...inputs.map((name) => join(folders.input, name))])
@@ -184,10 +189,19 @@ async function writePart(
     { name: "inputs", source: floats([count, ...set.inputShape], inputs) },
     { name: "targets", source: floats([count, set.targetSize], targets) },
   ];
+  await writeInput(files, path, safetensorsChunks(tensors));
+}
+
+/** Writes a file that the program reads and does not change. */
+async function writeInput(
+  files: Files,
+  path: string,
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<void> {
   const file = await files.open(path, "create");
   try {
     let position = 0;
-    for await (const chunk of safetensorsChunks(tensors)) {
+    for await (const chunk of chunks) {
       await file.write(chunk, position);
       position += chunk.length;
     }
@@ -197,12 +211,51 @@ async function writePart(
   await chmod(path, readOnly);
 }
 
+/** Writes a recovered base as a device installs it; returns its paths as `copyModel` does. */
+export async function writeBase(
+  files: Files,
+  { input }: JobFolders,
+  slot: readonly SlotFile[],
+): Promise<Record<string, string>> {
+  const paths: Record<string, string> = {};
+  for (const { name, chunks } of slot) {
+    await writeInput(files, join(input, "base", name), chunks);
+    paths[name.slice(0, name.indexOf("."))] = `base/${name}`;
+  }
+  return paths;
+}
+
 function floats(shape: readonly number[], values: Float32Array): NamedSource["source"] {
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return sourceOfTensor({ dtype: "F32", shape, bytes });
 }
 
-/** Writes what is asked of the program. */
-export async function writeJob({ input }: JobFolders, job: object): Promise<void> {
-  await writeFile(join(input, "job.json"), `${JSON.stringify(job, null, 2)}\n`, { mode: readOnly });
+/** Writes the job of a trainer, the same bytes on a device and in a replay; returns their SHA-256. */
+export async function writeTrainerJob(
+  folders: JobFolders,
+  job: StatedJob,
+  { base, samples }: { readonly base: object; readonly samples: object | null },
+): Promise<string> {
+  const { line, invocation, seed, parameters, memoryLimitMb, threads, timeoutSeconds, maxOutputBytes } = job;
+  const sorted = Object.entries(parameters).sort(([a], [b]) => (a < b ? -1 : 1));
+  return await writeJob(folders, {
+    format: 1,
+    line,
+    invocation,
+    seed,
+    parameters: Object.fromEntries(sorted),
+    base,
+    samples,
+    memoryLimitMb,
+    threads,
+    timeoutSeconds,
+    maxOutputBytes,
+  });
+}
+
+/** Writes what is asked of the program; returns the SHA-256 of the file. */
+export async function writeJob({ input }: JobFolders, job: object): Promise<string> {
+  const text = `${JSON.stringify(job, null, 2)}\n`;
+  await writeFile(join(input, "job.json"), text, { mode: readOnly });
+  return createHash("sha256").update(text).digest("hex");
 }

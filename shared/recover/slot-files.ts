@@ -1,10 +1,14 @@
 /** A recovered model as the files of its slot: what the device's software and the next fine-tuning read. */
-import { encodeArchitecture } from "../../shared/model/architecture.js";
-import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
-import type { RecoveredModel } from "../../shared/recover/recovery.js";
-import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
-import type { TensorSource } from "../../shared/tensor/tensor.js";
-import type { SlotFile } from "./current-store.js";
+import { encodeArchitecture } from "../model/architecture.js";
+import { safetensorsOfModel } from "./recovered-file.js";
+import type { RecoveredModel } from "./recovery.js";
+import { safetensorsChunks } from "../tensor/safetensors.js";
+import type { TensorSource } from "../tensor/tensor.js";
+
+export interface SlotFile {
+  readonly name: string;
+  readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
 
 /**
  * Returns a model's files: with an architecture, tensors named by their canonical paths ("layer/weight"), in
