@@ -10,7 +10,7 @@ import type { Home } from "../../storage/repository/home.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { JobOptions, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { ArchivePlan } from "../../storage/archive/archive-plan.js";
-import { applyParts, type AppliedPart } from "../../storage/archive/apply-parts.js";
+import type { AppliedPart } from "../../storage/archive/apply-parts.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
@@ -61,6 +61,7 @@ export function archiveOperations({
       const repository = await fleets.get(fleet);
       if (given !== undefined) return await applyPart({ archive, repository, plan: given }, options, hooks);
       const { dryRun, diskBytes, timeMs, ...planning } = options;
+      const { applyParts } = await import("../../storage/archive/apply-parts.js");
       return await applyParts(
         {
           plan: (after) => archive.plan(repository, defined({ ...planning, ...hooks, after })),
