@@ -44,12 +44,15 @@ export function chart(title: string, curves: readonly Curve[]): Markup {
     false,
   );
   const lines = curves.map(({ hue, points }, at) => {
-    const path = pathOf(
+    const { line, dots } = pathsOf(
       fewer(points),
       (value) => shareOf(x, value),
       (value) => 1 - shareOf(y, value),
     );
-    return html`<path class="${hueClass(hue)} dash-${at % 4}" d="${path}" />`;
+    return [
+      html`<path class="${hueClass(hue)} dash-${at % 4}" d="${line}" />`,
+      html`<path class="${hueClass(hue)} dots" d="${dots}" />`,
+    ];
   });
   return html`<figure class="chart">
     <figcaption>${title}${y.isLogarithmic ? html` <small>logarithmic scale</small>` : undefined}</figcaption>

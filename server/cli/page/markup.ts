@@ -20,6 +20,15 @@ export class Markup {
   }
 }
 
+const trimmed = new WeakMap<TemplateStringsArray, readonly string[]>();
+
+/** A template's own texts without the indentation that they have in the source. */
+function textsOf(strings: TemplateStringsArray): readonly string[] {
+  const known = trimmed.get(strings) ?? strings.map((text) => text.replace(/\s*\n\s*/g, "\n"));
+  trimmed.set(strings, known);
+  return known;
+}
+
 export type Part = Markup | string | number | undefined | readonly Part[];
 
 /** Makes HTML. Attributes are written between double quotes; a part that is undefined is left out. */

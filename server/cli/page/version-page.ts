@@ -204,11 +204,9 @@ function tensorTable({ leaves }: Described, owners: ReadonlyMap<string, Owner>):
   });
 }
 
-function tensorSection(described: Described, owners: ReadonlyMap<string, Owner>, isKnown: boolean): Section {
-  const why = isKnown
-    ? undefined
-    : html`<p class="soft">The network is not known or not stored any more.</p>`;
-  return sectionOf("tensors", "Tensors", tensorTable(described, owners), [why, ownerShares(owners)]);
+function tensorSection(described: Described, owners: ReadonlyMap<string, Owner>): Section {
+  const why = html`<p class="soft">The network is not known, or not stored any more.</p>`;
+  return sectionOf("tensors", "Tensors", tensorTable(described, owners), [why, ownerShares(owners) ?? ""]);
 }
 
 function parameterSections(parameters: Readonly<Record<string, unknown>>): readonly Section[] {
