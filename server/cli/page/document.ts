@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { formatTime } from "../../../shared/cli/output.js";
-import { html, Markup, type Part } from "./markup.js";
+import { html, type Markup, type Part } from "./markup.js";
 import { pageScript } from "./page-script.js";
 import { pageStyle } from "./page-style.js";
 import type { Piece } from "./table.js";
@@ -90,22 +90,12 @@ export function sectionOf(id: string, title: string, piece: Piece, before?: Part
   return { id, title, content: html`${before}${piece.markup}`, style: piece.style };
 }
 
-/** Names with their texts; nothing where there are none. */
-export function definitions(facts: readonly (readonly [name: string, value: Part])[]): Markup {
-  return html`<dl>
-    ${facts.map(
-      ([name, value]) =>
-        html`<div>
-          <dt>${name}</dt>
-          <dd>${value}</dd>
-        </div>`,
-    )}
-  </dl>`;
-}
-
-/** Figures that stand out. */
-export function tiles(facts: readonly (readonly [name: string, value: Part])[]): Markup {
-  return html`<dl class="tiles">
+/** Names with their texts; those that stand out are tiles. */
+export function definitions(
+  facts: readonly (readonly [name: string, value: Part])[],
+  form: "list" | "tiles" = "list",
+): Markup {
+  return html`<dl class="${form}">
     ${facts.map(
       ([name, value]) =>
         html`<div>

@@ -11,7 +11,9 @@ export class Markup {
 
   static ofTemplate(strings: TemplateStringsArray, parts: readonly Part[]): Markup {
     return new Markup(
-      strings.map((text, at) => text + (at < parts.length ? htmlOf(parts[at]) : "")).join(""),
+      textsOf(strings)
+        .map((text, at) => text + (at < parts.length ? htmlOf(parts[at]) : ""))
+        .join(""),
     );
   }
 

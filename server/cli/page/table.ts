@@ -82,7 +82,7 @@ export function table<Row>(declaration: PageTable<Row>): Piece {
           </tbody> `,
       )}
     </table>`;
-  return { html, style: styleOf(declaration, laneCount) };
+  return { markup, style: styleOf(declaration, laneCount) };
 }
 
 function rowOf<Row>({ columns, idOf, isMarked }: PageTable<Row>, row: Row, lane: Markup | undefined): Markup {

@@ -2,6 +2,9 @@
 import { formatTime } from "../../../shared/cli/output.js";
 import type { LineageVersion } from "../../interface/api/models/lineage-definitions.js";
 import { addedBytes, nameOf, stateOf } from "../version-text.js";
+import { detailsOf, type Described } from "../repository/current-version.js";
+import { factsOf } from "../repository/facts-of-version.js";
+import { coursesOf, figure } from "../repository/metric-course.js";
 import { definitions } from "./document.js";
 import { html, shortened, type Markup, type Part } from "./markup.js";
 import { table, type PageColumn, type Piece } from "./table.js";
@@ -19,6 +22,38 @@ export type ListedVersion = Pick<
   /** The last value of each figure, as text. */
   readonly figures?: ReadonlyMap<string, string>;
 };
+
+/** A version as a list shows it, of its description. */
+export function listedVersion(described: Described): ListedVersion {
+  const { versionId, name, version, state, tags, held, record, storedBytes } = described;
+  return {
+    versionId,
+    name,
+    version,
+    state,
+    tags,
+    held,
+    device: record.device,
+    line: record.line,
+    savedAtMs: record.savedAtMs,
+    bases: record.bases,
+    after: record.successorOf === undefined ? [] : [record.successorOf],
+    storedBytes,
+    ...factsOfListed(described),
+  };
+}
+
+/** The members of a listed version that only its description has. */
+export function factsOfListed(described: Described): Pick<ListedVersion, "subject" | "facts" | "figures"> {
+  const { message } = detailsOf(described.metadata ?? {});
+  return {
+    subject: message?.split("\n", 1)[0],
+    facts: factsOf(described),
+    figures: new Map(
+      coursesOf(described.measurements ?? []).map(({ name, last }) => [name, figure(last.value)]),
+    ),
+  };
+}
 
 /** Figures that have a column; all of them are among the facts. */
 const maxFigures = 4;

@@ -7,7 +7,7 @@ import { factsOf, type Fact } from "../repository/facts-of-version.js";
 import { bytesOfANumber, type LayerFootprint } from "../repository/footprint.js";
 import { coursesOf, figure } from "../repository/metric-course.js";
 import { curveSections } from "./curves-of-versions.js";
-import { definitions, folded, pageDocument, sectionOf, tiles, type Section } from "./document.js";
+import { definitions, folded, pageDocument, sectionOf, type Section } from "./document.js";
 import { html, type Part } from "./markup.js";
 import { bar, chip, ownersOf, ownerShares, type Owner } from "./owner-colours.js";
 import { table, type Piece } from "./table.js";
@@ -44,7 +44,10 @@ export function versionPage({ described, layers, totals, family, writtenAtMs }: 
       {
         id: "facts",
         title: "Facts",
-        content: [tiles(tilesOf(described, totals)), definitions(plainFacts(described, parameters))],
+        content: [
+          definitions(tilesOf(described, totals), "tiles"),
+          definitions(plainFacts(described, parameters)),
+        ],
       },
       ...(layers === undefined
         ? [tensorSection(described, owners)]

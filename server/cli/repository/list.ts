@@ -43,7 +43,7 @@ export const define = verb(
           const { versions, total } = await newestModels(call, { ...filter, limit: limit ?? shownVersions });
           const described = await describeAll(versions, call);
           const { versionsPage } = await import("../page/versions-page.js");
-          const { listedVersion } = await import("../page/listed-version.js");
+          const { listedVersion } = await import("../page/version-list.js");
           return versionsPage({
             title: filter.name ?? "Models",
             kind: "Model repository",

@@ -62,7 +62,7 @@ async function pageOf(
   const described = await describeAll(versions, call);
   const [{ versionsPage }, { factsOfListed }] = await Promise.all([
     import("../../page/versions-page.js"),
-    import("../../page/listed-version.js"),
+    import("../../page/version-list.js"),
   ]);
   return versionsPage({
     title: asked.model,
