@@ -8,7 +8,7 @@ import type { ListedVersion } from "../../server/cli/page/version-list.js";
 import type { Measurement } from "../../shared/train/training.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-export const idOf = (number: number): Hash => number.toString(16).padStart(64, "0") as Hash;
+export const idOf = (number: number): Hash => number.toString(16).padStart(12, "0").padEnd(64, "0") as Hash;
 
 /** Markup, quotes, the ends of elements, control characters, another direction, marks above marks, and length. */
 export const hostileTexts: readonly string[] = [
@@ -164,42 +164,61 @@ function hostileVersion(at: number): Described {
   });
 }
 
+interface PageExample {
+  readonly make: () => string;
+  /** True if axe-core takes too long for it; a small example has the same components. */
+  readonly isLarge: boolean;
+}
+
 /** The pages that are shown to a browser. */
-export const pageExamples: Readonly<Record<string, () => string>> = {
-  "a version of 1000 layers": () => {
-    const { layers, leaves } = networkOf(
-      1000,
-      (at) => `block_${Math.floor(at / 4)}/layer_${at}`,
-      Array.from({ length: 10 }, (_, at) => ({ name: "pack", version: at + 1 })),
-    );
-    const provenance = { engine: idOf(9), parameters: { rate: { value: 0.1, from: "default" } } };
-    return page(describedVersion({ leaves, layers, measurements: measurementsOf(5000), provenance }), layers);
+export const pageExamples: Readonly<Record<string, PageExample>> = {
+  "a version of 1000 layers": { make: largeVersion, isLarge: true },
+  "a version of hostile texts": {
+    make: () => {
+      const described = hostileVersion(0);
+      return page(described, described.layers as readonly PageLayer[]);
+    },
+    isLarge: false,
   },
-  "a version of hostile texts": () => {
-    const described = hostileVersion(0);
-    return page(described, described.layers as readonly PageLayer[]);
+  "2 versions side by side": { make: () => hostileComparison(2), isLarge: false },
+  "16 versions side by side": { make: () => hostileComparison(16), isLarge: true },
+  "a list of hostile names": {
+    make: () => listPage(listedVersions(60, (at) => hostileTexts[at % hostileTexts.length] as string)),
+    isLarge: false,
   },
-  "16 versions side by side": () => {
-    const versions = Array.from({ length: 16 }, (_, at) => hostileVersion(at));
-    return comparisonPage({
-      versions,
-      facts: hostileTexts.map((name) => ({ name, values: versions.map((_, at) => hostileTexts[at % 3]) })),
-      diffs: versions.slice(1).map(({ versionId }) => ({
-        a: idOf(1),
-        b: versionId,
-        sameArchitecture: true,
-        opaque: false,
-        comparisons: 1,
-        changes: [{ kind: "changed", path: "1/0", name: hostileTexts[2] as string }],
-      })),
-      writtenAtMs: 0,
-    });
+  "a list of 10000 versions": {
+    make: () => listPage(listedVersions(10_000, (at) => `model-${at % 7}`)),
+    isLarge: true,
   },
-  "a list of hostile names": () =>
-    listOf(listedVersions(60, (at) => hostileTexts[at % hostileTexts.length] as string)),
-  "a list of 10000 versions": () => listOf(listedVersions(10_000, (at) => `model-${at % 7}`)),
 };
 
-function listOf(versions: readonly ListedVersion[]): string {
+function largeVersion(): string {
+  const { layers, leaves } = networkOf(
+    1000,
+    (at) => `block_${Math.floor(at / 4)}/layer_${at}`,
+    Array.from({ length: 10 }, (_, at) => ({ name: "pack", version: at + 1 })),
+  );
+  const provenance = { engine: idOf(9), parameters: { rate: { value: 0.1, from: "default" } } };
+  return page(describedVersion({ leaves, layers, measurements: measurementsOf(5000), provenance }), layers);
+}
+
+function hostileComparison(count: number): string {
+  const versions = Array.from({ length: count }, (_, at) => hostileVersion(at));
+  return comparisonPage({
+    versions,
+    facts: hostileTexts.map((name) => ({ name, values: versions.map((_, at) => hostileTexts[at % 3]) })),
+    diffs: versions.slice(1).map(({ versionId }) => ({
+      a: idOf(1),
+      b: versionId,
+      sameArchitecture: true,
+      opaque: false,
+      comparisons: 1,
+      changes: [{ kind: "changed", path: "1/0", name: hostileTexts[2] as string }],
+    })),
+    writtenAtMs: 0,
+  });
+}
+
+export function listPage(versions: readonly ListedVersion[]): string {
   return versionsPage({ title: "Models", kind: "Model repository", versions, total: 20_000, writtenAtMs: 0 });
 }

@@ -91,10 +91,7 @@ const tick = (value: number): Markup => html`<span>${tickText(value)}</span>`;
 function tickText(value: number): string {
   const size = Math.abs(value);
   if (value === 0 || (size >= 0.001 && size < 1e5)) return String(Number(value.toPrecision(4)));
-  return value
-    .toExponential()
-    .replace("e+", "e")
-    .replace(/^(-?\d\.\d{2})\d*/, "$1");
+  return Number(value.toPrecision(3)).toExponential().replace("e+", "e");
 }
 
 const gridOf = (ticks: number): readonly number[] =>

@@ -25,42 +25,51 @@ export interface LaneRow {
   readonly below: readonly Segment[];
 }
 
-interface Lane {
-  readonly target: number;
-  readonly path: number;
-}
-
 /** @param leadsTo for each row the numbers of the rows below it that it leads to */
 export function layLanes(leadsTo: readonly (readonly number[])[]): readonly LaneRow[] {
   const rows: LaneRow[] = [];
-  let lanes: readonly Lane[] = [];
-  let paths = 0;
+  /** The rows that the lanes lead to, and the number of each lane. */
+  let [targets, paths]: [number[], number[]] = [[], []];
+  let count = 0;
   let above: readonly Segment[] = [];
-  leadsTo.forEach((targets, row) => {
-    const waiting = lanes.findIndex(({ target }) => target === row);
-    const lane = waiting < 0 ? lanes.length : waiting;
-    const path = lanes[waiting]?.path ?? paths++;
-    const own = [...new Set(targets)].map((target, at) => ({ target, path: at === 0 ? path : paths++ }));
-    const next = firstOfEach([...lanes.slice(0, lane), ...own, ...lanes.slice(lane + 1)]);
-    const places = new Map(next.map(({ target }, at) => [target, at]));
+  leadsTo.forEach((leads, row) => {
+    const waiting = targets.indexOf(row);
+    const lane = waiting < 0 ? targets.length : waiting;
+    const path = paths[waiting] ?? count++;
+    const own = [...new Set(leads)].map((target, at) => ({ target, path: at === 0 ? path : count++ }));
+    const joined = own.map(({ target }) => targets.indexOf(target)).filter((at) => at >= 0);
+    const opened = own.filter(({ target }) => !targets.slice(0, lane).includes(target));
+    const insert = (values: readonly number[], inserted: readonly number[]): number[] => [
+      ...values.slice(0, lane),
+      ...inserted,
+      ...values.filter((_, at) => at > lane && !joined.includes(at)),
+    ];
+    const next = insert(
+      targets,
+      opened.map(({ target }) => target),
+    );
+    const others = new Set([...targets.keys()].slice(0, maxLanes + 2).concat(joined));
+    others.delete(lane);
     const below = visible([
-      ...own.map(({ target, path: of }) => ({ from: lane, to: places.get(target) as number, path: of })),
-      ...lanes.flatMap(({ target, path: of }, from) =>
-        from === lane ? [] : [{ from, to: places.get(target) as number, path: of }],
-      ),
+      ...own.map(({ target, path: of }) => ({ from: lane, to: next.indexOf(target), path: of })),
+      ...[...others].map((from) => ({
+        from,
+        to: next.indexOf(targets[from] as number),
+        path: paths[from] as number,
+      })),
     ]);
     rows.push({ lane: Math.min(lane, maxLanes - 1), path, above, below });
-    lanes = next;
+    paths = insert(
+      paths,
+      opened.map(({ path: of }) => of),
+    );
+    targets = next;
     above = below;
   });
   return rows;
 }
 
-function firstOfEach(lanes: readonly Lane[]): readonly Lane[] {
-  const seen = new Set<number>();
-  return lanes.filter(({ target }) => !seen.has(target) && seen.add(target));
-}
-
+/** Lines between the same lanes are one line, and those to the right of the last lane that is drawn are in it. */
 function visible(segments: readonly Segment[]): readonly Segment[] {
   const last = maxLanes - 1;
   const found = new Map<number, Segment>();

@@ -150,10 +150,10 @@ function basesOf(bases: readonly string[], known: Known): Part {
   if (bases.length === 0) return undefined;
   return bases.map((base, at) => {
     const version = known.get(base);
-    const comma = at === 0 ? "" : ", ";
+    const comma = at < bases.length - 1 ? ", " : "";
     return version === undefined
-      ? html`${comma}<span class="id">${base.slice(0, 12)}</span>`
-      : html`${comma}<a href="#${anchorOf(base)}">${nameOf(version)}</a>`;
+      ? html`<span class="id">${base.slice(0, 12)}</span>${comma}`
+      : html`<a href="#${anchorOf(base)}">${nameOf(version)}</a>${comma}`;
   });
 }
 
