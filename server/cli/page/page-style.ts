@@ -72,9 +72,9 @@ background:var(--paper);color:inherit}
 .chip{display:inline-block}
 .chip::before{content:"";display:inline-block;inline-size:.625rem;block-size:.625rem;margin-inline-end:.375rem;border-radius:50%;
 background:var(--hue)}
-td:has(.bar){position:relative}
+td:has(.bar){position:relative;padding-block-end:.375rem}
 .bar{display:block;inline-size:100%;block-size:3px;border-radius:2px}
-td .bar{position:absolute;inset-inline:0;inset-block-end:-4px}
+td .bar{position:absolute;inset-inline:0;inset-block-end:0}
 .bar rect{fill:var(--hue)}
 .share{block-size:.875rem;margin-block:.25rem .5rem}
 .differs{font-weight:600}

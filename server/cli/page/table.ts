@@ -127,6 +127,7 @@ function styleOf<Row>({ id, columns, rows }: PageTable<Row>, lanes: number): str
 #${id} tr:has(details[open]){align-items:start}
 #${id} thead{position:sticky;inset-block-start:0;z-index:1;block-size:auto;inline-size:auto;clip-path:none}
 #${id} td::before{display:none}
+#${id} td:has(.bar){margin-block-end:-.375rem}
 #${id} td:empty{display:block}
 #${id} td:empty::after{content:"-"}
 #${id} td.right,#${id} th.right{text-align:end}

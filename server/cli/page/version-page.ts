@@ -75,7 +75,10 @@ function tilesOf(described: Described, totals: readonly Fact[]): readonly Fact[]
     ...totals.map(([name, value]): Fact =>
       value.endsWith(aSample) ? [name + aSample, value.slice(0, -aSample.length)] : [name, value],
     ),
-    ...courses.map(({ name, last }): Fact => [`${name}, last`, figure(last.value)]),
+    ...courses.map(({ name, last: { value } }): Fact => [
+      `${name}, last`,
+      value === null ? figure(value) : String(Number(value.toPrecision(4))),
+    ]),
   ];
 }
 

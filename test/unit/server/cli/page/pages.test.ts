@@ -71,7 +71,7 @@ test("a chart has its ticks at equal distances, decades for wide ranges, and no 
   };
   assert.deepEqual(ticksOf([0.4, null, 0.8]), ["0.8", "0.7", "0.6", "0.5", "0.4"]);
   assert.deepEqual(ticksOf([1e-6, 0.05]), ["0.1", "0.01", "0.001", "1e-4", "1e-5", "1e-6"]);
-  assert.deepEqual(ticksOf([5, 5]).length, 6);
+  assert.deepEqual(ticksOf([5, 5]), ["8", "7", "6", "5", "4", "3", "2"]);
   assert.deepEqual(
     ticksOf([-1.7e308, 1.7e308]).every((tick) => !/NaN|Infinity/.test(tick)),
     true,
