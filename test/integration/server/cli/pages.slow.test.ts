@@ -13,12 +13,9 @@ import { pathToFileURL } from "node:url";
 import { chromium, type Browser, type Page } from "playwright-core";
 import { listedVersions, listPage, pageExamples } from "../../../helpers/page-examples.js";
 
-const executablePath = [
-  process.env["STEMMA_TEST_CHROMIUM"] ?? "",
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-].find((path) => path !== "" && existsSync(path));
+const executablePath = ["chromium", "chromium-browser", "google-chrome"]
+  .map((name) => join("/usr/bin", name))
+  .find((path) => existsSync(path));
 const skip = executablePath === undefined && "no Chromium is installed (apt-get install chromium)";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
