@@ -12,7 +12,7 @@ export interface CurvePoint {
 export interface Curve {
   readonly name: string;
   readonly hue: number;
-  /** In the order of their iterations. */
+  /** The points in the order of their iterations. */
   readonly points: readonly CurvePoint[];
 }
 

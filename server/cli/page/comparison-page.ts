@@ -93,7 +93,7 @@ type Change = ModelDiff["changes"][number];
 interface ComparedLayer {
   readonly name: string;
   readonly className: string;
-  /** For each version but the first what changed in it. */
+  /** The changes in each version but the first. */
   readonly changes: readonly (readonly Change[])[];
 }
 

@@ -50,9 +50,14 @@ export function factsOfListed(described: Described): Pick<ListedVersion, "subjec
     subject: message?.split("\n", 1)[0],
     facts: factsOf(described),
     figures: new Map(
-      coursesOf(described.measurements ?? []).map(({ name, last }) => [name, figure(last.value)]),
+      coursesOf(described.measurements ?? []).map(({ name, last }) => [name, shortFigure(last.value)]),
     ),
   };
+}
+
+/** Four digits, for places where many figures are compared. */
+export function shortFigure(value: number | null): string {
+  return figure(value === null ? null : Number(value.toPrecision(4)));
 }
 
 /** Figures that have a column; all of them are among the facts. */
@@ -82,25 +87,25 @@ export function versionList(versions: readonly ListedVersion[], choices: ListCho
   const known = new Map(versions.map((version) => [version.versionId as string, version]));
   const figures = mostUsed(versions);
   const columns: readonly PageColumn<ListedVersion>[] = [
-    { title: "Version", value: (version) => nameWithFacts(version, known), rem: 9, share: 2 },
-    { title: "Trained from", value: ({ bases }) => basesOf(bases, known), rem: 8, share: 1 },
+    { title: "Version", value: (version) => nameWithFacts(version, known), rem: 8, share: 2 },
+    { title: "Trained from", value: ({ bases }) => basesOf(bases, known), rem: 7, share: 1 },
     ...figures.map((name) => ({
       title: name,
       value: ({ figures: own }: ListedVersion) => own?.get(name),
-      rem: 6.5,
+      rem: 6,
       align: "right" as const,
     })),
-    { title: "State", value: stateOf, rem: 7, share: 1 },
+    { title: "State", value: stateOf, rem: 6, share: 1 },
     { title: "Saved", value: ({ savedAtMs }) => formatTime(savedAtMs).slice(0, 16), rem: 8.5 },
     ...(versions.some(({ device }) => device !== "")
-      ? [{ title: "Device, line", value: ofDevice, rem: 8, share: 1 }]
+      ? [{ title: "Device, line", value: ofDevice, rem: 7, share: 1 }]
       : []),
     ...(versions.some(({ subject }) => subject !== undefined)
       ? [
           {
             title: "Message",
             value: ({ subject }: ListedVersion) => subject && shortened(subject, maxSubject),
-            rem: 10,
+            rem: 8,
             share: 2,
           },
         ]

@@ -5,14 +5,14 @@ import { nameOf, stateOf } from "../version-text.js";
 import { detailsOf, type Described } from "../repository/current-version.js";
 import { factsOf, type Fact } from "../repository/facts-of-version.js";
 import { bytesOfANumber, type LayerFootprint } from "../repository/footprint.js";
-import { coursesOf, figure } from "../repository/metric-course.js";
+import { coursesOf } from "../repository/metric-course.js";
 import { curveSections } from "./curves-of-versions.js";
 import { definitions, folded, pageDocument, sectionOf, type Section } from "./document.js";
 import { html, type Part } from "./markup.js";
 import { bar, chip, ownersOf, ownerShares, type Owner } from "./owner-colours.js";
 import { table, type Piece } from "./table.js";
 import { tree } from "./tree.js";
-import { versionList } from "./version-list.js";
+import { shortFigure, versionList } from "./version-list.js";
 
 export interface PageLayer extends LayerFootprint {
   readonly name: string;
@@ -75,10 +75,7 @@ function tilesOf(described: Described, totals: readonly Fact[]): readonly Fact[]
     ...totals.map(([name, value]): Fact =>
       value.endsWith(aSample) ? [name + aSample, value.slice(0, -aSample.length)] : [name, value],
     ),
-    ...courses.map(({ name, last: { value } }): Fact => [
-      `${name}, last`,
-      value === null ? figure(value) : String(Number(value.toPrecision(4))),
-    ]),
+    ...courses.map(({ name, last }): Fact => [`${name}, last`, shortFigure(last.value)]),
   ];
 }
 

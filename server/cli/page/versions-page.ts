@@ -8,7 +8,7 @@ export interface VersionsPage {
   readonly kind: string;
   /** Newest first, each before its bases. */
   readonly versions: readonly ListedVersion[];
-  /** How many there are altogether. */
+  /** The number of versions altogether, with those that are not shown. */
   readonly total: number;
   readonly writtenAtMs: number;
 }

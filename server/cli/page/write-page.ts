@@ -25,7 +25,7 @@ export function refuseWithPage(others: Readonly<Record<string, unknown>>): void 
 
 /**
  * @param make is called once the name is known to be good, as it may take long
- * @throws USAGE where the name does not end in .markup, or the page has too many bytes; FILE_EXISTS
+ * @throws USAGE where the name does not end in .html, or the page has too many bytes; FILE_EXISTS
  */
 export async function writePage(
   file: string,
@@ -33,7 +33,7 @@ export async function writePage(
   make: () => Promise<string>,
 ): Promise<Printed> {
   if (!/[^.]\.html$/i.test(basename(file)))
-    throw new StemmaError("USAGE", `${file} does not end in .markup, as a page does. Name another file.`, {
+    throw new StemmaError("USAGE", `${file} does not end in .html, as a page does. Name another file.`, {
       path: file,
     });
   await refuseExisting(file, force);

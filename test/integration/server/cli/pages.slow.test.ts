@@ -1,6 +1,6 @@
 /**
- * Pages in a browser, opened from the disk: nothing overlaps or is cut from 360 to 1440 pixels, dark and light; axe-core
- * finds nothing; hostile texts stay texts; no message, no request. Skipped, saying so, where no Chromium is installed.
+ * Pages in a browser, opened from the disk: nothing overlaps or is cut from 360 to 1440 pixels, dark and light;
+ * axe-core finds nothing; hostile texts stay texts; no message, no request. Skipped where no Chromium is installed.
  */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
