@@ -234,8 +234,8 @@ function lineageSection(
     id: "family",
     caption:
       versions.length < total
-        ? `The newest ${versions.length} of ${total} ancestors and descendants, with this version`
-        : "Ancestors and descendants, newest first, with this version",
+        ? `The newest ${versions.length} of ${total}: this version, its ancestors and its descendants`
+        : "This version, its ancestors and its descendants, newest first",
     marked: versionId,
     hasFilter: versions.length > 20,
   });

@@ -20,8 +20,8 @@ export function versionsPage({ title, kind, versions, total, writtenAtMs }: Vers
     kind,
     lead: html`<p class="soft">
       ${versions.length < total ? `${versions.length} of ${total} versions` : `${versions.length} versions`}
-      of ${models} ${models === 1 ? "model" : "models"}. Open a version to see its facts; lines lead to what
-      it was trained from.
+      of ${models} ${models === 1 ? "model" : "models"}. Open a version to see its facts; lines lead to those
+      in the list that it was trained from.
     </p>`,
     sections: [
       sectionOf(
