@@ -183,7 +183,7 @@ export const pageExamples: Readonly<Record<string, PageExample>> = {
   "2 versions side by side": { make: () => hostileComparison(2), isLarge: false },
   "16 versions side by side": { make: () => hostileComparison(16), isLarge: true },
   "a list of hostile names": {
-    make: () => listPage(listedVersions(60, (at) => hostileTexts[at % hostileTexts.length] as string)),
+    make: () => listPage(listedVersions(16, (at) => hostileTexts[at % hostileTexts.length] as string)),
     isLarge: false,
   },
   "a list of 10000 versions": {

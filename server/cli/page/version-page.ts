@@ -152,27 +152,18 @@ function networkSection(
   };
 }
 
-/** The owners of each layer's tensors, those of most bytes first. */
+/** The owners of each layer's tensors, that of its first tensor first. */
 function ownersByLayer(
   { leaves }: Described,
   owners: ReadonlyMap<string, Owner>,
 ): ReadonlyMap<number, readonly Owner[]> {
-  const bytes = new Map<number, Map<string, number>>();
-  for (const { path, owner, bytes: own } of leaves) {
+  const found = new Map<number, Owner[]>();
+  for (const { path, owner } of leaves) {
     const layer = Number(path.split("/", 1)[0]);
-    const found = bytes.get(layer) ?? new Map<string, number>();
-    found.set(owner.versionId, (found.get(owner.versionId) ?? 0) + own);
-    bytes.set(layer, found);
+    const [own, known] = [owners.get(owner.versionId), found.get(layer) ?? []];
+    if (own !== undefined && !known.includes(own)) found.set(layer, [...known, own]);
   }
-  return new Map(
-    [...bytes].map(([layer, found]) => [
-      layer,
-      [...found]
-        .sort(([, a], [, b]) => b - a)
-        .map(([versionId]) => owners.get(versionId))
-        .filter((owner) => owner !== undefined),
-    ]),
-  );
+  return found;
 }
 
 function shapeText({ shape }: LayerFootprint): string | undefined {

@@ -105,7 +105,7 @@ const windows = [
 for (const [name, { make, isLarge }] of Object.entries(pageExamples))
   test(`${name}: nothing overlaps, is cut, is said or asked for`, { skip }, async () => {
     const text = make();
-    for (const { isChecked, ...window } of windows.filter((each) => !isLarge || each.isChecked)) {
+    for (const { isChecked, ...window } of windows.filter(({ width }) => !isLarge || width === 1440)) {
       const at = `${name} at ${window.width}`;
       const { page, said } = await opened(name, text, window);
       assert.deepEqual(await run(page, geometry), [], at);
