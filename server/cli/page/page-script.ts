@@ -7,12 +7,13 @@ for (const place of document.querySelectorAll(".filter")) {
   const input = place.querySelector("input");
   const output = place.querySelector("output");
   const table = document.getElementById(input.dataset.filters);
-  const groups = [...table.tBodies].map((group) => ({
-    group,
-    rows: [...group.rows].map((row) => ({ row, text: row.textContent.toLowerCase() })),
-  }));
-  const total = groups.reduce((sum, { rows }) => sum + rows.length, 0);
+  let groups;
   const filter = () => {
+    groups ??= [...table.tBodies].map((group) => ({
+      group,
+      rows: [...group.rows].map((row) => ({ row, text: row.textContent.toLowerCase() })),
+    }));
+    const total = groups.reduce((sum, { rows }) => sum + rows.length, 0);
     const terms = input.value.toLowerCase().split(/\\s+/).filter((term) => term !== "");
     let found = 0;
     for (const { group, rows } of groups) {
@@ -34,7 +35,8 @@ for (const place of document.querySelectorAll(".filter")) {
     due = setTimeout(filter, 60);
   });
   place.hidden = false;
-  filter();
+  // Browsers keep what was entered when a page is loaded again.
+  if (input.value !== "") filter();
 }
 const open = () => {
   const target = document.getElementById(location.hash.slice(1));
