@@ -5,7 +5,7 @@ import type { Described } from "../repository/current-version.js";
 import { chip } from "./owner-colours.js";
 import { curveSections } from "./curves-of-versions.js";
 import { folded, pageDocument, type Section } from "./document.js";
-import { html, type Part } from "./markup.js";
+import { html, shortened, type Part } from "./markup.js";
 import { table, type Piece } from "./table.js";
 
 export interface ComparedFact {
@@ -35,7 +35,7 @@ export function comparisonPage({ versions, facts, diffs, writtenAtMs }: Comparis
     factTable("equal", "Facts that are equal", equal, versions),
   ];
   return pageDocument({
-    title: versions.map(nameOf).join(", "),
+    title: shortened(versions.map(nameOf).join(", "), 200),
     kind: "Versions side by side",
     lead: html`<ul class="legend">
       ${versions.map(
