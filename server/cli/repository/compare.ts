@@ -5,6 +5,7 @@ import { listed, plain, type PlainContext, type Printed } from "../plain-command
 import { nameOf } from "../version-text.js";
 import { currentOfFolder, type Described } from "./current-version.js";
 import { factsOf } from "./facts-of-version.js";
+import { pageOptions, writePage } from "../page/write-page.js";
 import { verb } from "./verb.js";
 
 const maxModels = 16;
@@ -17,38 +18,57 @@ export const define = verb(
     takes: {
       models: "[models...] name, name:version, name:tag or id; one alone is compared with what it came from",
     },
-    options: { all: "also what is equal in all of them" },
+    options: { all: "also what is equal in all of them", ...pageOptions },
     help: `
 The table has what differs: network, hyper-parameters, files, data, figures. Below it, which
 tensors differ from those of the first. Two models tensor by tensor: stemma model diff A B.
 
   stemma diff                        the current version and the one before
   stemma diff curve:1 curve:2 wide
+  stemma diff curve:1 curve:2 --html curve.html    what is equal is folded
 `,
-    run: async ({ models, all }, context) => compare(context, models ?? [], all),
+    run: async ({ models, all, html, force }, context) => {
+      if (html === undefined) return await compare(context, models ?? [], all);
+      return await writePage(html, { force }, async () => {
+        const compared = await gather(context, models ?? []);
+        const { comparisonPage } = await import("../page/comparison-page.js");
+        return comparisonPage({ ...compared, writtenAtMs: Date.now() });
+      });
+    },
   }),
 );
 
-async function compare({ call }: PlainContext, named: readonly string[], all: boolean): Promise<Printed> {
+interface Compared {
+  readonly versions: readonly Described[];
+  readonly facts: readonly Row[];
+  /** The tensors of each but the first against those of the first. */
+  readonly diffs: readonly ModelDiff[];
+}
+
+async function gather({ call }: PlainContext, named: readonly string[]): Promise<Compared> {
   if (named.length > maxModels)
     throw new StemmaError("USAGE", `At most ${maxModels} models are compared at a time. Name fewer.`);
-  const described = await Promise.all(
+  const versions = await Promise.all(
     (await atLeastTwo(call, named)).map((model) => call("model", { model })),
   );
-  const rows = rowsOf(described).filter(({ values }) => all || new Set(values).size > 1);
-  const [first, ...others] = described;
-  const changes: { readonly of: string; readonly diff: ModelDiff }[] = [];
+  const [first, ...others] = versions;
+  const diffs: ModelDiff[] = [];
   for (const other of others)
-    changes.push({
-      of: nameOf(other),
-      diff: await call("diff", { a: (first as Described).versionId, b: other.versionId }),
-    });
+    diffs.push(await call("diff", { a: (first as Described).versionId, b: other.versionId }));
+  return { versions, facts: rowsOf(versions), diffs };
+}
+
+async function compare(context: PlainContext, named: readonly string[], all: boolean): Promise<Printed> {
+  const { versions, facts, diffs } = await gather(context, named);
+  const rows = facts.filter(({ values }) => all || new Set(values).size > 1);
+  const [first, ...others] = versions.map(nameOf);
+  const changes = diffs.map((diff, at) => ({ of: others[at] as string, diff }));
   return {
     ...listed(rows, {
       nameOf: ({ name }) => name,
       columns: [
         { title: "", value: ({ name }) => name },
-        ...described.map((version, at) => ({
+        ...versions.map((version, at) => ({
           title: nameOf(version),
           value: ({ values }: Row): string | undefined => values[at],
         })),
@@ -56,12 +76,12 @@ async function compare({ call }: PlainContext, named: readonly string[], all: bo
       empty: "nothing that was stated or measured differs",
     }),
     data: {
-      versions: described.map(({ versionId, name, version }) => ({ versionId, name, version })),
+      versions: versions.map(({ versionId, name, version }) => ({ versionId, name, version })),
       rows,
       changes,
     },
-    names: described.map(nameOf),
-    text: changes.map(({ of, diff }) => describeChanges(nameOf(first as Described), of, diff)).join("\n"),
+    names: versions.map(nameOf),
+    text: changes.map(({ of, diff }) => describeChanges(first as string, of, diff)).join("\n"),
   };
 }
 

@@ -8,10 +8,15 @@ import { coursesOf } from "./metric-course.js";
 import { currentOfFolder, type Described } from "./current-version.js";
 import { factsOf, type Fact } from "./facts-of-version.js";
 import { bytesOfANumber, footprintOf, type LayerFootprint } from "./footprint.js";
+import { pageOptions, refuseWithPage, writePage } from "../page/write-page.js";
 import { verb } from "./verb.js";
+
+/** Relatives of a version that its page shows. */
+const maxFamily = 500;
 
 const options = {
   show: "<file> print this file of the version, as it was committed, and nothing else",
+  ...pageOptions,
 } as const;
 
 export const define = verb(
@@ -26,9 +31,14 @@ on the data.
 
   stemma desc curve:2
   stemma desc curve:2 --show train.py > earlier.py
+  stemma desc curve:2 --html curve.html
 `,
-    run: async ({ model, show }, context) => {
+    run: async ({ model, show, html, force }, context) => {
       const reference = model ?? (await currentOfFolder(context.call));
+      if (html !== undefined) {
+        refuseWithPage({ show });
+        return await writePage(html, { force }, () => pageOf(context.call, reference));
+      }
       if (show !== undefined) return await showFile(context, reference, show);
       return await describe(context.call, reference);
     },
@@ -53,7 +63,7 @@ async function showFile(
 
 async function describe(call: PlainContext["call"], model: string): Promise<Printed> {
   const described = await call("model", { model });
-  const layers = await footprint(call, described);
+  const { layers } = await networkOf(call, described);
   const facts: readonly Fact[] = [
     ["version", `${nameOf(described)} (${described.versionId.slice(0, 12)}), ${stateOf(described)}`],
     ["saved", formatTime(described.record.savedAtMs)],
@@ -85,15 +95,38 @@ async function describe(call: PlainContext["call"], model: string): Promise<Prin
 
 type NamedLayer = LayerFootprint & { readonly name: string };
 
-/** The layers; undefined where no network is known, or it is not stored any more. */
-async function footprint(
+interface DescribedNetwork {
+  /** The layers; undefined where no network is known, or it is not stored any more. */
+  readonly layers: readonly NamedLayer[] | undefined;
+  /** The numbers of the layers that each reads. */
+  readonly inputs: readonly (readonly number[])[];
+}
+
+async function networkOf(
   call: PlainContext["call"],
   { versionId, layers, state }: Described,
-): Promise<readonly NamedLayer[] | undefined> {
-  if (layers === undefined || state === "retired") return undefined;
+): Promise<DescribedNetwork> {
+  if (layers === undefined || state === "retired") return { layers: undefined, inputs: [] };
   const json = await call("modelJson", { model: versionId });
   const { architecture } = readModelJson(Buffer.from(JSON.stringify(json)));
-  return footprintOf(architecture).map((layer, at) => ({ ...layer, name: layers[at]?.name ?? `${at}` }));
+  return {
+    layers: footprintOf(architecture).map((layer, at) => ({ ...layer, name: layers[at]?.name ?? `${at}` })),
+    inputs: architecture.layers.map(({ inputs }) => inputs.map(({ layer }) => layer)),
+  };
+}
+
+async function pageOf(call: PlainContext["call"], model: string): Promise<string> {
+  const described = await call("model", { model });
+  const { layers, inputs } = await networkOf(call, described);
+  const family = await call("lineage", { model: described.versionId, descendants: true, limit: maxFamily });
+  const { versionPage } = await import("../page/version-page.js");
+  return versionPage({
+    described,
+    layers: layers?.map((layer, at) => ({ ...layer, inputs: inputs[at] ?? [] })),
+    totals: totalsOf(layers),
+    family,
+    writtenAtMs: Date.now(),
+  });
 }
 
 const memoryOf = ({ activations, parameters }: LayerFootprint): number | null =>

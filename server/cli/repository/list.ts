@@ -2,11 +2,13 @@
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { newestModels } from "../commands/model/list.js";
+import { describeAll } from "../describe-all.js";
 import { drawLineage } from "../commands/model/log.js";
 import { listed, plain, repeated, type PlainContext, type Printed } from "../plain-command.js";
 import { nameOf, stateOf } from "../version-text.js";
 import { currentOfFolder, detailsOf, type Described } from "./current-version.js";
 import { coursesOf, figure } from "./metric-course.js";
+import { pageOptions, refuseWithPage, writePage } from "../page/write-page.js";
 import { verb } from "./verb.js";
 
 /** Versions that are shown where nobody says how many: each of them is described. */
@@ -25,14 +27,32 @@ export const define = verb(
       all: "also retired ones",
       file: "<file> the history of a file: the versions whose file differs from that of the one they came from",
       graph: "draw the family of the model --name, or of the current version",
+      ...pageOptions,
     },
     help: `
   stemma list --where lr<=0.1
   stemma list --file train.py          then: stemma desc curve:2 --show train.py
   stemma list --graph
+  stemma list --limit 1000 --html models.html
 `,
-    run: async ({ graph, file, limit, ...filter }, context) => {
+    run: async ({ graph, file, limit, html, force, ...filter }, context) => {
       const { call, output } = context;
+      if (html !== undefined) {
+        refuseWithPage({ graph, file });
+        return await writePage(html, { force }, async () => {
+          const { versions, total } = await newestModels(call, { ...filter, limit: limit ?? shownVersions });
+          const described = await describeAll(versions, call);
+          const { versionsPage } = await import("../page/versions-page.js");
+          const { listedVersion } = await import("../page/version-list.js");
+          return versionsPage({
+            title: filter.name ?? "Models",
+            kind: "Model repository",
+            versions: described.map(listedVersion).reverse(),
+            total,
+            writtenAtMs: Date.now(),
+          });
+        });
+      }
       if (graph) {
         const model = filter.name ?? (await currentOfFolder(call));
         await drawLineage(
@@ -73,7 +93,7 @@ async function pageOf(
   offset: number,
   call: PlainContext["call"],
 ): Promise<Printed> {
-  const described = await Promise.all(versions.map(({ versionId }) => call("model", { model: versionId })));
+  const described = await describeAll(versions, call);
   const next = offset + versions.length;
   return {
     ...listed(described, { nameOf, columns, empty: "no version matches; commit one with: stemma commit" }),

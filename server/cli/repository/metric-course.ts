@@ -6,11 +6,17 @@ interface MeasuredValue {
   readonly value: number;
 }
 
+/** A measurement of one figure; null: it was not finite. */
+export interface MeasuredPoint {
+  readonly iteration: number;
+  readonly value: number | null;
+}
+
 export interface MetricCourse {
   readonly name: string;
   /** Times that it was measured, the times when it was not finite included. */
   readonly points: number;
-  readonly last: { readonly iteration: number; readonly value: number | null };
+  readonly last: MeasuredPoint;
   /** The least finite value; undefined: it never was finite. */
   readonly least: MeasuredValue | undefined;
   readonly most: MeasuredValue | undefined;
@@ -27,8 +33,10 @@ const shownNames: ReadonlyMap<string, string> = new Map([
  * A member is null where the log has none of it, and where it was not finite; then it is among `metrics` too
  * (measurements-of-logs.ts).
  */
-export function coursesOf(measurements: readonly Measurement[]): readonly MetricCourse[] {
-  const found = new Map<string, { iteration: number; value: number | null }[]>();
+export function pointsOf(
+  measurements: readonly Measurement[],
+): ReadonlyMap<string, readonly MeasuredPoint[]> {
+  const found = new Map<string, MeasuredPoint[]>();
   const put = (name: string, iteration: number, value: number | null): void => {
     const shown = shownNames.get(name) ?? name;
     const points = found.get(shown) ?? [];
@@ -42,6 +50,11 @@ export function coursesOf(measurements: readonly Measurement[]): readonly Metric
     }
     for (const [name, value] of Object.entries(metrics)) put(name, iteration, value);
   }
+  return found;
+}
+
+export function coursesOf(measurements: readonly Measurement[]): readonly MetricCourse[] {
+  const found = pointsOf(measurements);
   return [...found].flatMap(([name, points]) => {
     const finite = points.filter((point): point is MeasuredValue => point.value !== null);
     const last = points.at(-1);

@@ -48,5 +48,20 @@ it("a model is committed with its log, copied, changed and committed again, and 
   );
   for (const args of [["select m", "--file", "query.dql"], [], ["select"]])
     assert.equal((await runStemmaWith(["query", ...args], {})).status, 2);
+  const pages = [["list"], ["desc", "tiny"], ["diff"], ["model", "log", "wide", "--home", ".stemma"]];
+  for (const [at, args] of pages.entries()) {
+    const page = [...args, "--html", `${at}.html`];
+    assert.match(await stemma(...page), /^wrote .*\.html \(/);
+    const text = await readFile(`${at}.html`, "utf8");
+    for (const part of at === 1 ? ["tiny:1", "first", "Dense"] : ["tiny:1", "wide:1", "second"])
+      assert.ok(text.includes(part), `${args.join(" ")}: ${part}`);
+    assert.match((await runStemmaWith(page, {})).stderr, /FILE_EXISTS/);
+    await stemma(...page, "--force");
+  }
+  for (const args of [
+    ["--show", "log.csv"],
+    ["--html", "page.txt"],
+  ])
+    assert.equal((await runStemmaWith(["desc", "tiny", "--html", "new.html", ...args], {})).status, 2);
   assert.match(await stemma("diff"), /wide:1 against tiny:1: \d tensors differ, same network/);
 });
