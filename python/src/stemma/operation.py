@@ -43,7 +43,10 @@ class Operation(Generic[State]):
                 on_progress(state)
             if self.is_over(state):
                 return state
-            left = poll_seconds if deadline is None else deadline - time.monotonic()
+            if deadline is None:
+                time.sleep(poll_seconds)
+                continue
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise StemmaError(
                     "TIMED_OUT", f"{self.name} was not over after {timeout:g} s and goes on. Wait for it again."
