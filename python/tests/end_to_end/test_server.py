@@ -58,6 +58,7 @@ def test_every_bit_comes_back(fleet, tmp_path):
 
 
 def test_what_the_server_refuses_has_its_code(fleet):
+    fleet.save("bits", WEIGHTS)
     for work, code in [
         (lambda: fleet.recover("nobody"), "MODEL_NOT_FOUND"),
         (lambda: fleet.evaluate("bits", "nothing"), "DATASET_UNKNOWN"),

@@ -1,6 +1,7 @@
 /**
  * The Python package against a server with TLS, and against one with an agent: every bit comes back, lies are found,
- * and the examples of its README run. STEMMA_TEST_PYTHON names the Python that has the packages, by default python3.
+ * and the examples of its README run. STEMMA_TEST_PYTHON names a Python where the wheel is installed; without it the
+ * sources run by python3.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,7 +14,8 @@ import { ofBase, startAgentTestEnvironment } from "../../../../helpers/agent-tes
 import { startTestServer, testFleet } from "../../../../helpers/test-server.js";
 import { runProgram } from "../../../suites/outside-suite.js";
 
-const python = process.env["STEMMA_TEST_PYTHON"] ?? "python3";
+const installed = process.env["STEMMA_TEST_PYTHON"];
+const python = installed ?? "python3";
 const folder = resolve(fileURLToPath(import.meta.url), "../../../../../../../python");
 const wanted = ["numpy", "safetensors", "pytest"];
 
@@ -37,12 +39,12 @@ it(
 
     const { status, output } = await runProgram(
       python,
-      ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/end_to_end"],
+      ["-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "tests/end_to_end"],
       {
         cwd: folder,
         timeoutMs: 120_000,
         env: {
-          PYTHONPATH: join(folder, "src"),
+          ...(installed === undefined ? { PYTHONPATH: join(folder, "src") } : {}),
           STEMMA_SERVER: secured.handle.httpUrl,
           STEMMA_TOKEN: (await readHttpToken(home)) ?? "",
           STEMMA_CA: secured.handle.authorityFile ?? "",
