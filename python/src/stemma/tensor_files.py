@@ -79,7 +79,7 @@ class TensorStream:
         """Give the bytes of the file; only one tensor at a time is copied."""
         yield self.header
         for source in self.sources:
-            view = memoryview(_bytes_of(source))
+            view = memoryview(written_bytes(source))
             for begin in range(0, len(view), PIECE_BYTES):
                 yield bytes(view[begin : begin + PIECE_BYTES])
 
@@ -91,7 +91,7 @@ def stream_of(tensors: Mapping[str, Any]) -> TensorStream:
     for name, tensor in tensors.items():
         if not isinstance(name, str):
             raise StemmaError("USAGE", f"A tensor's name is text, not {name!r}. Name it.")
-        dtype, shape, size = _described(name, tensor)
+        dtype, shape, size = described(name, tensor)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [position, position + size]}
         position += size
     if not header:
@@ -105,7 +105,8 @@ def _is_torch(tensor: Any) -> bool:
     return type(tensor).__module__.partition(".")[0] == "torch"
 
 
-def _described(name: str, tensor: Any) -> tuple[str, list[int], int]:
+def described(name: str, tensor: Any) -> tuple[str, list[int], int]:
+    """Give a tensor's element type as safetensors calls it, its shape and its number of bytes."""
     if isinstance(tensor, np.ndarray):
         dtype = _NUMPY_DTYPES.get(tensor.dtype.newbyteorder("<").str)
         kind: Any = tensor.dtype
@@ -124,7 +125,7 @@ def _described(name: str, tensor: Any) -> tuple[str, list[int], int]:
     return dtype, list(tensor.shape), size
 
 
-def _bytes_of(tensor: Any) -> Any:
+def written_bytes(tensor: Any) -> Any:
     """Give the bytes of one tensor, row-major and little-endian."""
     if isinstance(tensor, np.ndarray):
         return tensor.astype(tensor.dtype.newbyteorder("<"), order="C", copy=False).reshape(-1).view(np.uint8)
