@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stemma.client import Metrics, tensors_of
 from stemma.errors import StemmaError
-from stemma.tensor_files import stream_of
+from stemma.tensor_files import Metrics, stream_of, tensors_of
 
 TIMEOUT_SECONDS = 600.0
 """A save of a large model hashes it completely before it is answered."""

@@ -24,7 +24,7 @@ from stemma.generated.operations import Operations
 from stemma.identities import version_id_of
 from stemma.operation import Operation
 from stemma.progress import Bar, Progress, counted
-from stemma.tensor_files import TensorStream, load, root_of_file, stream_of
+from stemma.tensor_files import Metrics, TensorStream, load, root_of_file, stream_of, tensors_of
 from stemma.transport import MAX_ANSWER_BYTES, SILENCE_SECONDS, Answer, Request, Transport
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
         RolloutDetail,
         VersionSummary,
     )
-
-Metrics = Mapping[str, Any]
-"""Texts, numbers and booleans by name; `measurements` is a list of what was measured by iteration."""
 
 IMPORT_TYPE = "application/vnd.stemma.import"
 MESSAGE = "commit.message"
@@ -345,17 +342,6 @@ def _opened(model: Any) -> Iterator[tuple[Iterator[bytes], int, str | None]]:
         return
     stream: TensorStream = stream_of(tensors_of(model))
     yield stream.pieces(), stream.length, None
-
-
-def tensors_of(model: Any) -> Mapping[str, Any]:
-    """Give the tensors of a state dict, of a dict of arrays, or of a module of PyTorch."""
-    tensors = model.state_dict() if hasattr(model, "state_dict") else model
-    if isinstance(tensors, Mapping):
-        return tensors
-    raise StemmaError(
-        "USAGE",
-        f"A {type(model).__name__} cannot be saved. Give a state dict, a dict of numpy arrays, or a file's path.",
-    )
 
 
 @contextmanager

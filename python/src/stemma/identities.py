@@ -81,17 +81,23 @@ def object_id(kind: str, content: bytes) -> str:
 def version_id_of(record: Mapping[str, Any]) -> str:
     """Compute a version id from its save record as the API shows it."""
     objects = {
-        name: [{**each, "hash": _short(each["hash"])} for each in value] if name == "attachments" else _short(value)
+        name: [{**each, "hash": short_hash(each["hash"])} for each in value]
+        if name == "attachments"
+        else short_hash(value)
         for name, value in record["objects"].items()
     }
     uses = {name: _short_uses(value) for name, value in record.get("uses", {}).items()}
     derived = ("kind", "contentId", "architecture", "uses")
     short: dict[str, Any] = {name: value for name, value in record.items() if name not in derived}
-    short |= {"bases": [_short(base) for base in record["bases"]], "root": _short(record["root"]), "objects": objects}
+    short |= {
+        "bases": [short_hash(base) for base in record["bases"]],
+        "root": short_hash(record["root"]),
+        "objects": objects,
+    }
     if record.get("clockErrorMs") is None:
         short.pop("clockErrorMs", None)
     if "successorOf" in record:
-        short["successorOf"] = _short(record["successorOf"])
+        short["successorOf"] = short_hash(record["successorOf"])
     if uses:
         short["uses"] = uses
     return object_id("record", canonical_json(short))
@@ -99,11 +105,12 @@ def version_id_of(record: Mapping[str, Any]) -> str:
 
 def _short_uses(value: Any) -> Any:
     if isinstance(value, str):
-        return _short(value)
-    return [_short(each) if isinstance(each, str) else {**each, "tree": _short(each["tree"])} for each in value]
+        return short_hash(value)
+    return [short_hash(each) if isinstance(each, str) else {**each, "tree": short_hash(each["tree"])} for each in value]
 
 
-def _short(digits: str) -> str:
+def short_hash(digits: str) -> str:
+    """Write a hash as 43 characters of base64url."""
     return base64.urlsafe_b64encode(bytes.fromhex(digits)).rstrip(b"=").decode("ascii")
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import numpy as np
-from safetensors import safe_open
 
 from stemma.errors import StemmaError
 from stemma.identities import DTYPES, leaf_hash, root_of, tensor_hasher
@@ -19,6 +17,9 @@ from stemma.identities import DTYPES, leaf_hash, root_of, tensor_hasher
 MAX_HEADER_BYTES = 100 * 1024 * 1024
 MAX_RANK = 32
 PIECE_BYTES = 4 * 1024 * 1024
+
+Metrics = Mapping[str, Any]
+"""Texts, numbers and booleans by name; `measurements` is a list of what was measured by iteration."""
 
 _NUMPY_DTYPES = {
     "|b1": "BOOL",
@@ -101,13 +102,30 @@ def stream_of(tensors: Mapping[str, Any]) -> TensorStream:
     return TensorStream(struct.pack("<Q", len(text)) + text, list(tensors.values()), 8 + len(text) + position)
 
 
+def tensors_of(model: Any) -> Mapping[str, Any]:
+    """Give the tensors of a state dict, of a dict of arrays, or of a module of PyTorch."""
+    tensors = model.state_dict() if hasattr(model, "state_dict") else model
+    if isinstance(tensors, Mapping):
+        return tensors
+    raise StemmaError(
+        "USAGE",
+        f"A {type(model).__name__} cannot be saved. Give a state dict, a dict of numpy arrays, or a file's path.",
+    )
+
+
+def is_numpy(tensor: Any) -> bool:
+    """Tell whether it is an array of numpy, which is not loaded for the answer."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(tensor, numpy.ndarray)
+
+
 def _is_torch(tensor: Any) -> bool:
     return type(tensor).__module__.partition(".")[0] == "torch"
 
 
 def described(name: str, tensor: Any) -> tuple[str, list[int], int]:
     """Give a tensor's element type as safetensors calls it, its shape and its number of bytes."""
-    if isinstance(tensor, np.ndarray):
+    if is_numpy(tensor):
         dtype = _NUMPY_DTYPES.get(tensor.dtype.newbyteorder("<").str)
         kind: Any = tensor.dtype
         size = tensor.nbytes
@@ -127,8 +145,8 @@ def described(name: str, tensor: Any) -> tuple[str, list[int], int]:
 
 def written_bytes(tensor: Any) -> Any:
     """Give the bytes of one tensor, row-major and little-endian."""
-    if isinstance(tensor, np.ndarray):
-        return tensor.astype(tensor.dtype.newbyteorder("<"), order="C", copy=False).reshape(-1).view(np.uint8)
+    if is_numpy(tensor):
+        return tensor.astype(tensor.dtype.newbyteorder("<"), order="C", copy=False).reshape(-1).view("u1")
     import torch
 
     dense = tensor.detach().resolve_conj().resolve_neg().to("cpu").contiguous()
@@ -203,6 +221,8 @@ def _tensor_id(file: BinaryIO, tensor: StoredTensor) -> bytes:
 
 def load(path: Path, framework: str) -> dict[str, Any]:
     """Read all tensors of a file, in its order, as numpy arrays ("numpy") or as tensors of PyTorch ("torch")."""
+    from safetensors import safe_open
+
     with path.open("rb") as file:
         stored = sorted(read_header(file, path), key=lambda each: (each.begin, each.end))
     known = set((_NUMPY_DTYPES if framework == "numpy" else _TORCH_DTYPES).values())

@@ -182,7 +182,7 @@ def test_an_offer_that_the_server_did_not_sign_is_not_acted_on(device):
         "staged": False,
     }
     with pytest.raises(StemmaError) as raised:
-        device._on_offer(forged)
+        device._offers.take(forged)
     assert raised.value.code == "SIGNATURE_INVALID"
     payload = encode("Envelope", {"protocol": 1, "session": 1, "sequence": 99, "offer": forged})
     for lie in (payload, payload + session._SIGNATURE_HEAD + bytes(64), b"", b"\xff" * 100):

@@ -18,29 +18,24 @@ from cryptography.x509.oid import NameOID
 
 from stemma.contexts import NamedServer
 from stemma.device.history import is_signed
+from stemma.device.state import ENROLMENT
 from stemma.device.store import read_json, write_durably
 from stemma.errors import StemmaError
 from stemma.identities import canonical_json
 from stemma.transport import Transport
 
-FILE = "enrolment.json"
 WAITING = "enrolment-keys.json"
 _KEY_EXTENSION = x509.ObjectIdentifier("2.25.1743892065")
 _TERMS = ("fleet", "device", "generation", "lines", "mqtt", "root", "authorities", "serverPublicKey")
 
 
-def enrol(home: str | os.PathLike[str], invitation: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-    """
-    Make this device's keys and get their certificate; `Device` then runs in the same home.
-
-    The keys wait on the disk before they are used: called again after a lost answer, the same ones get the same
-    certificate.
-    """
+def enrol_with(home: str | os.PathLike[str], invitation: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+    """Enrol a device; its keys wait on the disk before they are used."""
     folder = Path(home)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     terms = dict(invitation) if isinstance(invitation, Mapping) else read_json(Path(invitation), "ENROLMENT_INVALID")
     _check_invitation(terms)
-    if (folder / FILE).exists():
+    if (folder / ENROLMENT).exists():
         raise StemmaError("ENROLMENT_INVALID", f"{folder} is enrolled already. Choose another home for another device.")
     keys = _waiting_keys(folder, terms)
     body = {
@@ -62,7 +57,7 @@ def enrol(home: str | os.PathLike[str], invitation: str | os.PathLike[str] | Map
         "deviceSeed": keys["deviceSeed"],
         "profile": terms.get("profile", "generic"),
     }
-    write_durably(folder / FILE, json.dumps(enrolment).encode("utf-8"))
+    write_durably(folder / ENROLMENT, json.dumps(enrolment).encode("utf-8"))
     (folder / WAITING).unlink(missing_ok=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import struct
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from stemma.device.wire import Message, text
 from stemma.errors import StemmaError
+from stemma.identities import short_hash
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def check_receipt(server_key: bytes, receipt: Message, head: Head) -> None:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _invalid("its fact cannot be read") from error
     version = receipt["version_id"]
-    if not recorded or named not in (version.hex(), base64.urlsafe_b64encode(version).rstrip(b"=").decode("ascii")):
+    if not recorded or named not in (version.hex(), short_hash(version.hex())):
         raise _invalid("its fact is about something else")
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stemma.device.wire import read_varint, varint
 from stemma.errors import StemmaError
-from stemma.identities import canonical_json, object_id
+from stemma.identities import canonical_json, object_id, short_hash
 
 MAX_RECORD_BYTES = 64 * 1024
 _KINDS = {
@@ -48,25 +49,20 @@ class Record:
         return [(_KINDS[name], id) for name, id in self.objects.items() if name in _NEEDED]
 
     @staticmethod
-    def child(
-        base: Record, root: str, small: Mapping[str, bytes], fleet: str, device: str, line: str, sequence: int
-    ) -> Record:
-        """Make the record of a version that was trained from another."""
+    def child(base: Record, root: str, small: Mapping[str, bytes], place: Mapping[str, Any]) -> Record:
+        """Make the record of a version that was trained from another; `place` is fleet, device, line and sequence."""
         objects = {name: object_id(_KINDS[name], content) for name, content in small.items()}
         if base.architecture is not None:
             objects["architecture"] = base.architecture
         value = {
+            **place,
             "format": 1,
-            "name": f"{line}-{device}",
-            "fleet": fleet,
-            "device": device,
-            "line": line,
-            "sequence": sequence,
-            "bases": [_short(base.version)],
-            "root": _short(root),
+            "name": f"{place['line']}-{place['device']}",
+            "bases": [short_hash(base.version)],
+            "root": short_hash(root),
             "approach": "update",
             "savedAtMs": time.time_ns() // 1_000_000,
-            "objects": {name: _short(id) for name, id in objects.items()},
+            "objects": {name: short_hash(id) for name, id in objects.items()},
         }
         return read_record(canonical_json(value))
 
@@ -90,24 +86,24 @@ def read_record(content: bytes) -> Record:
 def owners_of(content: bytes, count: int, version: str) -> list[str]:
     """Read an owner map: the version that changed each leaf last; index 0 means the version itself."""
     try:
-        owners, position = _varint(content, 1)
+        owners, position = read_varint(content, 1)
         if content[0] != 1 or owners > count:
             raise ValueError("its format or number of owners is not known")
         ids = [version]
         for _ in range(owners):
             ids.append(content[position : position + 32].hex())
             position += 32
-        runs, position = _varint(content, position)
+        runs, position = read_varint(content, position)
         found: list[str] = []
         for _ in range(runs):
-            length, position = _varint(content, position)
-            index, position = _varint(content, position)
+            length, position = read_varint(content, position)
+            index, position = read_varint(content, position)
             if len(found) + length > count:
                 raise ValueError("it has more leaves than the model")
             found += [ids[index]] * length
         if len(found) != count or position != len(content):
             raise ValueError("it has another number of leaves than the model")
-    except (ValueError, IndexError) as error:
+    except (StemmaError, ValueError, IndexError) as error:
         raise StemmaError(
             "OWNER_MAP_INVALID", f"An owner map cannot be read: {error}. Fetch the model again."
         ) from error
@@ -125,38 +121,8 @@ def encode_owner_map(owners: Sequence[str | None]) -> bytes:
         else:
             runs.append([1, index])
     numbers = [number for run in runs for number in run]
-    return (
-        bytes([1])
-        + _written([len(ids)])
-        + b"".join(bytes.fromhex(id) for id in ids)
-        + _written([len(runs)])
-        + _written(numbers)
-    )
-
-
-def _written(numbers: Sequence[int]) -> bytes:
-    out = bytearray()
-    for number in numbers:
-        while number >= 0x80:
-            out.append(number & 0x7F | 0x80)
-            number >>= 7
-        out.append(number)
-    return bytes(out)
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 28, 7):
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise ValueError("a number is too long")
-
-
-def _short(digits: str) -> str:
-    return base64.urlsafe_b64encode(bytes.fromhex(digits)).rstrip(b"=").decode("ascii")
+    head = bytes([1]) + varint(len(ids)) + b"".join(bytes.fromhex(id) for id in ids)
+    return head + b"".join(varint(number) for number in [len(runs), *numbers])
 
 
 def _long(short: Any) -> str:

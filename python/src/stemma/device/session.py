@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import secrets
 import ssl
@@ -244,10 +243,3 @@ def _named(envelope: Message) -> Message:
     if envelope["protocol"] != 1 or len(bodies) != 1:
         raise StemmaError("PROTOCOL_VERSION_UNSUPPORTED", "A message has another version, or none that is known.")
     return {**envelope, "body": bodies[0]}
-
-
-def runtime() -> str:
-    """Say what runs here, for lists of devices."""
-    import platform
-
-    return f"Python {platform.python_version()}, {platform.system()} {os.uname().machine}"
