@@ -2,4 +2,4 @@
 
 import os
 
-collect_ignore_glob = [] if "STEMMA_TEST_PLAIN_SERVER" in os.environ else ["test_*.py"]
+collect_ignore_glob = [] if "PLAIN_SERVER" in os.environ else ["test_*.py"]

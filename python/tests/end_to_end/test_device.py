@@ -29,7 +29,7 @@ def fleet():
     return stemma.connect()
 
 
-def invited(fleet, name, base=None, line="soh"):
+def invited(fleet, name, base=None, line="pack"):
     initial = None if base is None else {line: str(base)}
     return fleet.api.invite(device=name, lines=[line], initial=initial, force=True)
 
@@ -46,7 +46,7 @@ def device(fleet, tmp_path, request):
     one.close()
 
 
-def tensors_of(device, line="soh"):
+def tensors_of(device, line="pack"):
     from stemma.tensor_files import load
 
     return load(device.current(line) / "model.safetensors", "numpy")
@@ -58,16 +58,16 @@ def bits_of(tensors):
 
 def test_a_device_gets_its_model_and_reports_a_child_that_comes_back_bit_for_bit(fleet, device):
     device.connect()
-    device.wait(lambda: device.current("soh") is not None, 30)
-    assert device.current("soh").name == device.base.id
+    device.wait(lambda: device.current("pack") is not None, 30)
+    assert device.current("pack").name == device.base.id
     assert bits_of(tensors_of(device)) == bits_of(BASE)
 
     child = {**BASE, "bits": BASE["bits"][::-1].copy()}
-    version = device.save("soh", child, {"accuracy": 0.5, "note": "ü"})
-    assert device.save("soh", BASE) == device.base.id
+    version = device.save("pack", child, {"accuracy": 0.5, "note": "ü"})
+    assert device.save("pack", BASE) == device.base.id
     assert device.standing(version) == "pending"
     device.wait(lambda: device.standing(version) == "released", 30)
-    device.wait(lambda: device.current("soh").name == version, 10)
+    device.wait(lambda: device.current("pack").name == version, 10)
     assert bits_of(fleet.recover(version)) == bits_of(child)
     described = fleet.api.model(version)
     assert described["metadata"] == {"accuracy": 0.5, "note": "ü"}
@@ -75,12 +75,12 @@ def test_a_device_gets_its_model_and_reports_a_child_that_comes_back_bit_for_bit
         leaf["name"] == "bits" for leaf in described["leaves"]
     ]
     assert [each["versionId"] for each in fleet.log(version)] == [version, device.base.id]
-    wait_until(lambda: fleet.api.device(device.name)["active"]["soh"]["versionId"] == version, device)
+    wait_until(lambda: fleet.api.device(device.name)["active"]["pack"]["versionId"] == version, device)
 
     # Another session, after a restart: the counter grows, and a grandchild is saved without a connection.
     device.close()
     again = Device(device.home)
-    grandchild = again.save("soh", {**child, "count": np.array(4, dtype=np.int64)})
+    grandchild = again.save("pack", {**child, "count": np.array(4, dtype=np.int64)})
     again.connect()
     again.wait(lambda: again.standing(grandchild) == "released", 30)
     again.close()
@@ -97,15 +97,15 @@ def wait_until(is_so, device):
 
 def test_a_device_takes_part_in_a_rollout_and_is_sent_back(fleet, device):
     device.connect()
-    device.wait(lambda: device.current("soh") is not None, 30)
+    device.wait(lambda: device.current("pack") is not None, 30)
     update = fleet.save(f"{device.name}-update", {**BASE, "count": np.array(9, dtype=np.int64)}, base=device.base)
     policy = {"waves": ["rest"], "soakMinutes": 0, "unmeasured": "switch"}
-    rollout = fleet.rollout(update, line="soh", select=f"name={device.name}", policy=policy)
+    rollout = fleet.rollout(update, line="pack", select=f"name={device.name}", policy=policy)
     state = rollout.wait(timeout=60, on_progress=lambda _: device.step(0.2), poll_seconds=0.01)
     assert state["phase"] == "done", state["because"]
-    assert device.current("soh").name == update.id
+    assert device.current("pack").name == update.id
     fleet.api.undo_rollout(state["name"], because="the test")
-    device.wait(lambda: device.current("soh").name == device.base.id, 30)
+    device.wait(lambda: device.current("pack").name == device.base.id, 30)
 
 
 class Tampered:
@@ -140,7 +140,7 @@ def flipped(payload):
 
 def ends(device, code):
     device.wait(lambda: any(each.code == code for each in device.problems), 30)
-    assert device.current("soh") is None
+    assert device.current("pack") is None
     assert not list((device.home / "spool").glob("*"))
 
 
@@ -166,14 +166,13 @@ def test_an_offer_that_the_server_did_not_sign_is_not_acted_on(device):
         return flipped(payload) if signed["offer"] is not None else payload
 
     with Tampered(device, change) as tampered:
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            device.step(0.1)
-    assert tampered.changed > 0
-    assert device.current("soh") is None
+        device.wait(lambda: tampered.changed > 0, 20)
+        for _ in range(5):
+            device.step(0.05)
+    assert device.current("pack") is None
     # One that its own envelope vouches for, and the server's key did not sign.
     forged = {
-        "line": "soh",
+        "line": "pack",
         "version_id": bytes.fromhex(device.base.id),
         "record": b"{}",
         "objects": [],
@@ -216,17 +215,17 @@ def test_a_manifest_that_states_other_hashes_ends_at_the_ids(device, monkeypatch
 
 def test_a_server_that_forgot_the_journal_is_not_believed(device):
     device.connect()
-    device.wait(lambda: device.current("soh") is not None, 30)
+    device.wait(lambda: device.current("pack") is not None, 30)
     device.close()
     state = json.loads((device.home / "state.json").read_text())
     state["head"]["root"] = "0" * 64
     (device.home / "state.json").write_text(json.dumps(state))
     again = Device(device.home)
     with pytest.raises(StemmaError) as raised:
-        again.connect(timeout=2)
-    again.close()
+        again.connect(timeout=0.01)
     assert raised.value.code == "TIMED_OUT"
-    assert "HISTORY_UNPROVEN" in [each.code for each in again.problems]
+    again.wait(lambda: "HISTORY_UNPROVEN" in [each.code for each in again.problems], 20)
+    again.close()
 
 
 def test_an_invitation_that_was_changed_or_used_is_refused(fleet, tmp_path):
@@ -242,5 +241,5 @@ def test_an_invitation_that_was_changed_or_used_is_refused(fleet, tmp_path):
             enrol(tmp_path / home, invitation)
         assert raised.value.code in ("ENROLMENT_INVALID", "CERTIFICATE_REFUSED")
     with pytest.raises(StemmaError) as raised:
-        Device(tmp_path / "one").save("soh", BASE)
+        Device(tmp_path / "one").save("pack", BASE)
     assert raised.value.code == "BASE_MISSING"

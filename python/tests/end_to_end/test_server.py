@@ -179,9 +179,9 @@ def test_a_model_of_another_id_is_found(fleet):
 
 def test_a_model_with_an_architecture_comes_back_and_is_rolled_out():
     fleet = stemma.connect(
-        os.environ["STEMMA_TEST_PLAIN_SERVER"],
-        token=os.environ["STEMMA_TEST_PLAIN_TOKEN"],
-        fleet=os.environ["STEMMA_TEST_PLAIN_FLEET"],
+        os.environ["PLAIN_SERVER"],
+        token=os.environ["PLAIN_TOKEN"],
+        fleet=os.environ["PLAIN_FLEET"],
     )
     tensors = fleet.recover("base")
     changed = {name: tensor + 1 for name, tensor in tensors.items()}

@@ -50,9 +50,9 @@ it(
           STEMMA_CA: secured.handle.authorityFile ?? "",
           STEMMA_FLEET: testFleet,
           STEMMA_AGENT_HOME: agentHome,
-          STEMMA_TEST_PLAIN_SERVER: server.handle.httpUrl,
-          STEMMA_TEST_PLAIN_TOKEN: (await readHttpToken(server.home)) ?? "",
-          STEMMA_TEST_PLAIN_FLEET: testFleet,
+          PLAIN_SERVER: server.handle.httpUrl,
+          PLAIN_TOKEN: (await readHttpToken(server.home)) ?? "",
+          PLAIN_FLEET: testFleet,
         },
       },
     );
