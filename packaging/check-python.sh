@@ -30,6 +30,7 @@ rm -f "$out"/stemma-*.whl
 must "$python" -m pip wheel -q --no-deps --no-build-isolation -w "$out" ./python
 wheel="$(compgen -G "$out/stemma-*.whl")"
 must fetch --no-deps --force-reinstall "$wheel"
+must fetch "$wheel[device]"
 echo "$(basename "$wheel"), $(stat -c %s "$wheel") bytes"
 
 say "format, lint, types"

@@ -225,7 +225,7 @@ def test_manifests_that_do_not_fit_are_refused_before_anything_is_kept(tmp_path,
     upload, download, *_ = transfer(tmp_path, [9000])
     with pytest.raises(StemmaError) as raised:
         download.on_manifest({**upload.manifest(0), **lie}, 0.0)
-    assert raised.value.code == "MANIFEST_INVALID"
+    assert raised.value.code == "TRANSFER_MANIFEST_INVALID"
 
 
 def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):

@@ -346,11 +346,12 @@ def _opened(model: Any) -> Iterator[tuple[Iterator[bytes], int, str | None]]:
 
 @contextmanager
 def _temporary_file(folder: Path | None) -> Iterator[tuple[int, Path]]:
+    path = (folder or Path(tempfile.gettempdir())) / f".stemma-{secrets.token_hex(8)}.safetensors"
     try:
-        handle, name = tempfile.mkstemp(prefix=".stemma-", suffix=".safetensors", dir=folder)
+        # A file that the caller named has the mode of any new file; another is this user's alone.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if folder is None else 0o666)
     except OSError as error:
         raise StemmaError("FILE_FAILED", f"No file can be made there: {error}. Name another folder.") from error
-    path = Path(name)
     try:
         yield handle, path
     finally:

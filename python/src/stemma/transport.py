@@ -119,9 +119,12 @@ class Transport:
         try:
             for piece in request.body:
                 connection.send(piece)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLError) as error:
             # A server that refuses answers before it has taken the complete body.
-            pass
+            try:
+                return connection.getresponse()
+            except (OSError, http.client.HTTPException):
+                raise error from None
         return connection.getresponse()
 
     def _refusal(self, status: int, answer: Answer) -> StemmaError:

@@ -66,6 +66,8 @@ def test_what_the_server_refuses_has_its_code(fleet):
         (lambda: fleet.save("bits", {"x": np.ones(1)}, metrics={"loss": float("nan")}), "NOT_A_NUMBER"),
         (lambda: fleet.rollout("bits", line="bits", select="all"), "ROLLOUT_REACHES_NOBODY"),
         (lambda: stemma.connect(token="wrong").log("bits"), "TOKEN_INVALID"),
+        # The server answers before it has taken all of that.
+        (lambda: stemma.connect(token="wrong").save("bits", {"w": np.zeros(4_000_000)}), "TOKEN_INVALID"),
     ]:
         with pytest.raises(StemmaError) as raised:
             work()

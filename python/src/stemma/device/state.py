@@ -69,7 +69,7 @@ class DeviceState:
         self.identity = Enrolled(home)
         self.store = Store(home)
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
-        self.values = read_json(home / STATE, "HOME_DAMAGED") if (home / STATE).exists() else empty
+        self.values = read_json(home / STATE, "HOME_FORMAT_UNKNOWN") if (home / STATE).exists() else empty
 
     def keep(self) -> None:
         """Make the state durable."""

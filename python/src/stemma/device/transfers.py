@@ -103,7 +103,7 @@ class Download:
         encodings = manifest["encodings"]
         known = shape == (self._bytes, self._block_bytes, self._parts) and part < self._parts
         if not known or len(hashes) != 32 * count or any(each["code"] != 0 for each in encodings):
-            raise self._failed("MANIFEST_INVALID", "a part of its manifest does not fit what was asked for")
+            raise self._failed("TRANSFER_MANIFEST_INVALID", "a part of its manifest does not fit what was asked for")
         self._hashes[part] = hashes
         for index, encoding in enumerate(encodings, part * OBJECTS_OF_PART):
             self._lengths[index] = encoding["byte_length"]
@@ -113,11 +113,11 @@ class Download:
         unknown = sum(each.byte_length is None for each in self._wanted)
         known = sum(each.byte_length or 0 for each in self._wanted)
         if not MIN_BLOCK_BYTES <= block_bytes <= MAX_BLOCK_BYTES:
-            raise self._failed("MANIFEST_INVALID", f"its blocks have {block_bytes} bytes")
+            raise self._failed("TRANSFER_MANIFEST_INVALID", f"its blocks have {block_bytes} bytes")
         blocks = -(-length // block_bytes)
         expected = max(1, -(-blocks // BLOCKS_OF_PART), -(-len(self._wanted) // OBJECTS_OF_PART))
         if not known <= length <= known + unknown * MAX_OBJECT_BYTES or blocks > MAX_BLOCKS or parts != expected:
-            raise self._failed("MANIFEST_INVALID", f"it states {length} bytes in {parts} parts")
+            raise self._failed("TRANSFER_MANIFEST_INVALID", f"it states {length} bytes in {parts} parts")
         self._bytes, self._block_bytes, self._blocks, self._parts = length, block_bytes, blocks, parts
 
     def on_block(self, block: Message, now: float) -> None:
@@ -148,7 +148,7 @@ class Download:
         for index, wanted in enumerate(self._wanted):
             length = self._lengths.get(index, wanted.byte_length)
             if length is None or (wanted.byte_length is not None and length != wanted.byte_length):
-                raise self._failed("MANIFEST_INVALID", f"it does not state the length of the {wanted.kind}")
+                raise self._failed("TRANSFER_MANIFEST_INVALID", f"it does not state the length of the {wanted.kind}")
             hasher = wanted.hasher()
             with piece_file.open("wb") as file:
                 for piece in pieces_of(self._file, position, length):
@@ -159,7 +159,7 @@ class Download:
             self._store.take(wanted.id, piece_file)
             position += length
         if position != self._bytes:
-            raise self._failed("MANIFEST_INVALID", "it has more bytes than objects")
+            raise self._failed("TRANSFER_MANIFEST_INVALID", "it has more bytes than objects")
 
     def discard(self) -> None:
         """Remove what has come."""
