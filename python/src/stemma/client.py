@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, overload
 
 from stemma.answers import check_answer, parse_json
 from stemma.calls import path_of
@@ -24,7 +24,7 @@ from stemma.generated.operations import Operations
 from stemma.identities import version_id_of
 from stemma.operation import Operation
 from stemma.progress import Bar, Progress, counted
-from stemma.tensor_files import Metrics, TensorStream, load, root_of_file, stream_of, tensors_of
+from stemma.tensor_files import PIECE_BYTES, Metrics, TensorStream, load, root_of_file, stream_of, tensors_of
 from stemma.transport import MAX_ANSWER_BYTES, SILENCE_SECONDS, Answer, Request, Transport
 
 if TYPE_CHECKING:
@@ -280,7 +280,8 @@ def _check_description(described: ModelDescription, wanted: str, whose: str) -> 
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StemmaError("RECORD_INVALID", f"{whose} sent a save record that cannot be read ({error}).") from error
     is_id = re.fullmatch("[0-9a-f]{64}", wanted) is not None
-    opaque = described["record"]["kind"] == "opaque"
+    # The record's hash covers its objects, and not the member `kind` that follows from them.
+    opaque = "architecture" not in described["record"]["objects"]
     misnamed = opaque and any(leaf["path"] != leaf["name"] for leaf in described["leaves"])
     if found != described["versionId"] or (is_id and found != wanted) or misnamed:
         raise StemmaError(
@@ -334,14 +335,28 @@ def _opened(model: Any) -> Iterator[tuple[Iterator[bytes], int, str | None]]:
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         try:
-            with path.open("rb") as file:
-                length = os.fstat(file.fileno()).st_size
-                yield iter(lambda: file.read(4 * 1024 * 1024), b""), length, os.fspath(path)
+            file = path.open("rb")
         except OSError as error:
             raise StemmaError("FILE_MISSING", f"{path} cannot be read: {error}. Name another file.") from error
+        with file:
+            length = os.fstat(file.fileno()).st_size
+            yield _file_pieces(file, path, length), length, os.fspath(path)
         return
     stream: TensorStream = stream_of(tensors_of(model))
     yield stream.pieces(), stream.length, None
+
+
+def _file_pieces(file: BinaryIO, path: Path, length: int) -> Iterator[bytes]:
+    left = length
+    while left > 0:
+        try:
+            piece = file.read(min(left, PIECE_BYTES))
+        except OSError as error:
+            raise StemmaError("FILE_FAILED", f"{path} cannot be read: {error}. Nothing was saved.") from error
+        if piece == b"":
+            raise StemmaError("FILE_CHANGED", f"{path} became shorter while it was read. Nothing was saved; try again.")
+        left -= len(piece)
+        yield piece
 
 
 @contextmanager

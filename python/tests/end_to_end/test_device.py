@@ -96,8 +96,11 @@ def wait_until(is_so, device):
 
 
 def test_a_device_takes_part_in_a_rollout_and_is_sent_back(fleet, device):
+    with pytest.raises(StemmaError) as raised:
+        Device(device.home)
+    assert raised.value.code == "HOME_LOCKED"
+    device.run(lambda: device.current("pack") is not None)
     device.connect()
-    device.wait(lambda: device.current("pack") is not None, 30)
     update = fleet.save(f"{device.name}-update", {**BASE, "count": np.array(9, dtype=np.int64)}, base=device.base)
     policy = {"waves": ["rest"], "soakMinutes": 0, "unmeasured": "switch"}
     rollout = fleet.rollout(update, line="pack", select=f"name={device.name}", policy=policy)
@@ -148,6 +151,22 @@ def test_flipped_bits_of_blocks_are_found_and_nothing_is_installed(device):
     with Tampered(device, lambda topic, payload: flipped(payload) if "/block/" in topic else payload):
         ends(device, "BLOCK_HASH_MISMATCH")
     assert not (device.home / "versions").exists()
+
+
+def test_a_full_disk_drops_the_model_and_says_so(device, monkeypatch):
+    from stemma.device import store
+
+    def write_durably(path, _):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_durably", write_durably)
+        patched.setattr(store, "sync_file", lambda path: write_durably(path, b""))
+        device.connect()
+        ends(device, "FILE_FAILED")
+    device.close()
+    device.connect()
+    device.wait(lambda: device.current("pack") is not None, 30)
 
 
 def test_a_transfer_that_is_cut_stalls_and_is_dropped(device, monkeypatch):

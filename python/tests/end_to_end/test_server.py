@@ -141,6 +141,17 @@ def swapped_names(_path, _, body):
     return body.replace(b'"half"', b'"HALF"').replace(b'"scalar"', b'"half"').replace(b'"HALF"', b'"scalar"')
 
 
+def swapped_display_names(path, _, body):
+    """Says that the model has an architecture, where names are the server's word, and swaps two of them."""
+    if "/tensors" in path:
+        return body
+    described = json.loads(body)
+    described["record"]["kind"] = "architecture"
+    one, other = described["leaves"][0], described["leaves"][1]
+    one["name"], other["name"] = other["name"], one["name"]
+    return json.dumps(described).encode()
+
+
 def other_version(path, headers, body):
     if "/tensors" in path:
         headers["stemma-version-id"] = "0" * 64
@@ -154,6 +165,7 @@ def other_version(path, headers, body):
         (cut, "RECOVERY_INCOMPLETE"),
         (other_root, "RECORD_INVALID"),
         (swapped_names, "ROOT_MISMATCH"),
+        (swapped_display_names, "RECORD_INVALID"),
         (other_version, "SERVER_UNREACHABLE"),
     ],
 )

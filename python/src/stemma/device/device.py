@@ -15,6 +15,7 @@ from stemma.device.offers import Offers
 from stemma.device.reports import Reports
 from stemma.device.session import Session
 from stemma.device.state import DeviceState
+from stemma.device.store import disk_error
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
 
@@ -40,6 +41,7 @@ class Device:
 
     def connect(self, timeout: float = 60.0) -> None:
         """Open a session, and wait until the server has proven its history."""
+        self._state.lock()
         values = self._state.values
         values["session"] += 1
         self._state.keep()
@@ -52,12 +54,13 @@ class Device:
         self.wait(lambda: self._is_believed, timeout)
 
     def close(self) -> None:
-        """End the session; what is not reported stays on the disk."""
+        """End the session and let others use the home; what is not reported stays there."""
         if self._session is not None:
             self._session.close()
         self._session = None
         self._offers.clear()
         self._reports.clear()
+        self._state.unlock()
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Serve until told to stop; connects again with growing pauses."""
@@ -95,9 +98,11 @@ class Device:
         try:
             if received is not None:
                 self._act(*received)
+            self._on_time(time.monotonic())
         except StemmaError as error:
             self._note(error)
-        self._on_time(time.monotonic())
+        except OSError as error:
+            self._note(disk_error(error))
         return True
 
     def current(self, line: str) -> Path | None:

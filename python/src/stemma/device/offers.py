@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from stemma.device.record import Record, read_record
 from stemma.device.state import DeviceState, now_ms
-from stemma.device.store import decode_tree, root_of_leaves
+from stemma.device.store import decode_tree, disk_error, root_of_leaves
 from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
@@ -159,6 +159,8 @@ class Offers:
             work()
         except StemmaError as error:
             self._drop(version, error)
+        except OSError as error:
+            self._drop(version, disk_error(error))
 
     def _drop(self, version: str, error: StemmaError) -> None:
         offer = self._open.pop(version)

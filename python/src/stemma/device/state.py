@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import platform
+import shutil
 import ssl
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +72,33 @@ class DeviceState:
         self.home = home
         self.identity = Enrolled(home)
         self.store = Store(home)
+        self.values: dict[str, Any] = {}
+        self._lock: int | None = None
+        self.lock()
+
+    def lock(self) -> None:
+        """Take the home for this object, and read it: two that use one home would be two devices of one name."""
+        if self._lock is not None:
+            return
+        handle = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise StemmaError(
+                "HOME_LOCKED", f"Another program uses {self.home}. End it, or wait until it ends."
+            ) from error
+        self._lock = handle
+        shutil.rmtree(self.home / "spool", ignore_errors=True)
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
-        self.values = read_json(home / STATE, "HOME_FORMAT_UNKNOWN") if (home / STATE).exists() else empty
+        path = self.home / STATE
+        self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
+
+    def unlock(self) -> None:
+        """Let others use the home."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def keep(self) -> None:
         """Make the state durable."""
@@ -132,6 +161,4 @@ class DeviceState:
 
 def now_ms() -> int:
     """Read this device's clock."""
-    import time
-
     return time.time_ns() // 1_000_000

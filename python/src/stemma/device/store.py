@@ -183,6 +183,11 @@ def pieces_of(path: Path, begin: int = 0, length: int | None = None) -> Iterator
             yield piece
 
 
+def disk_error(error: OSError) -> StemmaError:
+    """Say that something could not be written or read."""
+    return StemmaError("FILE_FAILED", f"The home of this device cannot be used: {error}. Free some space.")
+
+
 def read_json(path: Path, code: str) -> dict[str, Any]:
     """Read a file of JSON, bounded."""
     try:
