@@ -161,7 +161,7 @@ function separated(text: string): string {
 }
 
 const isObject = ({ type, properties }: JsonSchema): boolean =>
-  type === "object" && Object.keys((properties ?? {})).length > 0;
+  type === "object" && Object.keys(properties ?? {}).length > 0;
 
 const structureOf = (schema: JsonSchema): string =>
   JSON.stringify(schema, (keyword, value: unknown) =>
