@@ -246,6 +246,15 @@ def test_a_server_that_forgot_the_journal_is_not_believed(device):
     again.wait(lambda: "HISTORY_UNPROVEN" in [each.code for each in again.problems], 20)
     again.close()
 
+    # Nor is one that was believed, once it cannot prove that any more.
+    state = json.loads((device.home / "state.json").read_text()) | {"head": None}
+    (device.home / "state.json").write_text(json.dumps(state))
+    again.connect()
+    again._state.values["head"]["root"] = "0" * 64
+    again._send_birth()
+    again.wait(lambda: not again._is_believed, 20)
+    again.close()
+
 
 def test_an_invitation_that_was_changed_or_used_is_refused(fleet, tmp_path):
     name = f"py-{os.getpid()}-{time.time_ns() % 10**6}"

@@ -35,6 +35,8 @@ class Device:
         self._reports = Reports(self._state, self._send)
         self._session: Session | None = None
         self._is_believed = False
+        # Whether something was missed, which the server states again after another birth.
+        self._asks_again = False
         self._born = self._announced = 0.0
         self.problems: list[StemmaError] = []
         """The newest of what went wrong, at most a hundred."""
@@ -131,11 +133,13 @@ class Device:
 
     def _send_birth(self) -> None:
         self._born = time.monotonic()
+        self._asks_again = False
         if self._session is not None:
             self._session.send_birth(self._state.birth())
 
     def _on_time(self, now: float) -> None:
-        if now - self._born > (LASTING_SECONDS if self._is_believed else BIRTH_SECONDS):
+        is_settled = self._is_believed and not self._asks_again
+        if now - self._born > (LASTING_SECONDS if is_settled else BIRTH_SECONDS):
             self._send_birth()
         if not self._is_believed:
             return
@@ -164,7 +168,7 @@ class Device:
         body = envelope["body"]
         message = envelope[body]
         if body == "offer" and envelope["stale"]:
-            self._send_birth()
+            self._asks_again = True
         elif body == "offer":
             self._offers.take(message)
         elif body == "manifest":
@@ -183,8 +187,13 @@ class Device:
             self._state.keep()
 
     def _on_welcome(self, welcome: Message) -> None:
-        head = next_head(self._state.identity.server_key, self._state.seen, welcome["head"], welcome["start"])
+        try:
+            head = next_head(self._state.identity.server_key, self._state.seen, welcome["head"], welcome["start"])
+        except StemmaError:
+            self._is_believed = False
+            raise
         if head is None:
+            self._asks_again = True
             return
         self._state.keep_head(head)
         self._offers.window = max(1, min(welcome["window"] or 8, 64))
@@ -199,7 +208,7 @@ class Device:
     def _on_receipt(self, receipt: Message) -> None:
         head = next_head(self._state.identity.server_key, self._state.seen, receipt["head"], receipt["start"])
         if head is None:
-            self._send_birth()
+            self._asks_again = True
             return
         version = self._reports.on_receipt(receipt, head)
         entry = None if version is None else self._state.entry(version)
@@ -216,6 +225,7 @@ class Device:
         if not self._is_believed:
             code, value = "HISTORY_UNPROVEN", {"message": "The server has not proven its history."}
         elif envelope["stale"]:
+            self._asks_again = True
             code, value = "TIMED_OUT", {"message": "The command came too late or out of order. Send it again."}
         elif name == "gates":
             why = "this client measures nothing"
