@@ -77,9 +77,10 @@ class Transport:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise self._failure(error) from error
             answer = Answer(response, self.name)
-            if not 200 <= response.status < 300:
-                raise self._refusal(response.status, answer)
-            yield answer
+            with response:
+                if not 200 <= response.status < 300:
+                    raise self._refusal(response.status, answer)
+                yield answer
         finally:
             connection.close()
 

@@ -4,48 +4,33 @@ from __future__ import annotations
 
 import queue
 import secrets
-import ssl
 import struct
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from paho.mqtt.enums import CallbackAPIVersion
 
 from stemma.device.history import is_signed
+from stemma.device.state import Enrolled
 from stemma.device.wire import BODIES, MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES, Message, decode, encode, text
 from stemma.errors import StemmaError
 
 CONNECT_SECONDS = 30.0
 KEEPALIVE_SECONDS = 60
-MAX_WAITING = 1024
+MAX_WAITING = 96
+"""The most messages that wait: a window of blocks, and some more."""
 _SIGNATURE_HEAD = bytes([6 << 3 | 2, 64])
 _SIGNATURE_BYTES = 66
 _WINDOW = 4096
 
 
-class Identity(Protocol):
-    """What a session needs of an enrolment."""
-
-    fleet: str
-    device: str
-    generation: int
-    root: str
-    addresses: list[str]
-    server_key: bytes
-    key: Ed25519PrivateKey
-
-    def tls(self) -> ssl.SSLContext:
-        """Give the context with the device's certificate."""
-
-
 class Session:
     """A connection with its own number. It is used by one thread; paho's own only fills the queue."""
 
-    def __init__(self, identity: Identity, number: int, previous: int) -> None:
+    def __init__(self, identity: Enrolled, number: int, previous: int) -> None:
         self._identity = identity
         self._number = number
         self._previous = previous
