@@ -1,0 +1,30 @@
+"""
+A device of a fleet in Python alone, over MQTT, by docs/protocol.md: the extra `stemma[device]`.
+
+It trains nothing and measures nothing by itself; it does not check signed releases, and does not follow a restored
+server. For all that there is the agent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from stemma.device.device import Device
+
+
+def enrol(home: str | os.PathLike[str], invitation: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+    """
+    Make this device's keys and get their certificate; `Device` then runs in the same home.
+
+    `invitation` is the file that `stemma device enroll` wrote, or what is in it. Called again after a lost answer, the
+    same keys get the same certificate.
+    """
+    # What makes certificates is needed once.
+    from stemma.device.enrolment import enrol_with
+
+    enrol_with(home, invitation)
+
+
+__all__ = ["Device", "enrol"]

@@ -1,0 +1,239 @@
+"""A device of a fleet: fetches what it is offered, verifies and runs it, and reports the models that it makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from stemma.device.history import next_head
+from stemma.device.offers import Offers
+from stemma.device.reports import Reports
+from stemma.device.session import Session
+from stemma.device.state import DeviceState
+from stemma.device.store import disk_error
+from stemma.device.wire import Message
+from stemma.errors import StemmaError
+
+BIRTH_SECONDS = 5.0
+LASTING_SECONDS = 15 * 60.0
+ANNOUNCE_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 60.0
+
+
+class Device:
+    """One home of one device. Its methods are for one thread."""
+
+    def __init__(self, home: str | os.PathLike[str], on_switch: Callable[[str, Path], None] | None = None) -> None:
+        self._state = DeviceState(Path(home))
+        self._offers = Offers(self._state, self._send, self._note)
+        self._offers.on_switch = on_switch
+        self._reports = Reports(self._state, self._send)
+        self._session: Session | None = None
+        self._is_believed = False
+        # Whether something was missed, which the server states again after another birth.
+        self._asks_again = False
+        self._born = self._announced = 0.0
+        self.problems: list[StemmaError] = []
+        """The newest of what went wrong, at most a hundred."""
+
+    def connect(self, timeout: float = 60.0) -> None:
+        """Open a session, and wait until the server has proven its history."""
+        self._state.lock()
+        values = self._state.values
+        values["session"] += 1
+        self._state.keep()
+        self._session = Session(self._state.identity, values["session"], values["accepted"])
+        self._is_believed = False
+        self._session.open()
+        values["accepted"] = values["session"]
+        self._state.keep()
+        self._send_birth()
+        self.wait(lambda: self._is_believed, timeout)
+
+    def close(self) -> None:
+        """End the session and let others use the home; what is not reported stays there."""
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+        self._offers.clear()
+        self._reports.clear()
+        self._state.unlock()
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Serve until told to stop; connects again with growing pauses."""
+        pause = 1.0
+        while not is_over():
+            try:
+                self.connect()
+                pause = 1.0
+                while not is_over() and self.step(1.0):
+                    pass
+            except StemmaError as error:
+                self._note(error)
+            self.close()
+            end = time.monotonic() + pause * (1 + secrets.randbelow(1000) / 1000)
+            while not is_over() and time.monotonic() < end:
+                time.sleep(0.1)
+            pause = min(MAX_PAUSE_SECONDS, pause * 2)
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> None:
+        """Serve until something is so."""
+        deadline = time.monotonic() + timeout
+        while not until():
+            if time.monotonic() > deadline:
+                raise StemmaError("TIMED_OUT", f"It was not so after {timeout:g} s. See `problems`, and wait again.")
+            if not self.step(0.1):
+                why = "there is none" if self._session is None else self._session.why_ended
+                raise StemmaError("SERVER_UNREACHABLE", f"The session ended: {why}. Connect again.")
+
+    def step(self, timeout: float) -> bool:
+        """Wait for a message and act on it; False where there is no session any more."""
+        session = self._session
+        if session is None or session.why_ended != "":
+            return False
+        received = session.receive(timeout)
+        try:
+            if received is not None:
+                self._act(*received)
+            self._on_time(time.monotonic())
+        except StemmaError as error:
+            self._note(error)
+        except OSError as error:
+            self._note(disk_error(error))
+        return True
+
+    def current(self, line: str) -> Path | None:
+        """Name the folder of the version that a line runs (docs/reference/current.md)."""
+        link = self._state.home / "current" / line
+        return link.resolve() if link.is_symlink() else None
+
+    def standing(self, version: str) -> str | None:
+        """Tell how far a version of this device is: pending, recorded, stored, released or refused."""
+        entry = self._state.entry(version)
+        return None if entry is None else str(entry["standing"])
+
+    def save(self, line: str, tensors: Mapping[str, Any], metrics: Mapping[str, Any] | None = None) -> str:
+        """
+        Save a model that was trained from what the line runs, and give its version id. It is durable then.
+
+        It has the tensors of its base, by name. It is reported in the next session, and runs once that is recorded.
+        """
+        version = self._reports.save(line, tensors, metrics)
+        self._announced = 0.0
+        return version
+
+    def _send(self, body: str, message: Mapping[str, Any], correlation: str = "", topic: str = "up/words") -> None:
+        if self._session is not None:
+            self._session.send(body, message, correlation, topic)
+
+    def _send_birth(self) -> None:
+        self._born = time.monotonic()
+        self._asks_again = False
+        if self._session is not None:
+            self._session.send_birth(self._state.birth())
+
+    def _on_time(self, now: float) -> None:
+        is_settled = self._is_believed and not self._asks_again
+        if now - self._born > (LASTING_SECONDS if is_settled else BIRTH_SECONDS):
+            self._send_birth()
+        if not self._is_believed:
+            return
+        self._offers.move(now)
+        if now - self._announced > ANNOUNCE_SECONDS:
+            self._announced = now
+            self._reports.announce()
+            for line in self._state.values["lines"]:
+                self._offers.report(line)
+
+    def _act(self, topic: str, envelope: Message) -> None:
+        body, now = envelope["body"], time.monotonic()
+        message = envelope[body]
+        if body == "welcome":
+            self._on_welcome(message)
+        elif body == "refusal":
+            self._reports.refused(message)
+            if not self._offers.refused(message):
+                self._note(StemmaError(message["code"][:64], message["message"][:4096]))
+        elif body == "command":
+            self._on_command(envelope)
+        elif self._is_believed:
+            self._act_believed(topic, envelope, now)
+
+    def _act_believed(self, topic: str, envelope: Message, now: float) -> None:
+        body = envelope["body"]
+        message = envelope[body]
+        if body == "offer" and envelope["stale"]:
+            self._asks_again = True
+        elif body == "offer":
+            self._offers.take(message)
+        elif body == "manifest":
+            self._offers.on_manifest(message, now)
+        elif body == "block":
+            self._offers.on_block(topic.rpartition("/")[2], message, now)
+        elif body == "want":
+            self._reports.on_want(message)
+        elif body == "block_request":
+            self._reports.on_request(message)
+        elif body == "receipt":
+            self._on_receipt(message)
+        elif body == "activation_receipt":
+            line = self._state.line(message["line"])
+            line["reported"] = max(line["reported"], min(message["number"], line["number"]))
+            self._state.keep()
+
+    def _on_welcome(self, welcome: Message) -> None:
+        try:
+            head = next_head(self._state.identity.server_key, self._state.seen, welcome["head"], welcome["start"])
+        except StemmaError:
+            self._is_believed = False
+            raise
+        if head is None:
+            self._asks_again = True
+            return
+        self._state.keep_head(head)
+        self._offers.window = max(1, min(welcome["window"] or 8, 64))
+        for known in welcome["known"]:
+            if known["line"] in self._state.identity.lines:
+                line = self._state.line(known["line"])
+                line["sequence"] = max(line["sequence"], known["sequence"])
+                line["reported"] = min(known["active_number"], line["number"])
+        self._is_believed = True
+        self._announced = 0.0
+
+    def _on_receipt(self, receipt: Message) -> None:
+        head = next_head(self._state.identity.server_key, self._state.seen, receipt["head"], receipt["start"])
+        if head is None:
+            self._asks_again = True
+            return
+        version = self._reports.on_receipt(receipt, head)
+        entry = None if version is None else self._state.entry(version)
+        if version is None or entry is None:
+            return
+        # What was made from another version than the line runs by now is reported, and not run.
+        if self._state.line(entry["line"])["active"] in self._state.record(version).bases:
+            self._offers.switch(entry["line"], version)
+
+    def _on_command(self, envelope: Message) -> None:
+        """Answer commands; this client measures nothing and trains nothing by itself."""
+        name = envelope["command"]["name"]
+        code, value = "USAGE", {"message": f"This client does not know the command {name[:40]}."}
+        if not self._is_believed:
+            code, value = "HISTORY_UNPROVEN", {"message": "The server has not proven its history."}
+        elif envelope["stale"]:
+            self._asks_again = True
+            code, value = "TIMED_OUT", {"message": "The command came too late or out of order. Send it again."}
+        elif name == "gates":
+            why = "this client measures nothing"
+            code, value = "", {"losses": why, "outputs": why, "live": why, "measuredBy": "nothing"}
+        elif name == "evaluate":
+            code, value = "DATASET_EMPTY", {"message": "This client has no held-out samples."}
+        self._send("command_result", {"code": code, "json": json.dumps(value)}, envelope["correlation"])
+
+    def _note(self, error: StemmaError) -> None:
+        self.problems.append(error)
+        del self.problems[:-100]

@@ -1,0 +1,171 @@
+"""Offered models: verified, fetched, installed, and run."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from stemma.device.record import Record, read_record
+from stemma.device.state import DeviceState, now_ms
+from stemma.device.store import decode_tree, disk_error, root_of_leaves
+from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
+from stemma.device.wire import Message
+from stemma.errors import StemmaError
+from stemma.identities import object_id
+
+REFS_OF_MESSAGE = 900
+
+
+class Send(Protocol):
+    """Sends a message, where there is a session."""
+
+    def __call__(self, body: str, message: Mapping[str, Any], correlation: str = "", topic: str = "up/words") -> None:
+        """Send it."""
+
+
+@dataclass
+class _Offer:
+    line: str
+    record: Record
+    is_staged: bool
+    download: Download | None = None
+
+
+class Offers:
+    """What the server offers to this device, until it is installed."""
+
+    def __init__(self, state: DeviceState, send: Send, note: Callable[[StemmaError], None]) -> None:
+        self._state = state
+        self._send = send
+        self._note = note
+        self._open: dict[str, _Offer] = {}
+        self.on_switch: Callable[[str, Path], None] | None = None
+        self.window = 8
+
+    def take(self, message: Message) -> None:
+        """Begin with an offer that this device may act on."""
+        version = message["version_id"].hex()
+        if not self._state.identity.is_offer_signed(message):
+            raise StemmaError("SIGNATURE_INVALID", "An offer is not signed by the server for this device. Ignored.")
+        self._state.line(message["line"])
+        record = read_record(message["record"])
+        if record.version != version:
+            raise StemmaError("RECORD_INVALID", f"The record of the offered {version[:12]} is another's. Ignored.")
+        named = {id: kind for kind, id in record.small_objects()}
+        for each in message["objects"]:
+            id = object_id(each["kind"], each["data"])
+            if named.get(id) == each["kind"]:
+                self._state.store.put(id, each["data"])
+        self._state.store.put(version, record.content)
+        known = self._open.setdefault(version, _Offer(message["line"], record, message["staged"]))
+        known.is_staged = message["staged"]
+
+    def move(self, now: float) -> None:
+        """Go on with every offer."""
+        for version, offer in list(self._open.items()):
+            self._guarded(version, lambda version=version, offer=offer: self._move(version, offer, now))  # type: ignore[misc]
+
+    def on_manifest(self, message: Message, now: float) -> None:
+        """Take a part of a manifest."""
+        self._with_download(message["transfer"], lambda download: download.on_manifest(message, now))
+
+    def on_block(self, transfer: str, message: Message, now: float) -> None:
+        """Take a block."""
+        self._with_download(transfer, lambda download: download.on_block(message, now))
+
+    def refused(self, refusal: Message) -> bool:
+        """Give up what the server does not send; False where it is about something else."""
+        for version, offer in list(self._open.items()):
+            transfer = "" if offer.download is None else offer.download.transfer
+            if refusal["version_id"].hex() == version or refusal["transfer"] == transfer != "":
+                self._drop(version, StemmaError(refusal["code"][:64], refusal["message"][:4096]))
+                return True
+        return False
+
+    def clear(self) -> None:
+        """Forget all offers: the server makes them again in the next session."""
+        for offer in self._open.values():
+            if offer.download is not None:
+                offer.download.discard()
+        self._open.clear()
+
+    def switch(self, name: str, version: str) -> None:
+        """Run another version on a line, and report that."""
+        line = self._state.line(name)
+        if line["active"] == version:
+            return
+        self._state.store.switch(name, version)
+        line |= {"active": version, "number": line["number"] + 1, "atMs": now_ms()}
+        self._state.keep()
+        if self.on_switch is not None:
+            self.on_switch(name, self._state.home / "versions" / version)
+        self.report(name)
+
+    def report(self, name: str) -> None:
+        """Report what a line runs, where the server does not know it."""
+        line = self._state.line(name)
+        if line["number"] > line["reported"]:
+            activated = {"version_id": bytes.fromhex(line["active"]), "line": name, "at_ms": line["atMs"]}
+            self._send("activated", {**activated, "clock_error_ms": -1, "number": line["number"]})
+
+    def _move(self, version: str, offer: _Offer, now: float) -> None:
+        """Fetch what is lacking, the small objects first; then install the version."""
+        store = self._state.store
+        if offer.download is not None:
+            if not offer.download.is_complete:
+                for request in offer.download.requests(self.window, now):
+                    self._send("block_request", request)
+                return
+            offer.download.keep()
+            offer.download.discard()
+            self._send("transfer_done", {"transfer": offer.download.transfer})
+            offer.download = None
+        wanted = [Wanted(kind, id, None) for kind, id in offer.record.needed_objects() if not store.has(id)]
+        if not wanted:
+            leaves = decode_tree(store.read("tree", offer.record.objects["tree"]))
+            if root_of_leaves(leaves) != offer.record.root:
+                raise StemmaError("ROOT_MISMATCH", f"The tensors of the offered {version[:12]} are others. Ignored.")
+            unique = {leaf.id: leaf for leaf in leaves if not store.has(leaf.id)}
+            wanted = [Wanted("tensor", leaf.id, leaf.byte_length, leaf.dtype, leaf.shape) for leaf in unique.values()]
+            if not wanted:
+                store.install(version, leaves)
+                del self._open[version]
+                if not offer.is_staged:
+                    self.switch(offer.line, version)
+                return
+        offer.download = Download(store, secrets.token_hex(16), wanted, now)
+        self._fetch(version, offer.download.transfer, wanted)
+
+    def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
+        parts = [wanted[i : i + REFS_OF_MESSAGE] for i in range(0, len(wanted), REFS_OF_MESSAGE)]
+        for number, part in enumerate(parts):
+            refs = [
+                {"kind": each.kind, "id": bytes.fromhex(each.id), "byte_length": each.byte_length or 0} for each in part
+            ]
+            fetch: Message = {"version_id": bytes.fromhex(version), "transfer": transfer, "objects": refs}
+            self._send("fetch", {**fetch, "block_bytes": BLOCK_BYTES, "part": number, "parts": len(parts)})
+
+    def _with_download(self, transfer: str, work: Callable[[Download], None]) -> None:
+        for version, offer in list(self._open.items()):
+            download = offer.download
+            if download is not None and download.transfer == transfer:
+                self._guarded(version, lambda download=download: work(download))  # type: ignore[misc]
+
+    def _guarded(self, version: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except StemmaError as error:
+            self._drop(version, error)
+        except OSError as error:
+            self._drop(version, disk_error(error))
+
+    def _drop(self, version: str, error: StemmaError) -> None:
+        offer = self._open.pop(version)
+        if offer.download is not None:
+            offer.download.discard()
+        self._note(error)
+        event = {"name": "offer-refused", "text": str(error), "line": offer.line}
+        self._send("event", {**event, "version_id": bytes.fromhex(version)})

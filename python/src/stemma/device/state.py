@@ -1,0 +1,164 @@
+"""What a device is and where it stands: its enrolment, its lines, what waits to be reported. On its disk."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import ssl
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from stemma.device.history import NO_HEAD, Head, is_signed
+from stemma.device.record import Record, read_record
+from stemma.device.store import Store, read_json, write_durably
+from stemma.errors import StemmaError
+
+ENROLMENT = "enrolment.json"
+STATE = "state.json"
+VERSION = "0.1.0"
+STANDINGS = ("recorded", "stored", "released")
+
+
+class Enrolled:
+    """The identity of an enrolled device, from its home."""
+
+    def __init__(self, home: Path) -> None:
+        file = read_json(home / ENROLMENT, "ENROLMENT_INVALID")
+        try:
+            self.fleet, self.device, self.root = str(file["fleet"]), str(file["device"]), str(file["root"])
+            self.generation = int(file["generation"])
+            self.addresses = [str(each) for each in file["mqtt"]]
+            self.lines = [str(each) for each in file["lines"]]
+            self.profile = str(file["profile"])
+            self.server_key = bytes.fromhex(file["serverPublicKey"])
+            self.key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file["deviceSeed"]))
+            self._pem = f"{file['certificate']}\n{file['connectionKey']}"
+            self._authorities = "".join(file["authorities"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StemmaError("ENROLMENT_INVALID", f"{home / ENROLMENT} is damaged: {error}. Enrol again.") from error
+        self._home = home
+
+    def tls(self) -> ssl.SSLContext:
+        """Give a context that trusts the server's authority alone, whatever the host is called."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(cadata=self._authorities)
+        # Python reads a certificate from a file only.
+        path = self._home / "connection.pem"
+        write_durably(path, self._pem.encode("ascii"))
+        context.load_cert_chain(path)
+        return context
+
+    def is_offer_signed(self, offer: dict[str, Any]) -> bool:
+        """Tell whether the server signed an offer for this device and enrolment."""
+        names = (self.fleet, self.device, offer["line"])
+        signed = b"stemma-stage-1\0" if offer["staged"] else b"stemma-offer-2\0"
+        signed += b"".join(name.encode("utf-8") + b"\0" for name in names)
+        signed += struct.pack("<I", self.generation) + offer["version_id"]
+        return offer["generation"] == self.generation and is_signed(self.server_key, signed, offer["signature"])
+
+
+class DeviceState:
+    """The home of a device: objects, and what has to be known after a restart."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.identity = Enrolled(home)
+        self.store = Store(home)
+        self.values: dict[str, Any] = {}
+        self._lock: int | None = None
+        self.lock()
+
+    def lock(self) -> None:
+        """Take the home for this object, and read it: two that use one home would be two devices of one name."""
+        if self._lock is not None:
+            return
+        handle = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise StemmaError(
+                "HOME_LOCKED", f"Another program uses {self.home}. End it, or wait until it ends."
+            ) from error
+        self._lock = handle
+        shutil.rmtree(self.home / "spool", ignore_errors=True)
+        empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
+        path = self.home / STATE
+        self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
+
+    def unlock(self) -> None:
+        """Let others use the home."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def keep(self) -> None:
+        """Make the state durable."""
+        write_durably(self.home / STATE, json.dumps(self.values).encode("utf-8"))
+
+    @property
+    def seen(self) -> Head:
+        """The newest head that was verified."""
+        head = self.values["head"]
+        return NO_HEAD if head is None else Head(head["length"], *(bytes.fromhex(head[it]) for it in ("chain", "root")))
+
+    def keep_head(self, head: Head) -> None:
+        """Keep a head that was verified."""
+        self.values["head"] = {"length": head.length, "chain": head.chain.hex(), "root": head.root.hex()}
+        self.keep()
+
+    def line(self, name: str) -> dict[str, Any]:
+        """Give what is known of a line: the version that it runs, its number, and how much of that is reported."""
+        if name not in self.identity.lines:
+            raise StemmaError("LINE_UNKNOWN", f"This device does not have the line {name}. Enrol it with that line.")
+        empty = {"active": None, "number": 0, "reported": 0, "sequence": 0, "atMs": 0}
+        line: dict[str, Any] = self.values["lines"].setdefault(name, empty)
+        return line
+
+    def entry(self, version: str) -> dict[str, Any] | None:
+        """Give what is known of a version of this device's own."""
+        entry: dict[str, Any] | None = self.values["outbox"].get(version)
+        return entry
+
+    def record(self, version: str) -> Record:
+        """Read the save record of a version that is here."""
+        return read_record(self.store.read("record", version))
+
+    def birth(self) -> dict[str, Any]:
+        """Make a birth: what this device is, and the newest head that it has verified."""
+        seen = self.seen
+        return {
+            "agent_version": f"{VERSION} (Python)",
+            "profile": self.identity.profile,
+            "runtime": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+            "oldest_protocol": 1,
+            "heads": [
+                {
+                    "line": name,
+                    "sequence": line["sequence"],
+                    "active_version_id": bytes.fromhex(line["active"] or ""),
+                    "active_number": line["number"],
+                }
+                for name, line in self.values["lines"].items()
+            ],
+            "seen_journal_length": seen.length,
+            "seen_journal_chain": seen.chain if seen.length > 0 else b"",
+            "seen_journal_root": seen.root if seen.length > 0 else b"",
+            "unreleased": sum(each["standing"] != "released" for each in self.values["outbox"].values()),
+            "clock_ms": now_ms(),
+            "clock_error_ms": -1,
+            "generation": self.identity.generation,
+        }
+
+
+def now_ms() -> int:
+    """Read this device's clock."""
+    return time.time_ns() // 1_000_000
