@@ -78,6 +78,7 @@ import "./operations/stores/tier-operations.js";
 import "./operations/token-operations.js";
 import "./operations/trace.js";
 import "./operations/webhook-operations.js";
+import "./storage/archive/apply-parts.js";
 import "./storage/archive/archive.js";
 import "./storage/catalog/nedb-catalog.js";
 import "./storage/repository/backup/backup.js";

@@ -2776,6 +2776,7 @@ class Operations(Caller):
         time_limit_ms: int | None = None,
         read_bytes_per_second: float | None = None,
         measure: bool | None = None,
+        after: str | None = None,
     ) -> PlanStorageAnswer:
         """How everything could be stored in less within a budget of what recoveries cost; changes nothing (right
         change-storage). The answer is a job that keeps running; request it by its id until its state is done or
@@ -2793,6 +2794,7 @@ class Operations(Caller):
                 "timeLimitMs": given(time_limit_ms),
                 "readBytesPerSecond": given(read_bytes_per_second),
                 "measure": given(measure),
+                "after": given(after),
             },
         )
         return cast("PlanStorageAnswer", answer)

@@ -1950,6 +1950,9 @@ class ReplayReport(TypedDict):
             "data-missing",
             "other-class",
             "other-engine",
+            "program-missing",
+            "program-not-approved",
+            "job-differs",
             "machine-inexact",
             "failed",
             "too-long",
@@ -2560,6 +2563,12 @@ class ArchivePlanSummary(TypedDict):
     applyMs: NotRequired[float]
 
 
+class ArchivePlanPart(TypedDict):
+    last: str
+    lastName: str
+    hasNext: bool
+
+
 class ArchivePlanPlanCandidatesItem(TypedDict):
     algorithm: Literal["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"]
     storageCost: float
@@ -2609,6 +2618,7 @@ class ArchivePlan(TypedDict):
     ratio: float | Literal["auto"] | None
     rates: ArchivePlanRates
     summary: ArchivePlanSummary
+    part: NotRequired[ArchivePlanPart]
     plan: ArchivePlanPlan
     members: list[list[int]]
 
@@ -2622,6 +2632,7 @@ class StorageAppliedPlanned(TypedDict):
     ratio: float | Literal["auto"] | None
     rates: ArchivePlanRates
     summary: ArchivePlanSummary
+    part: NotRequired[ArchivePlanPart]
 
 
 class StorageApplied(TypedDict):
@@ -2648,6 +2659,7 @@ class ApplyReport(TypedDict):
     packs: int
     freedBytes: int
     durationMs: float
+    hasNext: bool
 
 
 class StoreDamagePacksItem(TypedDict):
