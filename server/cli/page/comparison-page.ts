@@ -191,7 +191,10 @@ function tensorTable(
   if (changes.length === 0)
     return { markup: html`<p>${nameOf(version)} has the same tensors${network}.</p>`, style: "" };
   return {
-    markup: folded(`${nameOf(version)}: ${changes.length} differ${network}`, piece.markup),
+    markup: folded(
+      `${nameOf(version)}: ${changes.length} ${changes.length === 1 ? "differs" : "differ"}${network}`,
+      piece.markup,
+    ),
     style: piece.style,
   };
 }

@@ -19,6 +19,7 @@ export async function planInWorker(
 ): Promise<PlanResult> {
   signal?.throwIfAborted();
   const worker = new Worker(new URL("plan-worker.js", import.meta.url));
+  let stop = (): void => undefined;
   const result = new Promise<PlanResult>((resolve, reject) => {
     worker.on("message", (message: FromPlanWorker) => {
       if ("progress" in message) onProgress?.(message.progress);
@@ -34,13 +35,10 @@ export async function planInWorker(
         ),
       );
     });
-    signal?.addEventListener(
-      "abort",
-      () => {
-        reject(signal.reason as Error);
-      },
-      { once: true },
-    );
+    stop = () => {
+      reject(signal?.reason as Error);
+    };
+    signal?.addEventListener("abort", stop, { once: true });
   });
   result.catch(() => undefined);
   const send = (message: ToPlanWorker): void => {
@@ -54,6 +52,8 @@ export async function planInWorker(
     send({ vertices, snapshots: numberSnapshots(vertices, snapshots), request });
     return await result;
   } finally {
+    // The signal may be that of many plans.
+    signal?.removeEventListener("abort", stop);
     await worker.terminate();
   }
 }
