@@ -23,6 +23,8 @@ export interface CompletionSource {
 /** @param line up to the cursor */
 export async function completeLine(line: string, source: CompletionSource): Promise<Completion> {
   const typed = /\S*$/.exec(line)?.[0] ?? "";
+  const query = openQuery.exec(line)?.groups?.["query"];
+  if (query !== undefined) return await queryCandidates(query, typed);
   // A word with quotes is the user's own matter.
   if (/['"\\]/.test(typed)) return [[], typed];
   let before: readonly string[];
@@ -38,6 +40,18 @@ export async function completeLine(line: string, source: CompletionSource): Prom
   // Readline adds nothing after the only candidate: the next word can begin, but for a folder, whose files follow.
   if (found.length === 1 && only !== undefined) return [[only.endsWith("/") ? only : `${only} `], typed];
   return [found, typed];
+}
+
+/** A line whose cursor is inside of the quoted text of a query. */
+const openQuery = /^\s*(?:stemma\s+)?query\s(?:[^'"]*\s)?(?<quote>['"])(?<query>(?:(?!\k<quote>)[^])*)$/;
+
+async function queryCandidates(query: string, typed: string): Promise<Completion> {
+  // Loaded with the first query: its parser is the largest part of what the console needs.
+  const { completeQuery } = await import("../../learning/query/complete-query.js");
+  const begun = /\w*$/.exec(query)?.[0] ?? "";
+  const kept = typed.slice(0, typed.length - begun.length);
+  const words = completeQuery(query).map((word) => kept + word);
+  return [words.length === 1 ? words.map((word) => `${word} `) : [...words], typed];
 }
 
 async function candidatesOf(

@@ -24,6 +24,15 @@ test("commands, options, their values and the console's own words", async () => 
   assert.deepEqual(await complete("device list --sel"), [["--select "], "--sel"]);
 });
 
+test("words of a query inside of its quotes", async () => {
+  assert.deepEqual(await complete("query 'sel"), [["'select "], "'sel"]);
+  assert.deepEqual(await complete("stemma query --explain 'select m where m.nu"), [["m.number "], "m.nu"]);
+  assert.deepEqual(await complete("query 'select m "), [["from", "where"], ""]);
+  assert.deepEqual(await complete('query save best "eva'), [['"evaluate '], '"eva']);
+  assert.deepEqual(await complete(`query 'select m where m.name like "se`), [[], '"se']);
+  assert.deepEqual(await complete("query 'select m' sel"), [[], "sel"], "after them");
+});
+
 test("names of devices, models and rollouts", async () => {
   assert.deepEqual(await complete("device show van-"), [["van-1", "van-12"], "van-"]);
   assert.deepEqual(await complete("model list --device van-12"), [["van-12 "], "van-12"]);
