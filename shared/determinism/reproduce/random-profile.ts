@@ -89,7 +89,11 @@ function invalid(where: string, reason: string): StemmaError {
 
 const isDraw = ({ kind }: RandomRecord): boolean => !["process", "library", "thread"].includes(kind);
 
+/** Hexadecimal digits of a stream that name its process: the copies that a program forks are others. */
+const processDigits = 16;
+
 export interface RandomSummary {
+  /** Programs that were run, and copies of them that drew something or made a thread. */
   readonly processes: number;
   /** Threads that were made beside the first one of each process. */
   readonly threads: number;
@@ -124,7 +128,7 @@ export function summarize(records: readonly RandomRecord[]): RandomSummary {
   const namesOf = (kind: RecordKind): readonly string[] => [...new Set(of(kind).map(({ name }) => name))];
   const sorted = [...calls.values()].sort((one, other) => other.count - one.count);
   return {
-    processes: of("process").length,
+    processes: new Set(records.map(({ stream }) => stream.slice(0, processDigits))).size,
     threads: of("thread").length,
     draws: sorted.reduce((sum, { count }) => sum + count, 0),
     bytes: sorted.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -12,6 +12,8 @@ import { isStemmaError } from "../../../../../shared/errors.js";
 
 interface Made {
   readonly kind: number;
+  readonly process?: number;
+  /** The number of the thread. */
   readonly stream?: number;
   readonly value?: string;
   readonly name?: string;
@@ -22,8 +24,17 @@ interface Made {
 const process: Made = { kind: 6, name: "train", flags: 1 };
 
 /** As recorder.c writes it. */
-function recordOf({ kind, stream = 1, value = "", name = "libc.so.6", flags = 0, length }: Made): Buffer {
+function recordOf({
+  kind,
+  process: of = 1,
+  stream = 1,
+  value = "",
+  name = "libc.so.6",
+  flags = 0,
+  length,
+}: Made): Buffer {
   const header = Buffer.alloc(64);
+  header.writeUInt32LE(of, 0);
   header.writeUInt32LE(stream, 8);
   header.writeUInt32LE(length ?? value.length, 16);
   header[20] = kind;
@@ -76,6 +87,8 @@ test("calls are counted by kind and library", () => {
     [1, 1, 2, ["libtorch.so"]],
   );
   assert.equal(found.hasFixedAddresses, true);
+  // A copy by fork has no record of a program of its own.
+  assert.equal(summarize(decoded(process, { kind: 1, process: 2, value: "1" })).processes, 2);
   assert.equal(summarize(decoded(process, { ...process, flags: 0 })).hasFixedAddresses, false);
 });
 
