@@ -1,6 +1,6 @@
 /**
- * A CycloneDX 1.6 bill of materials of a version (ML-BOM): the model with its card, what it was trained from and on, and
- * by which software. It is made of what does not change after the version was recorded, so it has the same bytes each
+ * A CycloneDX 1.6 bill of materials of a version (ML-BOM): the model with its card, its bases, data and the software
+ * that trained it. It is made of what does not change after the version was recorded, so it has the same bytes each
  * time until something is redacted; evaluations and verdicts are in the model card. Pure.
  */
 import { createHash } from "node:crypto";
@@ -123,7 +123,7 @@ function modelCardOf(described: ModelDescription, data: readonly BillComponent[]
   };
 }
 
-/** How it was trained, with where each parameter came from. */
+/** The training in properties, each parameter with its origin. */
 function trainingProperties(provenance: unknown): Properties {
   const { recipe, exactness, random, course, parameters, engine, ...others } = membersOf(provenance);
   const shown: Members = { engine, exactness, recipe, random, course };

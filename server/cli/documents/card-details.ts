@@ -1,4 +1,4 @@
-/** The first section of a model card: the version, its lineage, how it was trained, and whether that was repeated. Pure. */
+/** The first section of a model card: the version, its lineage, its training, and the latest replay of that. Pure. */
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
 import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
@@ -113,9 +113,10 @@ function parameters(provenance: unknown, story: KnownStory): readonly Statement[
 }
 
 function environment({ environment: fields }: ModelDescription, story: KnownStory): readonly Statement[] {
-  return Object.entries(fields).map(([name, value]) =>
-    story.stated("environment", value, ["environment", name], name),
-  );
+  const all = Object.entries(fields);
+  return all.length === 0
+    ? [statement("environment", undefined)]
+    : all.map(([name, value]) => story.stated("environment", value, ["environment", name], name));
 }
 
 function notes(described: ModelDescription, story: KnownStory): readonly Statement[] {

@@ -45,7 +45,7 @@ function requireContent(described: ModelDescription): void {
   if (retired !== undefined)
     throw new StemmaError(
       "MODEL_RETIRED",
-      `${nameOf(described)} is retired: its name, parents and times are kept, and nothing that a document needs. ` +
+      `${nameOf(described)} is retired: its name, parents and times are kept, and nothing else of it. ` +
         "Name another version.",
     );
   if (leaves.length > 0 || Object.keys(environment).length > 0) return;

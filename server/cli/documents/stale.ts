@@ -1,16 +1,16 @@
-/** The reasons why what was found of a version earlier may not be so any more. Pure. */
+/** The reasons why a verdict or an evaluation of a version may not be so any more. Pure. */
 import type { ListedEvaluation } from "../../interface/api/models/evaluation-schemas.js";
 import type { DocumentSource } from "./document-source.js";
 import { membersOf, textOf } from "./statement.js";
 
 type Staleness = string | undefined;
-/** Names of data whose registration has other samples now. */
+/** Data by the name under which they were registered, and the hash of their samples then. */
 interface UsedData {
   readonly name: string | undefined;
   readonly content: string | undefined;
 }
 
-/** Of the version's latest verdict. */
+/** The staleness of the version's latest verdict. */
 export function staleVerdict({ described, datasets }: Omit<DocumentSource, "evaluations">): Staleness {
   const { replayed, dataDropped } = described;
   if (replayed === undefined) return undefined;
@@ -23,7 +23,7 @@ export function staleVerdict({ described, datasets }: Omit<DocumentSource, "eval
   ]);
 }
 
-/** Of one evaluation of the version. */
+/** The staleness of one of its evaluations. */
 export function staleEvaluation(
   { described, datasets }: Omit<DocumentSource, "evaluations">,
   { engine, data }: Pick<ListedEvaluation, "engine" | "data">,

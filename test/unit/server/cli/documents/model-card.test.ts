@@ -98,6 +98,7 @@ const emptied: readonly (readonly [
   ["owner of tensors", described, "leaves", []],
   ["parameter", provenance, "parameters", {}],
   ["stored objects", described, "uses", []],
+  ["environment", described, "environment", {}],
   ["evaluation", (source) => source, "evaluations", []],
   ["metrics of evaluations", (source) => source, "evaluations", []],
   ["data of evaluations", (source) => source, "evaluations", []],
