@@ -10,7 +10,7 @@ import { isHash } from "../../../shared/tensor/hash.js";
 import { softwareComponents } from "./bill-software.js";
 import { hashesOf, propertiesOf, type BillComponent, type Properties } from "./bill-component.js";
 import { shownText } from "./card-text.js";
-import { isRedacted, membersOf, textOf, type Members } from "./statement.js";
+import { isRedacted, knownProvenance, membersOf, textOf, type Members } from "./statement.js";
 import { statedText } from "./stated-notes.js";
 
 export interface BillOfMaterials {
@@ -24,7 +24,8 @@ export interface BillOfMaterials {
   readonly dependencies: readonly { readonly ref: string; readonly dependsOn?: readonly string[] }[];
 }
 
-export function billOfMaterials(described: ModelDescription): BillOfMaterials {
+export function billOfMaterials(given: ModelDescription): BillOfMaterials {
+  const described = { ...given, provenance: knownProvenance(given.provenance) };
   const data = dataComponents(described.provenance);
   const components = [...basesOf(described), ...data, ...softwareComponents(described)];
   const component = modelComponent(described, data);
@@ -123,7 +124,7 @@ function modelCardOf(described: ModelDescription, data: readonly BillComponent[]
   };
 }
 
-/** The training in properties, each parameter with its origin. */
+/** The training as properties, each parameter with its origin. */
 function trainingProperties(provenance: unknown): Properties {
   const { recipe, exactness, random, course, parameters, engine, ...others } = membersOf(provenance);
   const shown: Members = { engine, exactness, recipe, random, course };

@@ -7,7 +7,7 @@ import { describeBy, nameOf, stateOf } from "../version-text.js";
 import type { DocumentSource } from "./document-source.js";
 import { staleVerdict } from "./stale.js";
 import { isRedacted, membersOf, statement, type KnownStory, type Statement } from "./statement.js";
-import { notesOf, otherFilesOf, statedSection } from "./stated-notes.js";
+import { otherFilesOf, otherMetadataOf, statedSection } from "./stated-notes.js";
 
 export function modelDetails(source: DocumentSource, story: KnownStory): readonly Statement[] {
   const { described } = source;
@@ -123,12 +123,14 @@ function notes(described: ModelDescription, story: KnownStory): readonly Stateme
   const { notes: own } = membersOf(described.provenance);
   const typed = isRedacted(own) ? [] : Object.entries(membersOf(own));
   const all = [
-    ...notesOf(described).map(([name, value]) => statement("note", value, "stated", { of: name })),
+    ...otherMetadataOf(described).map(([name, value]) =>
+      story.stated("metadata", value, ["metadata", name], name),
+    ),
     ...typed.map(([name, value]) => story.stated("note", value, ["notes"], name)),
     ...(isRedacted(own) ? [story.stated("note", own, ["notes"])] : []),
     ...otherFilesOf(described).map(({ name, hash }) =>
       statement("attached file", hash, "stated", { of: name }),
     ),
   ];
-  return all.length === 0 ? [statement("note", undefined)] : all;
+  return all.length === 0 ? [statement("metadata and notes", undefined)] : all;
 }

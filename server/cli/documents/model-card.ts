@@ -10,7 +10,15 @@ import { evaluationDataStatements, trainingDataStatements } from "./card-data.js
 import { modelDetails } from "./card-details.js";
 import { evaluationStatements } from "./card-evaluations.js";
 import type { DocumentSource } from "./document-source.js";
-import { isRedacted, KnownStory, membersOf, statement, type Statement } from "./statement.js";
+import {
+  isRedacted,
+  knownProvenance,
+  KnownStory,
+  membersOf,
+  statement,
+  textOf,
+  type Statement,
+} from "./statement.js";
 import { statedSection } from "./stated-notes.js";
 
 export interface CardSection {
@@ -24,13 +32,19 @@ export interface ModelCard {
   readonly sections: readonly CardSection[];
 }
 
-export function modelCard(source: DocumentSource): ModelCard {
-  const { described } = source;
+export function modelCard(given: DocumentSource): ModelCard {
+  const { provenance } = given.described;
+  const described = { ...given.described, provenance: knownProvenance(provenance) };
+  const source = { ...given, described };
+  const otherForm = described.provenance === undefined ? textOf(provenance) : undefined;
   const story = storyOf(described);
   return {
     title: nameOf(described),
     sections: [
-      { title: "Model details", statements: modelDetails(source, story) },
+      {
+        title: "Model details",
+        statements: [...modelDetails(source, story), ...shown("provenance of another form", otherForm)],
+      },
       { title: "Intended use", statements: statedSection(described, "intended-use") },
       { title: "Factors", statements: statedSection(described, "factors") },
       { title: "Metrics", statements: metrics(source, story) },
@@ -91,8 +105,10 @@ function caveats(described: DocumentSource["described"]): readonly Statement[] {
     ["data of the training", dataDropped && describeDataDropped(dataDropped)],
     ["redacted", redacted.length === 0 ? undefined : redacted.join(", ")],
   ];
-  return [
-    ...statedSection(described, "caveats"),
-    ...found.flatMap(([name, value]) => (value === undefined ? [] : [statement(name, value)])),
-  ];
+  return [...statedSection(described, "caveats"), ...found.flatMap(([name, value]) => shown(name, value))];
+}
+
+/** A statement that is left out where there is nothing to state. */
+function shown(name: string, value: string | undefined): readonly Statement[] {
+  return value === undefined ? [] : [statement(name, value)];
 }

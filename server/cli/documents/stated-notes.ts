@@ -1,6 +1,5 @@
 /** The statements of people about a version, in its metadata and attached files, by what they are about. Pure. */
 import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
-import { isReservedName } from "../repository/current-version.js";
 import { statement, type Statement } from "./statement.js";
 
 /** The names of metadata, and of attached files without their endings, by the statement that they are. */
@@ -41,11 +40,13 @@ function stemOf(file: string): string {
   return file.replace(/\.[^.]*$/, "").toLowerCase();
 }
 
+const metricMembers: ReadonlySet<string> = new Set(
+  ["name", "unit", "lowerIsBetter", "before", "after"].map((member) => `metric.${member}`),
+);
+
 /** Metadata that no other statement shows. */
-export function notesOf({ metadata = {} }: Stated): readonly (readonly [string, string])[] {
-  return Object.entries(metadata)
-    .filter(([name]) => !topicNames.has(name) && (!isReservedName(name) || name.startsWith("commit.")))
-    .map(([name, value]) => [name, String(value)]);
+export function otherMetadataOf({ metadata = {} }: Stated): readonly (readonly [string, unknown])[] {
+  return Object.entries(metadata).filter(([name]) => !topicNames.has(name) && !metricMembers.has(name));
 }
 
 /** Attached files that no other statement shows. */

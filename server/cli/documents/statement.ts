@@ -45,6 +45,11 @@ export function isRedacted(value: unknown): boolean {
   return typeof membersOf(value)["redacted"] === "string";
 }
 
+/** The provenance of format 1; undefined where there is none, or one of another form, whose members mean other things. */
+export function knownProvenance(provenance: unknown): unknown {
+  return membersOf(provenance)["format"] === 1 ? provenance : undefined;
+}
+
 /** A recorded value as text: texts as they are, all else as JSON. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : JSON.stringify(value);

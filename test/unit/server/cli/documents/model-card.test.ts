@@ -83,7 +83,6 @@ const members: readonly (readonly [statement: string, within: (source: Tree) => 
   ["factors", metadata, "factors"],
   ["ethical considerations", metadata, "ethical-considerations"],
   ["caveats", metadata, "caveats"],
-  ["note", metadata, "shift"],
   ["course of the training", described, "measurements"],
 ];
 /** Lists and maps that are empty where nothing is recorded. */
@@ -211,6 +210,17 @@ test("a refuted version is named among the caveats", () => {
   const refuted = { ...replayed, verdict: "refuted" as const, because: "its tensor a differs" };
   const { sections } = modelCard({ ...source, described: { ...source.described, replayed: refuted } });
   assert.ok(sections.at(-1)?.statements.some(({ value }) => value === "refuted: its tensor a differs"));
+});
+
+test("metadata that have no place of their own are shown, and so is a provenance of another form", () => {
+  const shown = statementsOf(fullSource()).filter(({ name }) => name === "metadata");
+  assert.ok(shown.some(({ of, value, basis }) => of === "shift" && value === "night" && basis === "stated"));
+  assert.ok(shown.some(({ of, basis }) => of === "training.epochs" && basis === "proved"));
+  const bare = { described: describedVersion(), evaluations: [], datasets: [] };
+  assert.equal(find(bare, "metadata and notes").value, null);
+  const other = { ...bare, described: { ...bare.described, provenance: { engine: "x", recipe: "y" } } };
+  assert.equal(find(other, "recipe").value, null);
+  assert.equal(find(other, "provenance of another form").value, '{"engine":"x","recipe":"y"}');
 });
 
 test("an attached file stands for what it is named after, by its hash", () => {
