@@ -45,7 +45,7 @@ export function isRedacted(value: unknown): boolean {
   return typeof membersOf(value)["redacted"] === "string";
 }
 
-/** The provenance of format 1; undefined where there is none, or one of another form, whose members mean other things. */
+/** The provenance of format 1; undefined where there is none, or one of another form with members of its own. */
 export function knownProvenance(provenance: unknown): unknown {
   return membersOf(provenance)["format"] === 1 ? provenance : undefined;
 }
