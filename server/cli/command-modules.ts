@@ -41,6 +41,7 @@ const modelModules: readonly CommandModule[] = [
   { names: "recover export", load: () => import("./commands/model/recover.js") },
   { names: "pipeline", load: () => import("./commands/model/pipeline.js") },
   { names: "story", load: () => import("./commands/model/story.js") },
+  { names: "card sbom", load: () => import("./commands/model/documents.js") },
   { names: "verify", load: () => import("./commands/model/verify.js") },
   { names: "import", load: () => import("./commands/model/import.js") },
   { names: "train", load: () => import("./commands/model/train.js") },

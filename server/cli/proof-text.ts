@@ -14,19 +14,20 @@ const usedInputs: readonly string[] = [
   "random",
 ];
 
+/** True if a replay made the member again, or used the very same. */
+export function isProvedMember({ rebuilt, bound }: MemberProof, name: string): boolean {
+  return rebuilt.includes(name) || (bound.includes(name) && usedInputs.includes(name));
+}
+
 /** The words of rows, each once; a member of a later release has its own name. */
 function wordsOf(names: readonly string[]): string {
   return [...new Set(names.map((name) => labels.get(name) ?? name))].join(", ");
 }
 
-export function proofLines({
-  rebuilt,
-  bound,
-  stated,
-  notRebuildable,
-}: MemberProof): readonly (readonly [key: string, value: string])[] {
+export function proofLines(proof: MemberProof): readonly (readonly [key: string, value: string])[] {
+  const { rebuilt, bound, stated, notRebuildable } = proof;
   return [
-    ["proved", wordsOf([...rebuilt, ...bound.filter((name) => usedInputs.includes(name))])],
+    ["proved", wordsOf([...rebuilt, ...bound].filter((name) => isProvedMember(proof, name)))],
     ...(notRebuildable.length === 0 ? [] : [["not rebuilt here", wordsOf(notRebuildable)] as const]),
     ["only stated", wordsOf(stated)],
   ];

@@ -7,6 +7,7 @@ import { describeHold } from "../../../storage/repository/state/hold.js";
 import { listed, plain } from "../../plain-command.js";
 import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
+import { describeClaim, describeDataDropped, describeReplay } from "../../verdict-text.js";
 import { addedBytes, describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
 
 const show = plain("model", {
@@ -99,37 +100,6 @@ function describeDropped({ because, atMs, by, replayMs }: NonNullable<ModelDescr
     `dropped ${formatTime(atMs)}${describeBy(by)}${why}; a recovery trains for ${formatDuration(replayMs)}, ` +
     "its ancestors without tensors not counted"
   );
-}
-
-function describeDataDropped({ because, atMs, by }: NonNullable<ModelDescription["dataDropped"]>): string {
-  const why = because === "" ? "" : `: ${because}`;
-  return `dropped ${formatTime(atMs)}${describeBy(by)}${why}; it cannot be replayed again without them`;
-}
-
-function describeReplay({
-  verdict,
-  grade,
-  atMs,
-  because,
-  by,
-  description,
-}: NonNullable<ModelDescription["replayed"]>): string {
-  const isOlder = verdict === "proved" && description === undefined;
-  return (
-    `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}` +
-    (isOlder
-      ? " An earlier release did that: metric, losses and the description of the data were not compared. Replay it again."
-      : "")
-  );
-}
-
-function describeClaim({ recordedAtMs, isProved, ended }: NonNullable<ModelDescription["claim"]>): string {
-  const how = isProved
-    ? "proved: the server made its parameters itself, the device did not send them"
-    : ended === undefined
-      ? "the device sent the parameters before it was replayed"
-      : `${ended.verdict.toUpperCase()}, so the device sent the parameters: ${ended.because}`;
-  return `reported without parameters ${formatTime(recordedAtMs)}; ${how}`;
 }
 
 /** Checkpoints and the optimizer's state, and what a replay of the training needs. */

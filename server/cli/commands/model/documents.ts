@@ -1,0 +1,92 @@
+/** `stemma model card|sbom`: documents about a version, made of its record alone. */
+import { writeDurably } from "../../../../shared/files/durable-write.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { billOfMaterials, billText } from "../../documents/bill-of-materials.js";
+import { cardText } from "../../documents/card-text.js";
+import { describedForDocument, readDocumentSource } from "../../documents/document-source.js";
+import { modelCard } from "../../documents/model-card.js";
+import { pathOf, plain, type Printed } from "../../plain-command.js";
+import { refuseExisting } from "../../stream-file.js";
+import { nameOf } from "../../version-text.js";
+
+const takes = { model: "name, name:version, name:tag or id" } as const;
+const options = {
+  file: { text: "<path> write it to this file; else it is printed", read: pathOf },
+  force: "overwrite a file that exists",
+} as const;
+
+interface Document {
+  readonly kind: string;
+  readonly text: string;
+  readonly data: object;
+  readonly version: { readonly versionId: string; readonly name: string; readonly version: number };
+}
+
+interface Choices {
+  readonly file: string | undefined;
+  readonly force: boolean;
+}
+
+/** @param make is called once the name of the file is known to be free. @throws FILE_EXISTS, USAGE */
+async function written({ file, force }: Choices, make: () => Promise<Document>): Promise<Printed> {
+  if (file !== undefined) await refuseExisting(file, force);
+  const { kind, text, data, version } = await make();
+  const names = [version.versionId];
+  if (file === undefined) return { data, names, text, isVerbatim: true };
+  await writeDurably(nodeFiles(), file, Buffer.from(`${text}\n`));
+  const { versionId, name, version: number } = version;
+  return {
+    data: { versionId, name, version: number, file },
+    names,
+    text: `wrote the ${kind} of ${nameOf(version)} to ${file}`,
+  };
+}
+
+/** @throws MODEL_RETIRED, OBJECT_MISSING, FILE_EXISTS */
+const card = plain(null, {
+  name: "card",
+  about: "a model card: what is recorded of a version, and what is not",
+  takes,
+  options,
+  help: `
+Markdown with the nine sections of Model Cards (Mitchell et al., 2019). Each statement
+says how it is known: proved by a replay, recorded, or stated by somebody. Nothing is
+invented: what nobody recorded is "not recorded". What a person has to say comes from
+metadata or attached files of the names license, intended-use, factors,
+ethical-considerations and caveats; all other metadata are notes:
+
+  stemma model import soh.safetensors --name soh --meta license=Apache-2.0 \\
+    --meta intended-use='state of health of pack 7' --attach caveats.md
+  stemma model card soh --file soh.md
+
+-o json prints its sections as data, with all texts in full.
+`,
+  run: ({ model, ...choices }, { call }) =>
+    written(choices, async () => {
+      const source = await readDocumentSource(call, model);
+      const data = modelCard(source);
+      return { kind: "model card", text: cardText(data), data, version: source.described };
+    }),
+});
+
+/** @throws MODEL_RETIRED, OBJECT_MISSING, FILE_EXISTS */
+const sbom = plain(null, {
+  name: "sbom",
+  about: "a bill of materials: bases, data and software of a version",
+  takes,
+  options,
+  help: `
+CycloneDX 1.6, as JSON (ML-BOM). It is made of what does not change after a version was
+recorded: the same version gives the same bytes until something of it is redacted.
+
+  stemma model sbom soh --file soh.cdx.json
+`,
+  run: ({ model, ...choices }, { call }) =>
+    written(choices, async () => {
+      const version = await describedForDocument(call, model);
+      const data = billOfMaterials(version);
+      return { kind: "bill of materials", text: billText(data), data, version };
+    }),
+});
+
+export const commands = [card, sbom];
