@@ -5,6 +5,7 @@ import { testSeed } from "./crash-states.js";
 import {
   ModelFolder,
   shardedModel,
+  shardedTorchModel,
   shardNames,
   tfjsModelFiles,
   torchModel,
@@ -40,6 +41,10 @@ function describedByTorch(): HostileForm {
 
 export const hostileForms: Readonly<Record<string, () => HostileForm>> = {
   "sharded safetensors": () => formOf(shardedModel(), "m.safetensors.index.json"),
+  "sharded PyTorch": () => {
+    const model = shardedTorchModel();
+    return formOf(model, ...Object.keys(model.files));
+  },
   "TensorFlow.js": () => formOf(tfjsModelFiles()),
   PyTorch: () => formOf(torchModel(), "state.pt"),
   "PyTorch's pickle": describedByTorch,

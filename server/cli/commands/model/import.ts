@@ -34,7 +34,7 @@ const importing = plain(null, {
   name: "import",
   about: "save a model file of your own; its tensors come back byte for byte",
   takes: {
-    file: "a .safetensors file, an index of several (model.safetensors.index.json), a TensorFlow.js model.json, a PyTorch state dict, or a Keras model (.keras, .h5)",
+    file: "a .safetensors file, an index of several (model.safetensors.index.json or pytorch_model.bin.index.json), a TensorFlow.js model.json, a PyTorch state dict, or a Keras model (.keras, .h5)",
   },
   options,
   run: ({ file, ...choices }, context) => importFile(file, choices, context),
