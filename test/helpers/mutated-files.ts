@@ -99,6 +99,17 @@ function mutated(bytes: Uint8Array, random: Numbers): Buffer {
   }
 }
 
+/** Damaged copies of a file, each with the seed that makes it again. */
+export function* damagedCopies(
+  bytes: Uint8Array,
+  count: number,
+): Generator<{ readonly damaged: Buffer; readonly told: string }> {
+  const seed = testSeed();
+  const random = seededNumbers(seed);
+  for (let i = 0; i < count; i++)
+    yield { damaged: mutated(bytes, random), told: `damage ${i}, STEMMA_TEST_SEED=${seed}` };
+}
+
 /** Reads `count` damaged copies of a model; prints the seed of a failure. */
 export async function readDamaged(form: string, count: number): Promise<void> {
   const { files, modelOf, protectedFiles = [] } = (hostileForms[form] as () => HostileForm)();
