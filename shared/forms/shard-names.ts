@@ -6,7 +6,7 @@ import { formMalformed, listed, quoted } from "./form.js";
 interface ShardName {
   /** The name before the numbers. */
   readonly stem: string;
-  /** Its index, by that tool's habit. */
+  /** The name of the index of all shards. */
   readonly indexName: string;
   readonly index: number;
   readonly count: number;

@@ -1,6 +1,6 @@
 /**
- * Merges a LoRA adapter into a stream of its base: W + scale · (B · A), the same bits on every machine. In float32, each
- * step rounded: the products of a row of B and a column of A are added in the order of the rank, beginning with
+ * Merges a LoRA adapter into a stream of its base: W + scale · (B · A), the same bits on every machine. All is float32,
+ * each step rounded: the products of a row of B and a column of A are added in the order of the rank, beginning with
  * zero; the sum is multiplied by the scale, and added to W; that is rounded once to W's type. Pure.
  */
 import { tensorOf, valuesOf, wordsOf } from "../../delta/derived/float-numbers.js";

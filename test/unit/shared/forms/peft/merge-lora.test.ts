@@ -1,4 +1,4 @@
-/** LoRA adapters: merged as their library merges them, the same bits for any pieces; everything else refused by name. */
+/** LoRA adapters: merged as their library does, the same bits for any pieces; everything else refused by name. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
