@@ -66,6 +66,7 @@ export async function mergedStream(
       byteLength: whole.byteLength,
       adapter,
       config,
+      signal,
       onPairs: (count) => (changed = count),
     }),
   };

@@ -28,16 +28,25 @@ export interface MergeInput {
   readonly config: Pick<AdapterConfig, "rank" | "scale">;
   /** Gets the number of tensors that change, before any of them is computed. */
   readonly onPairs: (count: number) => void;
+  /** Ends the work between two pieces, with its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The merged model as a safetensors file: the base's, with other bytes. @throws ARCHITECTURE_MISMATCH */
-export async function* mergedChunks({
+export async function* mergedChunks(input: MergeInput): AsyncGenerator<Uint8Array> {
+  for await (const chunk of computedChunks(input)) {
+    input.signal?.throwIfAborted();
+    yield chunk;
+  }
+}
+
+async function* computedChunks({
   base,
   byteLength,
   adapter,
   config,
   onPairs,
-}: MergeInput): AsyncGenerator<Uint8Array> {
+}: Omit<MergeInput, "signal">): AsyncGenerator<Uint8Array> {
   const pieces = new Pieces(base);
   try {
     const length = await pieces.take(8);

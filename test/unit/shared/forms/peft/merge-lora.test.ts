@@ -72,6 +72,28 @@ describe("a merged adapter", () => {
       assert.ok(Math.abs(value - other) <= 2 ** -7 * Math.max(1, Math.abs(other)), `${value} ${other}`);
   });
 
+  test("is not completed after an interrupt, and its base is closed", async () => {
+    const base = vector("lora-base.safetensors");
+    const abort = new AbortController();
+    let isClosed = false;
+    const pieces = async function* (): AsyncGenerator<Uint8Array> {
+      try {
+        yield* piecesOf(base, 900);
+      } finally {
+        isClosed = true;
+      }
+    };
+    const chunks = mergedChunks({
+      ...{ base: pieces(), byteLength: base.length, config: { rank: 5, scale: 1 }, signal: abort.signal },
+      adapter: tensorsIn(vector("lora-adapter.safetensors")),
+      onPairs: () => undefined,
+    });
+    await chunks.next();
+    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
+    await assert.rejects(chunks.next(), refused(/Interrupted/, "INTERRUPTED"));
+    assert.ok(isClosed);
+  });
+
   const hexOf = (file: Buffer): string => file.toString("hex");
   const bits = (values: readonly number[]): readonly number[] => Array.from(Float32Array.from(values));
   const number = fc.float({ noNaN: true, min: -1e4, max: 1e4 });
