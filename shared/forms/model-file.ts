@@ -21,12 +21,12 @@ import {
 } from "./form.js";
 import { kerasArchive, kerasHdf5 } from "./keras/keras-files.js";
 import { refuseLoneShard } from "./shard-names.js";
-import { shardedSafetensors } from "./sharded-safetensors.js";
+import { shardedFiles } from "./sharded-files.js";
 import { tfjsModel } from "./tfjs-model.js";
 import { torchFile } from "./torch/torch-file.js";
 
 /** Every form besides safetensors itself. Another one is a line here. */
-const forms: readonly Form[] = [shardedSafetensors, tfjsModel, kerasArchive, kerasHdf5, torchFile];
+const forms: readonly Form[] = [shardedFiles, tfjsModel, kerasArchive, kerasHdf5, torchFile];
 
 export interface ModelFile extends OpenedPart {
   /** True where `file` is the named file itself, and not assembled from it. */
@@ -63,9 +63,9 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
     for (const part of opened) await part.requireUnchanged();
   };
   try {
+    refuseLoneShard(path);
     const content = await contentOf(inputOf(path, { opened, beside }));
-    const model =
-      content === undefined ? plainFile(path, opened[0] as RegularFile) : assembled(path, content);
+    const model = content === undefined ? plainFile(opened[0] as RegularFile) : assembled(path, content);
     return { ...model, beside, requireUnchanged, close };
   } catch (error) {
     await requireUnchanged().finally(close);
@@ -75,9 +75,7 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
 
 type Model = Omit<ModelFile, "beside" | "requireUnchanged" | "close">;
 
-/** @throws MODEL_FILE_MALFORMED for one shard of several */
-function plainFile(path: string, { file, size }: RegularFile): Model {
-  refuseLoneShard(path);
+function plainFile({ file, size }: RegularFile): Model {
   return { file, size, isPlain: true, architecture: undefined, notes: [] };
 }
 

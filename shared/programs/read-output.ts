@@ -18,6 +18,8 @@ const modelNames = [
   "model.json",
   "model.pt",
   "model.pth",
+  "pytorch_model.bin",
+  "pytorch_model.bin.index.json",
   "model.keras",
   "model.h5",
 ] as const;

@@ -110,6 +110,25 @@ export function shardedModel(
   };
 }
 
+/** The names in the model of several PyTorch files. */
+export const torchShards = {
+  index: "pytorch_model.bin.index.json",
+  one: "pytorch_model-00001-of-00002.bin",
+  two: "pytorch_model-00002-of-00002.bin",
+} as const;
+
+/** Two shards that huggingface_hub wrote; `index` changes the index's members. */
+export function shardedTorchModel(index: Readonly<Record<string, unknown>> = {}): ForeignModel {
+  const files = Object.fromEntries(
+    Object.values(torchShards).map((name) => [name, readFileSync(new URL(name, vectorFolder))]),
+  );
+  const written = JSON.parse(String(files[torchShards.index])) as Record<string, unknown>;
+  return {
+    main: torchShards.index,
+    files: { ...files, [torchShards.index]: jsonOf({ ...written, ...index }) },
+  };
+}
+
 /** A model.json of two groups, one over two files; `weights` replaces those of the first group. */
 export function tfjsModelFiles(
   change: { readonly weights?: readonly object[]; readonly files?: Files; readonly json?: object } = {},

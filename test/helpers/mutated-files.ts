@@ -5,6 +5,7 @@ import { testSeed } from "./crash-states.js";
 import {
   ModelFolder,
   shardedModel,
+  shardedTorchModel,
   shardNames,
   tfjsModelFiles,
   torchModel,
@@ -40,6 +41,10 @@ function describedByTorch(): HostileForm {
 
 export const hostileForms: Readonly<Record<string, () => HostileForm>> = {
   "sharded safetensors": () => formOf(shardedModel(), "m.safetensors.index.json"),
+  "sharded PyTorch": () => {
+    const model = shardedTorchModel();
+    return formOf(model, ...Object.keys(model.files));
+  },
   "TensorFlow.js": () => formOf(tfjsModelFiles()),
   PyTorch: () => formOf(torchModel(), "state.pt"),
   "PyTorch's pickle": describedByTorch,
@@ -92,6 +97,17 @@ function mutated(bytes: Uint8Array, random: Numbers): Buffer {
       return Buffer.concat([copy.subarray(0, at), token, copy.subarray(at + token.length)]);
     }
   }
+}
+
+/** Damaged copies of a file, each with the seed that makes it again. */
+export function* damagedCopies(
+  bytes: Uint8Array,
+  count: number,
+): Generator<{ readonly damaged: Buffer; readonly told: string }> {
+  const seed = testSeed();
+  const random = seededNumbers(seed);
+  for (let i = 0; i < count; i++)
+    yield { damaged: mutated(bytes, random), told: `damage ${i}, STEMMA_TEST_SEED=${seed}` };
 }
 
 /** Reads `count` damaged copies of a model; prints the seed of a failure. */

@@ -40,6 +40,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { checkAdapter } from "./import-adapter.js";
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
 import { likelyBases } from "./likely-bases.js";
 import { baseOfStory, modelOfStory, savedStory, storyInFile } from "./import-story.js";
@@ -101,18 +102,19 @@ async function fleetOf(
   return repository;
 }
 
-/** @throws BASE_UNRELATED, SHAPE_DIFFERENT */
+/** @throws BASE_UNRELATED, SHAPE_DIFFERENT; MODEL_FILE_MALFORMED, ARCHITECTURE_MISMATCH for an adapter */
 async function refuseUnexpected(
   repository: FleetRepository,
   { model, base, story }: ImportedModel<ModelSource | UnhashedModel>,
-  { name, line, lease, force }: ImportOptions,
+  { name, line, lease, force, attachments }: ImportOptions,
 ): Promise<void> {
   // A story and a transfer say themselves what the model comes from.
   if (force === true) return;
   const leaves = "unhashedLeaves" in model ? model.unhashedLeaves : model.leaves;
   const shape = shapeOfModel(leaves, model.architecture);
   if (base !== undefined && story === undefined && lease === undefined)
-    await refuseOtherNetwork(repository, base, shape, name);
+    if (!(await checkAdapter(repository, leaves, base, { attachments })))
+      await refuseOtherNetwork(repository, base, shape, name);
   const difference = line === undefined ? undefined : await differenceFromLine(repository, line, shape);
   if (line !== undefined && difference !== undefined) throw otherShape(line, name, difference);
 }

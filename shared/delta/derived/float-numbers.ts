@@ -60,7 +60,9 @@ export function wordsOf(values: Float32Array): Uint32Array {
 export function tensorOf(dtype: DType, shape: readonly number[], words: Uint32Array): Tensor {
   if (dtype === "F32") return { dtype, shape, bytes: new Uint8Array(words.buffer) };
   const round = dtype === "BF16" ? toBfloat16 : toHalf;
-  return { dtype, shape, bytes: new Uint8Array(Uint16Array.from(words, round).buffer) };
+  const halves = new Uint16Array(words.length);
+  for (let i = 0; i < halves.length; i++) halves[i] = round(words[i]!);
+  return { dtype, shape, bytes: new Uint8Array(halves.buffer) };
 }
 
 /** Rounds to nearest, ties to even; numbers beyond the largest become infinite. */

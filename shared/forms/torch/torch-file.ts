@@ -3,7 +3,16 @@
  * and their storages in `data/0`, `data/1`, … (torch/serialization.py, "_save"). Nothing of the file is executed.
  */
 import { tensorByteLength } from "../../tensor/dtype.js";
-import { formMalformed, listed, quoted, type Form, type FormContent, type FormInput } from "../form.js";
+import { readFully } from "../../tensor/safetensors-reader.js";
+import {
+  formMalformed,
+  listed,
+  quoted,
+  type Form,
+  type FormContent,
+  type FormInput,
+  type OpenedPart,
+} from "../form.js";
 import type { Refuse } from "../zip-archive.js";
 import { Dict, StridedTensor, type PickleValue } from "./pickle-values.js";
 import { formTensor, ReorderedTensor } from "./strided-tensor.js";
@@ -16,17 +25,28 @@ const saveAlone =
 /** Names may share a storage; a file that stands for more than this many times its bytes is refused. */
 const maxSharing = 16;
 
-export const torchFile: Form = {
-  matches: (first) => first.length >= 4 && first.readUInt32LE(0) === 0x04034b50,
-  async open(input) {
-    const refuse: Refuse = (reason, advice = saveAlone) => {
-      throw formMalformed(input.path, title, `${reason}. ${advice}.`);
-    };
-    return await readStateDict(input, refuse);
-  },
-};
+export const torchFile: Form = { matches: beginsArchive, open: readStateDict };
 
-async function readStateDict(input: FormInput, refuse: Refuse): Promise<FormContent> {
+const beginningBytes = 4;
+
+function beginsArchive(first: Buffer): boolean {
+  return first.length >= beginningBytes && first.readUInt32LE(0) === 0x04034b50;
+}
+
+/** True where a file's first bytes are those of an archive. @param where its path, for messages */
+export async function beginsTorchFile({ file, size }: OpenedPart, where: string): Promise<boolean> {
+  const first = Buffer.alloc(Math.min(size, beginningBytes));
+  await readFully(file, first, 0, where);
+  return beginsArchive(first);
+}
+
+/** A state dict's tensors, and their bytes with those of each storage counted once. @throws MODEL_FILE_MALFORMED */
+export async function readStateDict(
+  input: Pick<FormInput, "path" | "file" | "size">,
+): Promise<FormContent & { readonly storedBytes: number }> {
+  const refuse: Refuse = (reason, advice = saveAlone) => {
+    throw formMalformed(input.path, title, `${reason}. ${advice}.`);
+  };
   const archive = await TorchArchive.open(input, refuse);
   const { views, others } = viewsOf(readTensorPickle(await archive.pickle(), refuse), refuse);
   const file = { part: input, reordered: new ReorderedTensor(input) };
@@ -39,7 +59,17 @@ async function readStateDict(input: FormInput, refuse: Refuse): Promise<FormCont
   }
   requireBounded([...views.values()], input.size, refuse);
   const notes = others.length === 0 ? [] : [`entries that are not tensors are not kept: ${listed(others)}`];
-  return { tensors, notes };
+  return { tensors, notes, storedBytes: storedBytesOf([...views.values()]) };
+}
+
+/** Bytes of the first tensor of each storage, as Hugging Face's tools count them. */
+function storedBytesOf(views: readonly StridedTensor[]): number {
+  const first = new Map<string, StridedTensor>();
+  for (const view of views) if (!first.has(view.storage.key)) first.set(view.storage.key, view);
+  return [...first.values()].reduce(
+    (sum, { storage, shape }) => sum + tensorByteLength(storage.dtype, shape),
+    0,
+  );
 }
 
 interface Views {

@@ -4,6 +4,7 @@ import { parseAssignments } from "../../../../shared/cli/command-line.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import type { ImportReport } from "../../../interface/api/models/import-schemas.js";
 import { forceText } from "../../force-option.js";
+import { adapterConfigBeside } from "../../adapter-files.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
 import { describeImport, likelyBasesText } from "../../import-text.js";
@@ -34,7 +35,7 @@ const importing = plain(null, {
   name: "import",
   about: "save a model file of your own; its tensors come back byte for byte",
   takes: {
-    file: "a .safetensors file, an index of several (model.safetensors.index.json), a TensorFlow.js model.json, a PyTorch state dict, or a Keras model (.keras, .h5)",
+    file: "a .safetensors file, an index of several (model.safetensors.index.json or pytorch_model.bin.index.json), a TensorFlow.js model.json, a PyTorch state dict, or a Keras model (.keras, .h5)",
   },
   options,
   run: ({ file, ...choices }, context) => importFile(file, choices, context),
@@ -74,6 +75,8 @@ async function importFile(
   const further = await Promise.all(
     attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
   );
+  const adapter = await adapterConfigBeside(file, { base, onto, attached: further });
+  if (adapter.attachment !== undefined) further.push(adapter.attachment);
   return await withImport(file, partsOf(checkpoint, optimizer), async (opened) => {
     if (arch !== undefined && opened.architecture !== undefined)
       throw new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
@@ -101,7 +104,7 @@ async function importFile(
       .catch((error: unknown) => {
         throw described === undefined ? error : withArchitectureFile(error, described);
       });
-    return { report, notes: opened.notes };
+    return { report, notes: [...opened.notes, ...adapter.notes] };
   });
 }
 

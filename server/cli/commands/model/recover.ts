@@ -17,6 +17,7 @@ import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../stream-
 import { nameOf } from "../../version-text.js";
 import { explainCommand } from "../../explain-recovery.js";
 import { recoverFleet } from "./recover-fleet.js";
+import { recoverMerged } from "./recover-merged.js";
 
 interface RecoverChoices {
   readonly file?: string;
@@ -27,6 +28,7 @@ interface RecoverChoices {
   readonly checkpoint?: number;
   readonly layers?: readonly string[];
   readonly with?: "optimizer";
+  readonly merged: boolean;
   readonly force: boolean;
   readonly story: boolean;
   readonly explain: boolean;
@@ -65,6 +67,11 @@ function addModelRecoverCommands(model: Command): void {
         "leave out how the model was made, which a file of a model trained by Stemma carries",
       )
       .option("--explain", "recover nothing; state from what it would be, and how long that takes", false)
+      .option(
+        "--merged",
+        "an adapter merged into its base: W + scale * B * A, the same bits on every machine",
+        false,
+      )
       .option("--force", "overwrite a file that exists", false)
       .option(
         "--at <time>",
@@ -110,6 +117,7 @@ async function recoverCommand(
 ): Promise<void> {
   refuseMixed(reference, choices);
   if (choices.file !== undefined && choices.file !== "-") requireEndingOfForm(choices.file, choices.form);
+  if (choices.merged) return recoverMerged(reference, choices, context);
   if (choices.explain) return explainCommand(reference, context);
   if (reference === undefined) {
     if (choices.at === undefined || choices.form === "tfjs")
@@ -126,6 +134,15 @@ async function recoverCommand(
 
 /** @throws USAGE for options that exclude each other */
 function refuseMixed(reference: string | undefined, choices: RecoverChoices): void {
+  const { merged, explain, at, layers, checkpoint } = choices;
+  if (
+    merged &&
+    (explain || choices.form === "tfjs" || (at ?? layers ?? checkpoint ?? choices.with) !== undefined)
+  )
+    throw new StemmaError(
+      "USAGE",
+      "--merged goes only with --file, --environment and --force. Leave out the others.",
+    );
   if (choices.layers !== undefined && (reference === undefined || choices.form === "tfjs"))
     throw new StemmaError(
       "USAGE",

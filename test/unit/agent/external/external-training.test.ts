@@ -29,7 +29,13 @@ import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
-import { shardedModel, tfjsModelFiles, torchModel, vectorModel } from "../../../helpers/foreign-models.js";
+import {
+  shardedModel,
+  shardedTorchModel,
+  tfjsModelFiles,
+  torchModel,
+  vectorModel,
+} from "../../../helpers/foreign-models.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
@@ -226,6 +232,8 @@ describe("a training by a program of the device's own", () => {
     const metrics = "echo '{}' > metrics.json; ";
     for (const [{ main, files }, name] of [
       [shardedModel(), "model.safetensors.index.json"],
+      [shardedTorchModel(), "pytorch_model.bin.index.json"],
+      [torchModel(), "pytorch_model.bin"],
       [tfjsModelFiles(), "model.json"],
       [torchModel(), "model.pt"],
       [torchModel(), "model.pth"],

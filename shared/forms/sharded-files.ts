@@ -1,8 +1,10 @@
 /**
- * Models of several safetensors files and an index, as Hugging Face's tools write what is larger than 5 GB:
- * `{"metadata": {"total_size": …}, "weight_map": {tensor: file}}`. Nobody else compares these with each other.
+ * Models of several files and an index, as Hugging Face's tools write what is larger than 5 GB, in safetensors or by
+ * `torch.save`: `{"metadata": {"total_size": …}, "weight_map": {tensor: file}}`. Nobody else compares these with each
+ * other.
  */
-import { openSafetensors, type OpenedSafetensors } from "../save/open-safetensors.js";
+import { openSafetensors } from "../save/open-safetensors.js";
+import { tensorByteLength } from "../tensor/dtype.js";
 import { basename, dirname, join } from "node:path";
 import { readFully } from "../tensor/safetensors-reader.js";
 import { isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
@@ -15,21 +17,22 @@ import {
   type FormContent,
   type FormInput,
   type FormTensor,
-  type OpenedPart,
 } from "./form.js";
 import { wrongShardNames } from "./shard-names.js";
+import { beginsTorchFile, readStateDict } from "./torch/torch-file.js";
 
-const title = "an index of safetensors files";
+const title = "an index of a model's files";
 
 type Fail = (reason: string) => never;
 
 /** One shard, opened. */
-interface Shard extends OpenedPart {
+interface Shard extends FormContent {
   readonly name: string;
-  readonly opened: OpenedSafetensors;
+  /** Bytes of its tensors, those of one storage counted once. */
+  readonly storedBytes: number;
 }
 
-export const shardedSafetensors: Form = {
+export const shardedFiles: Form = {
   matches: beginsJsonObject,
   async open(input) {
     const json = await input.json();
@@ -54,14 +57,39 @@ async function openShards(input: FormInput, json: JsonObject, map: Json): Promis
   const missing = names.filter((name) => basename(name) === name && !inFolder.includes(name));
   if (missing.length > 0) fail(`next to it ${missing.length === 1 ? "is no" : "are no"} ${listed(missing)}`);
   const shards: Shard[] = [];
-  for (const name of names) {
-    const part = await input.openBeside(name);
-    shards.push({ ...part, name, opened: await openSafetensors(part.file, join(dirname(input.path), name)) });
-  }
+  for (const name of names) shards.push(await openShard(input, name));
   compareTensors(wanted, shards, fail);
   compareSize(json, shards, fail);
   const { metadata, notes } = metadataOf(shards);
-  return { tensors: shards.flatMap(tensorsOf), metadata, notes: [...notesOn(json), ...notes] };
+  return {
+    tensors: shards.flatMap(({ tensors }) => tensors),
+    metadata,
+    notes: [...notesOn(json), ...new Set(shards.flatMap((shard) => shard.notes)), ...notes],
+  };
+}
+
+/** @throws what reading its form throws, with the shard's path */
+async function openShard(input: FormInput, name: string): Promise<Shard> {
+  const part = await input.openBeside(name);
+  const path = join(dirname(input.path), name);
+  if (await beginsTorchFile(part, path)) return { name, ...(await readStateDict({ ...part, path })) };
+  const { tensors, metadata, dataStart } = await openSafetensors(part.file, path);
+  return {
+    name,
+    tensors: tensors.map(({ name: tensor, dtype, shape, begin }) => ({
+      name: tensor,
+      dtype,
+      shape,
+      read: (target, from) => readFully(part.file, target, dataStart + begin + from, name),
+    })),
+    metadata,
+    notes: [],
+    storedBytes: bytesOf(tensors),
+  };
+}
+
+function bytesOf(tensors: readonly Pick<FormTensor, "dtype" | "shape">[]): number {
+  return tensors.reduce((sum, { dtype, shape }) => sum + tensorByteLength(dtype, shape), 0);
 }
 
 /** Tensor → shard. */
@@ -76,8 +104,8 @@ function weightMap(map: Json, fail: Fail): ReadonlyMap<string, string> {
 /** Each tensor is in exactly the shard that the index names. */
 function compareTensors(wanted: ReadonlyMap<string, string>, shards: readonly Shard[], fail: Fail): void {
   const found = new Map<string, string>();
-  for (const { name, opened } of shards)
-    for (const tensor of opened.tensors) {
+  for (const { name, tensors } of shards)
+    for (const tensor of tensors) {
       const before = found.get(tensor.name);
       if (before !== undefined)
         fail(`the tensor ${quoted(tensor.name)} is in ${quoted(before)} and in ${quoted(name)}`);
@@ -96,23 +124,16 @@ function compareTensors(wanted: ReadonlyMap<string, string>, shards: readonly Sh
 function compareSize(json: JsonObject, shards: readonly Shard[], fail: Fail): void {
   const metadata = json.get("metadata");
   const stated = isJsonObject(metadata) ? metadata.get("total_size") : undefined;
-  const size = shards.reduce((sum, { opened }) => sum + (opened.tensors.at(-1)?.end ?? 0), 0);
-  if (stated !== undefined && stated !== size)
+  const size = shards.reduce((sum, { tensors }) => sum + bytesOf(tensors), 0);
+  const storedSize = shards.reduce((sum, { storedBytes }) => sum + storedBytes, 0);
+  // Newer tools count tied tensors once, older ones each.
+  if (stated !== undefined && stated !== size && stated !== storedSize)
     fail(`it states a total_size of ${JSON.stringify(stated)}, but its tensors have ${size} bytes`);
-}
-
-function tensorsOf({ name, file, opened }: Shard): readonly FormTensor[] {
-  return opened.tensors.map(({ name: tensor, dtype, shape, begin }) => ({
-    name: tensor,
-    dtype,
-    shape,
-    read: (target, from) => readFully(file, target, opened.dataStart + begin + from, name),
-  }));
 }
 
 /** The metadata on which all shards agree. */
 function metadataOf(shards: readonly Shard[]): Pick<FormContent, "metadata" | "notes"> {
-  const [first, ...others] = shards.map(({ opened }) => opened.metadata ?? {});
+  const [first, ...others] = shards.map(({ metadata }) => metadata ?? {});
   const agreed = Object.entries(first ?? {}).filter(([name, value]) =>
     others.every((metadata) => Object.hasOwn(metadata, name) && metadata[name] === value),
   );

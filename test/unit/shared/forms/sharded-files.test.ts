@@ -1,4 +1,4 @@
-/** Sharded safetensors: index, shards and names are compared with each other, and each disagreement is named. */
+/** Sharded models: index, shards and names are compared with each other, and each disagreement is named. */
 import assert from "node:assert/strict";
 import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,10 @@ import {
   readModel,
   safetensors,
   shardedModel,
+  shardedTorchModel,
   shardNames,
+  torchShards,
+  vectorModel,
 } from "../../../helpers/foreign-models.js";
 
 const [one, two] = shardNames;
@@ -132,4 +135,62 @@ test("a shard alone is refused with what is missing; the only one of one is a mo
     files: { [only]: safetensors([["a", "F32", [1], floats(1)]]) },
   });
   assert.deepEqual(Object.keys(tensors), ["a"]);
+});
+
+describe("a sharded model that torch.save wrote", () => {
+  const { index, one: first, two: second } = torchShards;
+
+  test("is one model, whose total_size counts tied tensors once or each", async () => {
+    const { tensors, notes } = await folder.read(shardedTorchModel());
+    assert.deepEqual(Object.keys(tensors).sort(), [
+      ...["half", "layer0.weight", "layer1.weight", "layer2.weight", "layer3.weight", "tied"],
+    ]);
+    assert.equal(tensors["tied"], tensors["layer0.weight"]);
+    assert.match(tensors["half"] ?? "", /^BF16 \[6\] [0-9a-f]{24}$/);
+    assert.deepEqual(notes, []);
+    await folder.read(shardedTorchModel({ metadata: { total_size: 412 } }));
+    await assert.rejects(
+      folder.read(shardedTorchModel({ metadata: { total_size: 331 } })),
+      refused(/total_size of 331, but its tensors have 412 bytes/),
+    );
+  });
+
+  test("is compared with its index", async () => {
+    const { files } = shardedTorchModel();
+    const { weight_map: map } = JSON.parse(String(files[index])) as { weight_map: Record<string, string> };
+    for (const [changed, pattern] of [
+      [{ half: first }, /"half" is in "pytorch_model-00002.* instead of "pytorch_model-00001/],
+      [{ more: second }, /"pytorch_model-00002.*does not have the tensor "more"/],
+      [{ half: "pytorch_model-00002-of-00002.safetensors" }, /not shards of one model/],
+      [{ half: "../pytorch_model.bin" }, /not shards of one model|names the file/],
+    ] as const)
+      await assert.rejects(
+        folder.read(shardedTorchModel({ weight_map: { ...map, ...changed } })),
+        refused(pattern),
+      );
+  });
+
+  test("is refused with the name of a shard that is missing, a link, cut short or more than tensors", async () => {
+    const model = shardedTorchModel();
+    folder.write(model);
+    rmSync(join(folder.path, second));
+    const read = (): Promise<unknown> => readModel(join(folder.path, index));
+    await assert.rejects(read(), refused(/is no "pytorch_model-00002/));
+    symlinkSync(first, join(folder.path, second));
+    await assert.rejects(read(), refused(/cp -rL/, "FILE_NOT_REGULAR"));
+    rmSync(join(folder.path, second));
+    for (const bytes of [model.files[second]?.subarray(0, -9), vectorModel("module.pt").files["module.pt"]])
+      await assert.rejects(
+        folder.read({ ...model, files: { ...model.files, [second]: bytes as Uint8Array } }),
+        refused(/pytorch_model-00002-of-00002\.bin cannot be read as a PyTorch state dict/),
+      );
+  });
+
+  test("of which one shard is named alone is refused with what is missing", async () => {
+    folder.write(shardedTorchModel());
+    const read = (): Promise<unknown> => readModel(join(folder.path, first));
+    await assert.rejects(read(), refused(/one of 2 shards.*Name pytorch_model\.bin\.index\.json/));
+    rmSync(join(folder.path, second));
+    await assert.rejects(read(), refused(/Next to it is no "pytorch_model-00002-of-00002\.bin"/));
+  });
 });
