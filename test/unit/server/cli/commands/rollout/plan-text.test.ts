@@ -66,10 +66,7 @@ describe("the plan of a rollout as text", () => {
       })
         .split("\n")
         .find((line) => line.startsWith("at most") && line.includes(" by --"));
-    assert.equal(
-      longest({}),
-      "at most 2 d 2 h unless paused, by --wave-timeout and --soak",
-    );
+    assert.equal(longest({}), "at most 2 d 2 h unless paused, by --wave-timeout and --soak");
     assert.equal(longest({ deadlineMinutes: 90 }), "at most 1 h 30 min unless paused, by --deadline");
     assert.equal(longest({ wait: true }), undefined, "later devices are waited for without end");
     assert.equal(longest({ wait: true, deadlineMinutes: 90 }), longest({ deadlineMinutes: 90 }));
