@@ -56,7 +56,7 @@ export async function adapterConfigBeside(
   };
 }
 
-/** undefined where there is no such file */
+/** Reads the settings of an adapter; undefined where there is no such file. */
 async function contentOf(path: string): Promise<Uint8Array | undefined> {
   try {
     const { file, size } = await openRegularFile(path, { followLinks: false });

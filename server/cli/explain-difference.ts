@@ -172,14 +172,17 @@ function concluded(points: readonly ExplainedPoint[]): Explanation {
       verdict === "different" && !["predictions", "weights", "evaluations"].includes(point),
   );
   const named = causes.map(({ point }) => point).join(", ");
+  const differing = points.filter(({ verdict }) => verdict === "different").map(({ point }) => point);
   const conclusion =
     of("weights") === "equal"
-      ? "The weights are equal bit for bit: there is no difference to explain."
+      ? differing.length === 0
+        ? "The weights are equal bit for bit, and nothing that was looked at differs."
+        : `The weights are equal bit for bit, although these differ: ${differing.join(", ")}.`
       : of("weights") !== "different"
         ? "The weights were not compared, so nothing is concluded."
         : causes.length > 0
           ? `The weights differ. Recorded differences that can be the cause: ${named}.`
-          : "The weights differ, and nothing that was looked at differs: the cause is in what is not recorded. " +
+          : "The weights differ, and nothing that was looked at differs: the cause is in what was not looked at or is not recorded. " +
             "`stemma probe` compares two machines layer by layer; `stemma reproduce run` finds what a program draws on.";
   return { points, conclusion };
 }

@@ -66,7 +66,7 @@ export async function predictedCost(
   { opened, architecture, record, changed }: CostQuestion,
 ): Promise<PredictedCost> {
   const { recipe } = opened.provenance;
-  // Of a program of the user's own, only its record tells how long it takes.
+  // The record alone tells how long a program of the user's own takes.
   if (recipe === undefined) return predictCost(opened, { changed });
   const known = architecture === undefined ? await architectureOf(repository, record) : decoded(architecture);
   const measured = await measuredRuns(repository, recipe);

@@ -70,7 +70,7 @@ export interface ReadArchiveOptions {
   readonly maxTensors?: number | undefined;
 }
 
-/** Tensors of one plan: planning them takes about 20 seconds and 400 MB. */
+/** Tensors of one plan, which bound its time and memory (docs/performance.md). */
 export const maxPlannedTensors = 50_000;
 
 /** The number of trees after which reading yields to other work. */
@@ -117,10 +117,20 @@ export async function readArchive(
   const end = last ?? start;
   return {
     ...reading.content(),
-    lineage: (versionId) => source.get(versionId)?.record.bases ?? [],
+    lineage: keptLineage(source),
     ...(end !== undefined && (start !== undefined || hasNext)
       ? { part: { last: end.versionId, lastName: `${end.name}:${end.version}`, hasNext } }
       : {}),
+  };
+}
+
+/** The bases of versions outside a part. Each is asked for once for every tensor of its descendants, and read once. */
+function keptLineage(source: Pick<ArchiveSource, "get">): Lineage {
+  const bases = new Map<Hash, readonly Hash[]>();
+  return (versionId) => {
+    let known = bases.get(versionId);
+    if (known === undefined) bases.set(versionId, (known = source.get(versionId)?.record.bases ?? []));
+    return known;
   };
 }
 

@@ -37,7 +37,7 @@ describe("an explanation", () => {
         { ...alike, differences: { parameters: { epochs: { value: { a: 10, b: 15 } } } } },
         /cause: provenance\.$/,
       ],
-      [[field("cpu", "x", "x"), field("gpu", "g")], alike, /what is not recorded/],
+      [[field("cpu", "x", "x"), field("gpu", "g")], alike, /what was not looked at or is not recorded/],
     ] as const) {
       const explanation = explainVersions({ comparison, provenance, metrics: [], fields });
       assert.match(explanation.conclusion, expected);
@@ -64,7 +64,11 @@ describe("an explanation", () => {
       machine: "not looked at",
     });
     const proved = explainReplay(report({ verdict: "proved", grade: "bit-exact" }), []);
-    assert.match(proved.conclusion, /no difference/);
+    assert.match(proved.conclusion, /equal bit for bit, and nothing that was looked at differs/);
+    const elsewhere = explainReplay(report({ verdict: "proved", grade: "bit-exact" }), [
+      { field: "kernel", a: "6.1", b: "6.8" },
+    ]);
+    assert.match(elsewhere.conclusion, /equal bit for bit, although these differ: machine\.$/);
     const unknown = explainReplay(report({ verdict: "unreplayable", reason: "data-missing" }), []);
     assert.deepEqual(new Set(Object.values(verdicts(unknown))), new Set(["not looked at"]));
     assert.match(unknown.conclusion, /nothing is concluded/);
