@@ -71,33 +71,38 @@ function lineOf(key: string, value: unknown, describe: (members: Members) => str
     : [[key, cutText(describe(membersOf(value)), maxTextLength)]];
 }
 
-/** "training: parameters.epochs.value 10 → 15", one line for each difference. */
-export function provenanceDiffLines({
-  differences,
-  redacted,
-  sameStory,
-}: ProvenanceDiffJson): readonly string[] {
+/**
+ * "parameters.epochs.value: 10 → 15", one line for each difference.
+ * @param names labels of both sides, with a comma between
+ */
+export function provenanceDiffLines(
+  { differences, redacted, sameStory }: ProvenanceDiffJson,
+  names?: string,
+): readonly string[] {
+  const labels = (names ?? "a,b").split(",");
   const lines = Object.entries(differences).flatMap(([name, difference]) =>
-    redacted.includes(name) ? [`${name}: redacted, may differ`] : leavesOf(name, difference),
+    redacted.includes(name) ? [`${name}: redacted, may differ`] : leavesOf(name, difference, labels),
   );
   if (lines.length === 0) return ["trained alike: their provenance is the same"];
   return [
-    sameStory ? "trained alike: only times differ" : "trained differently:",
+    sameStory
+      ? "trained alike: only times differ"
+      : `trained differently${names === undefined ? "" : ` (${labels.join(" → ")})`}:`,
     ...lines.map((line) => cutText(`  ${line}`, maxTextLength)),
   ];
 }
 
-function leavesOf(path: string, difference: unknown): readonly string[] {
+function leavesOf(path: string, difference: unknown, labels: readonly string[]): readonly string[] {
   const members = membersOf(difference);
   const names = Object.keys(members);
   // A member of the provenance itself may be called "a"; then its value is an object again.
-  if (names.length > 0 && names.every((name) => name === "a" || name === "b"))
-    return [`${path}: ${shown(members, "a")} → ${shown(members, "b")}`];
-  return names.flatMap((name) => leavesOf(`${path}.${name}`, members[name]));
+  if (names.length > 0 && names.every((name) => labels.includes(name)))
+    return [`${path}: ${labels.map((label) => shown(members, label)).join(" → ")}`];
+  return names.flatMap((name) => leavesOf(`${path}.${name}`, members[name], labels));
 }
 
 function shown(members: Members, side: string): string {
-  return side in members ? JSON.stringify(members[side]) : "(absent)";
+  return Object.hasOwn(members, side) ? JSON.stringify(members[side]) : "(absent)";
 }
 
 function isRedacted(value: unknown): boolean {

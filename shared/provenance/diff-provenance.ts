@@ -4,6 +4,7 @@
  * of the one side that has it. Pure.
  */
 import type { CanonicalValue } from "../model/canonical-json.js";
+import type { Environment } from "../model/environment.js";
 import { shortOf } from "./encode-provenance.js";
 import type { OpenedProvenance } from "./openings.js";
 
@@ -34,6 +35,12 @@ export interface DiffLabels {
 /** MERIT's labels, of a model and its replay. */
 const replayLabels: DiffLabels = { a: "original", b: "reproduced" };
 
+export interface DiffOptions {
+  readonly labels?: DiffLabels;
+  /** The environments of both, whose fields are then compared in the place of their hashes. */
+  readonly environments?: readonly [Environment, Environment] | undefined;
+}
+
 export function viewOf({ provenance, openings }: OpenedProvenance): ProvenanceView {
   const { engine, recipe, exactness, bases, data, environment, committed } = provenance;
   return {
@@ -57,9 +64,12 @@ export function viewOf({ provenance, openings }: OpenedProvenance): ProvenanceVi
 export function diffProvenance(
   a: OpenedProvenance,
   b: OpenedProvenance,
-  labels: DiffLabels = replayLabels,
+  { labels = replayLabels, environments }: DiffOptions = {},
 ): ProvenanceDiff {
-  const [viewA, viewB] = [{ ...viewOf(a) }, { ...viewOf(b) }];
+  const [viewA, viewB] = [
+    { ...viewOf(a), ...(environments && { environment: { ...environments[0] } }) },
+    { ...viewOf(b), ...(environments && { environment: { ...environments[1] } }) },
+  ];
   const redacted: string[] = [];
   const differences: Record<string, ProvenanceDifference | CanonicalValue> = {};
   const [committedA, committedB] = [a.provenance.committed, b.provenance.committed];

@@ -23,6 +23,7 @@ import type { CallOutput, OperationInput, ServerOperations } from "../../interfa
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { recordedProof } from "../../learning/replay/recorded-proof.js";
 import { versionRetired } from "../../storage/repository/state/state-errors.js";
+import type { DiffLabels } from "../../../shared/provenance/diff-provenance.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 
 type ModelOperations = Pick<
@@ -134,7 +135,7 @@ async function findModel(
 /** @throws NOT_ALLOWED for models of two fleets */
 async function diffModels(
   { fleets }: OperationsContext,
-  { fleet, a, b, otherFleet = fleet }: OperationInput<"diff">,
+  { fleet, a, b, otherFleet = fleet, labels = "a,b" }: OperationInput<"diff">,
 ): Promise<CallOutput<"diff">> {
   if (fleet !== otherFleet)
     throw new StemmaError(
@@ -143,11 +144,16 @@ async function diffModels(
     );
   const repository = await fleets.get(fleet);
   const [first, second] = [repository.resolve(a), repository.resolve(b)];
-  const provenance = await provenanceDiffJson(repository, first, second);
+  const provenance = await provenanceDiffJson(repository, first, second, labelsOf(labels));
   return {
     ...(await repository.diff(first.versionId, second.versionId)),
     ...defined({ provenance }),
   };
+}
+
+function labelsOf(text: string): DiffLabels {
+  const [a = "", b = ""] = text.split(",");
+  return { a, b };
 }
 
 /** @throws NOT_FOUND where no training of Stemma made it */

@@ -1,8 +1,10 @@
 /** The provenance of a version as JSON, and the differences of two. */
 import { decodeCanonical, type CanonicalValue } from "../../../shared/model/canonical-json.js";
+import { decodeEnvironment, type Environment } from "../../../shared/model/environment.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
-import { diffProvenance, viewOf } from "../../../shared/provenance/diff-provenance.js";
+import { diffProvenance, viewOf, type DiffLabels } from "../../../shared/provenance/diff-provenance.js";
 import { plainOf } from "../../../shared/provenance/plain-value.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { ProvenanceDiffJson } from "../../interface/api/models/version-schemas.js";
 import { readOpenedProvenance, type ProvenanceStore } from "../../services/context/opened-provenance.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
@@ -24,18 +26,37 @@ export async function provenanceDiffJson(
   repository: ProvenanceStore,
   a: VersionSummary,
   b: VersionSummary,
+  labels: DiffLabels,
 ): Promise<ProvenanceDiffJson | undefined> {
   const [first, second] = [
     await readOpenedProvenance(repository, a.record.objects),
     await readOpenedProvenance(repository, b.record.objects),
   ];
   if (first === undefined || second === undefined) return undefined;
-  const { differences, redacted, sameStory } = diffProvenance(first, second, { a: "a", b: "b" });
+  const environments = [
+    await readEnvironment(repository, first.provenance.environment),
+    await readEnvironment(repository, second.provenance.environment),
+  ] as const;
+  const { differences, redacted, sameStory } = diffProvenance(first, second, {
+    labels,
+    environments: hasBoth(environments) ? environments : undefined,
+  });
   return {
     differences: plainOf(differences) as ProvenanceDiffJson["differences"],
     redacted,
     sameStory,
   };
+}
+
+/** The environment of a version; undefined where it is not stored here, as of a claim. */
+async function readEnvironment({ objects }: ProvenanceStore, id: Hash): Promise<Environment | undefined> {
+  return objects.has(id) ? decodeEnvironment(await objects.read("environment", id)) : undefined;
+}
+
+function hasBoth<Value>(
+  pair: readonly [Value | undefined, Value | undefined],
+): pair is readonly [Value, Value] {
+  return pair.every((each) => each !== undefined);
 }
 
 /** Parses what a device or a training wrote as JSON; returns it as text where it is not JSON. */

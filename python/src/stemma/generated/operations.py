@@ -1360,6 +1360,7 @@ class Operations(Caller):
         a: str,
         b: str,
         other_fleet: str | None = None,
+        labels: str | None = None,
     ) -> ModelDiff:
         """Which tensors differ between two models, and what some follow from (right read)."""
         answer = self._call(
@@ -1367,7 +1368,7 @@ class Operations(Caller):
             "GET",
             "/v1/fleets/{fleet}/diff",
             path={"fleet": fleet},
-            query={"a": a, "b": b, "otherFleet": given(other_fleet)},
+            query={"a": a, "b": b, "otherFleet": given(other_fleet), "labels": given(labels)},
             is_long=True,
         )
         return cast("ModelDiff", answer)

@@ -158,7 +158,10 @@ const diff = plain("diff", {
   name: "diff",
   about: "which layers differ between two models, and what they follow from",
   takes: { a: "", b: "" },
-  print: (answer) => ({
+  options: {
+    labels: "<a,b> what both are called in the differences, such as original,reproduced",
+  },
+  print: (answer, { labels }) => ({
     ...listed(answer.changes, {
       nameOf: (change) => change.name,
       columns: [
@@ -176,7 +179,7 @@ const diff = plain("diff", {
     text: [
       ...relationLines(answer.changes),
       `${describeArchitectures(answer)}; ${answer.comparisons} hashes compared`,
-      ...(answer.provenance === undefined ? [] : provenanceDiffLines(answer.provenance)),
+      ...(answer.provenance === undefined ? [] : provenanceDiffLines(answer.provenance, labels)),
     ].join("\n"),
   }),
 });

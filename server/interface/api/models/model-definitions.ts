@@ -17,6 +17,7 @@ import { askingArchitecture, maxArchitectureBodyBytes, nearestModel } from "./ne
 import { call, stream } from "../operation.js";
 import {
   attachedFile,
+  diffLabels,
   environmentPolicy,
   fleetMoment,
   listModelsQuery,
@@ -94,6 +95,11 @@ export const modelOperations = {
       a: modelText,
       b: modelText,
       otherFleet: shortText.optional().describe("The fleet of b, where it is another (refused)"),
+      labels: diffLabels
+        .optional()
+        .describe(
+          "What both sides are called in the differences of their trainings: two words, a comma between",
+        ),
     },
     output: modelDiff,
     isLong: true,

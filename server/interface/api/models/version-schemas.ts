@@ -212,12 +212,20 @@ const leaf = z.object({
   shape: z.array(count),
 }) satisfies z.ZodType<Leaf>;
 
+/** Two different labels, of 1 to 40 letters, digits and some signs that need no quotes. */
+export const diffLabels = z
+  .string()
+  .regex(
+    /^([\w.:@-]{1,40}),(?!\1$)[\w.:@-]{1,40}$/,
+    "is not two different labels, as in original,reproduced",
+  );
+
 const provenanceDiff = z
   .object({
     differences: z
       .record(text, z.unknown())
       .describe(
-        "Only members that differ, with the values of both sides as `a` and `b`, or of the one that has it",
+        "Only members that differ, with the values of both sides under their labels, or of the one that has it",
       ),
     redacted: z.array(text).describe("Members that one side does not show, and that may differ"),
     sameStory: z.boolean().describe("Whether only times differ, and nothing that could differ is hidden"),

@@ -152,7 +152,9 @@ test("a difference has only what differs, with the values of both sides or of th
     },
     { engine: hash("e9") },
   );
-  const { differences, sameStory } = diffProvenance(opened(), changed, { a: "soh:1", b: "soh:2" });
+  const { differences, sameStory } = diffProvenance(opened(), changed, {
+    labels: { a: "soh:1", b: "soh:2" },
+  });
   assert.equal(sameStory, false);
   assert.deepEqual(differences, {
     engine: { "soh:1": hash("e1"), "soh:2": hash("e9") },
@@ -165,6 +167,23 @@ test("a difference has only what differs, with the values of both sides or of th
     },
     notes: { "soh:1": { ticket: "ä-7", urgent: true } },
   });
+});
+
+test("of two environments, their fields are compared in the place of their hashes", () => {
+  const [amd64, aarch64] = [opened(), opened({}, { environment: hash("e3") })];
+  assert.deepEqual(diffProvenance(amd64, aarch64).differences, {
+    environment: { original: hash("e2"), reproduced: hash("e3") },
+  });
+  // MERIT's listing 4 (app. C): the same training on two architectures.
+  const environments = [
+    { arch: "x64", node: "v22.1.0" },
+    { arch: "arm64", node: "v22.1.0", gpu: "none" },
+  ] as const;
+  const { differences, sameStory } = diffProvenance(amd64, aarch64, { environments });
+  assert.deepEqual(differences, {
+    environment: { arch: { original: "x64", reproduced: "arm64" }, gpu: { reproduced: "none" } },
+  });
+  assert.equal(sameStory, false);
 });
 
 test("a redacted member is equal by its commitment, and else never called equal", () => {

@@ -217,7 +217,7 @@ const inputs = {
   deleteQuery: { fleet, name: "last week's best" },
   saveDerived: { fleet, query: "slice b from a", seed: "7" },
   nearest: { fleet, model: "x:1", modelJson: { a: 1 } },
-  diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g" },
+  diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g", labels: "old,new" },
   asOf: { fleet, at: 1234 },
   recover: {
     fleet,
