@@ -27,6 +27,18 @@ async function compareModels(
   return found.compared === 0 ? undefined : found;
 }
 
+/** Compares the folders of two runs of one program. @throws NOT_FOUND where there is nothing to compare */
+export async function comparePair(first: string, second: string): Promise<RunComparison> {
+  const comparison = await compareReadRuns(await readRun(first, "first"), await readRun(second, "second"));
+  if (comparison.verdict === "nothing")
+    throw new StemmaError(
+      "NOT_FOUND",
+      "The program left nothing in $STEMMA_RUN by which two runs can be compared. docs/reproduce.md says what it may " +
+        "write there: model.safetensors, predictions.csv, log.jsonl.",
+    );
+  return comparison;
+}
+
 /** A path that is there is a run's; anything else is the name of a version. @throws what reading them throws */
 export async function compareSides(a: string, b: string, context: PlainContext): Promise<RunComparison> {
   const folder = await mkdtemp(join(tmpdir(), "stemma-compare-"));

@@ -2,11 +2,8 @@
  * The loop of Chen et al. (§3.2 to 3.6, Fig. 1; CH1): assets checked and trained twice, verified, profiled, remedied by
  * flags one after the other, recorded and replayed, until a pair is equal or no remedy is known.
  */
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { rm, stat } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import type { RunComparison } from "../../../shared/determinism/reproduce/criteria.js";
 import {
   firstDivergence,
@@ -18,12 +15,10 @@ import {
   unstableOperationsOf,
   type UnstableOperations,
 } from "../../../shared/determinism/reproduce/remedies.js";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import { requireRegular } from "../../../shared/files/not-regular.js";
-import { fileError } from "../../../shared/files/file-error.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import { hashAssets, requireUnchanged, type Asset } from "./assets.js";
 import { buildRecorder, type Recorder } from "./build-recorder.js";
-import { compareReadRuns } from "./compare-sides.js";
-import { readRun } from "./read-run.js";
+import { comparePair } from "./compare-sides.js";
 import { moveFolder } from "./record.js";
 import { requireRecordable } from "./recordable.js";
 import { runFolderOf, runRecorded, runTraining, type Recording, type TrainingRun } from "./run-training.js";
@@ -38,7 +33,7 @@ export interface LoopStep {
 
 export interface LoopReport {
   readonly command: readonly string[];
-  readonly assets: readonly { readonly path: string; readonly sha256: string }[];
+  readonly assets: readonly Asset[];
   readonly runs: number;
   readonly steps: readonly LoopStep[];
   /** Name of the step whose pair was equal; null: none was. */
@@ -108,11 +103,7 @@ class Loop {
   }
 
   async begin(): Promise<void> {
-    this.#assets = await this.#hashAssets();
-  }
-
-  async #hashAssets(): Promise<LoopReport["assets"]> {
-    return await Promise.all(this.request.assets.map(async (path) => ({ path, sha256: await hashOf(path) })));
+    this.#assets = await hashAssets(this.request.assets);
   }
 
   /** Runs once and puts what it left at `place`. The assets must be the same afterwards (CH §3.2; CH6). */
@@ -127,14 +118,7 @@ class Loop {
     const target = join(workFolder, place);
     await rm(target, { recursive: true, force: true });
     await moveFolder(runFolderOf(workFolder), target);
-    for (const [at, { path, sha256 }] of (await this.#hashAssets()).entries())
-      if (this.#assets[at]?.sha256 !== sha256)
-        throw new StemmaError(
-          "FILE_CHANGED",
-          `The asset ${path} is another one after run ${this.#runs}, so the runs cannot be compared. Let the program ` +
-            "leave it as it is, or name no asset that it writes.",
-          { path },
-        );
+    await requireUnchanged(this.#assets, `after run ${this.#runs}`);
     return result;
   }
 
@@ -146,13 +130,7 @@ class Loop {
 
   async #verify(name: string, diverged?: string): Promise<boolean> {
     const [a, b] = pairNames.map((place) => join(this.request.workFolder, place)) as [string, string];
-    const comparison = await compareReadRuns(await readRun(a, "first"), await readRun(b, "second"));
-    if (comparison.verdict === "nothing")
-      throw new StemmaError(
-        "NOT_FOUND",
-        "The program left nothing in $STEMMA_RUN by which two runs can be compared. docs/reproduce.md says what it may " +
-          "write there: model.safetensors, predictions.csv, log.jsonl.",
-      );
+    const comparison = await comparePair(a, b);
     this.#steps.push({ name, comparison, ...(diverged === undefined ? {} : { diverged }) });
     if (comparison.verdict === "equal" && diverged === undefined) this.#equalBy = name;
     return this.isEqual;
@@ -204,15 +182,4 @@ class Loop {
       unstable: unstableOperationsOf(names),
     };
   }
-}
-
-async function hashOf(path: string): Promise<string> {
-  const hash = createHash("sha256");
-  try {
-    requireRegular(await stat(path), path);
-    await pipeline(createReadStream(path), hash);
-  } catch (error) {
-    throw fileError(error, "read the asset", path);
-  }
-  return hash.digest("hex");
 }

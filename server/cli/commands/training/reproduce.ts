@@ -1,11 +1,18 @@
 /** `stemma reproduce`: runs of a training compared, recorded, replayed and remedied (CH §3; CH1). */
 import { describeComparison } from "../../../../shared/determinism/reproduce/criteria-text.js";
 import type { RunComparison } from "../../../../shared/determinism/reproduce/criteria.js";
+import {
+  defaultSeeds,
+  setupNames,
+  setups,
+  type Setup,
+} from "../../../../shared/determinism/reproduce/study.js";
 import { exitStatus } from "../../../../shared/errors.js";
 import { InvalidArgumentError } from "commander";
 import { pathOf, plain, repeated, type Printed } from "../../plain-command.js";
 import { compareSides } from "../../reproduce/compare-sides.js";
 import { reproduceRun } from "../../reproduce/reproduce-run.js";
+import { study as runStudyCommand } from "../../reproduce/study.js";
 import { record as recordRun, replay as replayRun } from "../../reproduce/record.js";
 
 const statusOf: Readonly<Record<RunComparison["verdict"], number | undefined>> = {
@@ -119,4 +126,57 @@ Status 0: a pair was equal; 4: no remedy that is known here makes it so.
   run: (choices, context) => reproduceRun(choices, context),
 });
 
-export const commands = [run, compare, record, replay];
+const maxPairs = 1000;
+function countOf(text: string): number {
+  const count = Number(text);
+  if (/^\d{1,4}$/.test(text) && count >= 1 && count <= maxPairs) return count;
+  throw new InvalidArgumentError(`It is a whole number from 1 to ${maxPairs}.`);
+}
+function seedsOf(text: string): readonly number[] {
+  const seeds = text.split(",").map(Number);
+  // Python takes no other hash seeds.
+  if (/^[\d,]+$/.test(text) && seeds.every((seed) => seed < 2 ** 32)) return seeds;
+  throw new InvalidArgumentError("They are whole numbers below 4294967296, with commas between.");
+}
+const isSetup = (text: string): text is Setup => Object.hasOwn(setups, text);
+function setupsOf(text: string): readonly Setup[] {
+  const names = text.split(",");
+  if (names.every(isSetup)) return names;
+  throw new InvalidArgumentError(`Setups: ${setupNames.join(", ")}.`);
+}
+
+const study = plain(null, {
+  name: "study",
+  about: "measure how far runs of a training are apart, free, seeded and recorded",
+  takes: takesCommand,
+  options: {
+    study: { text: "<dir> keep each complete pair here, and go on from there (default study)", read: pathOf },
+    pairs: { text: "<n> pairs of each setup", read: countOf, default: 8 },
+    setup: { text: `<names> of ${setupNames.join(", ")} (default all that can be)`, read: setupsOf },
+    seeds: {
+      text: "<numbers> of the pairs, in turn",
+      read: seedsOf,
+      default: defaultSeeds,
+    },
+    patch: repeated("<NAME=VALUE> a variable of the setups with a patch (repeatable)"),
+    asset: repeated("<file> its hash must be the same after each pair (repeatable)"),
+    timeout: runOptions.timeout,
+  },
+  help: `
+The program leaves its files in $STEMMA_RUN (stemma reproduce compare --help). Setups:
+  free     nothing is fixed
+  seed     STEMMA_SEED and PYTHONHASHSEED are the pair's seed; whether the
+           program takes its seed from STEMMA_SEED is up to it
+  record   the first run's randomness is recorded, and given to the second
+  patch, seed-patch, record-patch
+           the same with the variables of --patch
+
+  stemma reproduce study --study lenet -- python3 train.py
+
+A failed run ends the study; the pairs before it stay. Other load on the machine changes times.
+Status 5: no bare pair differed, so the study shows nothing.
+`,
+  run: (choices, context) => runStudyCommand(choices, context),
+});
+
+export const commands = [run, compare, study, record, replay];
