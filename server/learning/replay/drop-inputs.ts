@@ -7,7 +7,7 @@ import type { Dropped, VersionSummary } from "../../storage/repository/answers/v
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { predictedCost } from "../training/bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
-import { isProgramStory } from "./told-story.js";
+import { isAverageStory, isProgramStory } from "./told-story.js";
 
 export type ReplayNeeds = Pick<Dropped, "base" | "engine" | "engineId" | "data">;
 
@@ -25,6 +25,8 @@ export async function findReplayInputs(
   const told = await readOpenedProvenance(repository, summary.record.objects);
   if (told !== undefined && isProgramStory(told))
     return "a program of its owner's own made it, and nothing would give its tensors once that is not approved any more";
+  if (told !== undefined && isAverageStory(told))
+    return "it is the average of several bases, and a recovery goes back along one";
   const read = storyOf(told);
   if ("unreplayable" in read) return read.unreplayable.text;
   const { story } = read;

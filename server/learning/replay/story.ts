@@ -5,7 +5,7 @@
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { isProgramStory } from "./told-story.js";
+import { isAverageStory, isProgramStory } from "./told-story.js";
 import type { TrainingJob } from "../../../shared/train/training.js";
 
 /** The making of a version. */
@@ -74,6 +74,11 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
     return cannot(
       "other-trainer",
       "a recorded program of its owner's own trained it, which only `stemma replay run` repeats, as it was.",
+    );
+  if (isAverageStory(opened))
+    return cannot(
+      "other-trainer",
+      "no training made it: it is the average of its bases, which only `stemma replay run` computes again, as it was.",
     );
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")

@@ -30,16 +30,26 @@ export function treeOfStory({ record, opened, metadata, environment }: StoryPart
   const names = new Set([...committedMembers, ...Object.keys(opened.openings)]);
   return {
     record,
-    provenance: opened.provenance,
+    provenance: isAverageStory(opened) ? withoutData(opened) : opened.provenance,
     metadata,
     environment,
     ...Object.fromEntries([...names].map((name) => [name, valueOf(opened, name)])),
   };
 }
 
+/** An average has no data of its own, so nothing is said of them. */
+function withoutData({ provenance: { data: _, ...others } }: OpenedProvenance): object {
+  return others;
+}
+
 /** True if a program of the user's own made the version, and its owner has it recorded. */
 export function isProgramStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
   return engine === undefined && Object.hasOwn(committed, "program");
+}
+
+/** True if the version is an average of its bases, which no training made. */
+export function isAverageStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
+  return engine === undefined && Object.hasOwn(committed, "average");
 }
 
 /** False where this replay has nothing that the member could be compared with. */
