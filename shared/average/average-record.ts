@@ -3,6 +3,7 @@
  * bases are those of the provenance.
  */
 import type { CanonicalValue } from "../model/canonical-json.js";
+import type { OpenedProvenance } from "../provenance/openings.js";
 import type { AverageRecord } from "../provenance/provenance.js";
 import { objectId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -16,6 +17,11 @@ export const averageArithmeticId: Hash = objectId(
   "engine",
   new TextEncoder().encode(`stemma average ${averageArithmetic}`),
 );
+
+/** True if the version is an average of its bases, which no training made. */
+export function isAverageStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
+  return engine === undefined && Object.hasOwn(committed, "average");
+}
 
 /** The rule of a record for so many bases; undefined where it is malformed, or of another arithmetic. */
 export function readAverageRule(value: CanonicalValue | undefined, bases: number): AverageRule | undefined {

@@ -1,10 +1,9 @@
 /** Reads from a version's provenance what computing an average again needs. Where something lacks, the reason is typed. Pure. */
 import { averageArithmetic, type AverageRule } from "../../../shared/average/average-numbers.js";
-import { readAverageRule } from "../../../shared/average/average-record.js";
+import { isAverageStory, readAverageRule } from "../../../shared/average/average-record.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Unreplayable, UnreplayableReason } from "./story.js";
-import { isAverageStory } from "./told-story.js";
 
 export interface AverageStory {
   readonly rule: AverageRule;

@@ -1,4 +1,5 @@
 /** Finds what the replay of a version would need if its tensors were dropped, and whether all of it is here. */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import { readManifest } from "../../../shared/data/stored-data.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
@@ -7,7 +8,7 @@ import type { Dropped, VersionSummary } from "../../storage/repository/answers/v
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { predictedCost } from "../training/bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
-import { isAverageStory, isProgramStory } from "./told-story.js";
+import { isProgramStory } from "./told-story.js";
 
 export type ReplayNeeds = Pick<Dropped, "base" | "engine" | "engineId" | "data">;
 

@@ -2,10 +2,11 @@
  * Reads from a version's record and provenance what has to run again to make it once more. Where the
  * provenance lacks something, the version cannot be replayed, and the reason is typed. Pure.
  */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { isAverageStory, isProgramStory } from "./told-story.js";
+import { isProgramStory } from "./told-story.js";
 import type { TrainingJob } from "../../../shared/train/training.js";
 
 /** The making of a version. */

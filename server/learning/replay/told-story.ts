@@ -2,6 +2,7 @@
  * A story as one tree of members, by the paths of the table of members (shared/provenance/story-members.ts), and what
  * a replay says of each of them. Pure.
  */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
 import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -45,11 +46,6 @@ function withoutData({ provenance: { data: _, ...others } }: OpenedProvenance): 
 /** True if a program of the user's own made the version, and its owner has it recorded. */
 export function isProgramStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
   return engine === undefined && Object.hasOwn(committed, "program");
-}
-
-/** True if the version is an average of its bases, which no training made. */
-export function isAverageStory({ provenance: { engine, committed } }: OpenedProvenance): boolean {
-  return engine === undefined && Object.hasOwn(committed, "average");
 }
 
 /** False where this replay has nothing that the member could be compared with. */
