@@ -352,7 +352,14 @@ function replayCalls(context: OperationsContext): ReplayCalls {
 
 type TrainingCalls = Pick<
   ServerOperations,
-  "train" | "reduce" | "mergeModels" | "averageFleet" | "evaluate" | "evaluations" | "evaluation" | "evaluateProgressively"
+  | "train"
+  | "reduce"
+  | "mergeModels"
+  | "averageFleet"
+  | "evaluate"
+  | "evaluations"
+  | "evaluation"
+  | "evaluateProgressively"
 >;
 
 /** Loaded when first used, as replays are. */

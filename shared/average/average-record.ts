@@ -44,7 +44,7 @@ function isTrimmed(value: unknown, bases: number): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1 && 2 * (value as number) < bases;
 }
 
-/** What a version's provenance states of an average. */
+/** The statement on an average for a version's provenance. */
 export function averageRecord(rule: AverageRule, stated: Pick<AverageRecord, "chosen"> = {}): AverageRecord {
   return { arithmetic: averageArithmetic, ...rule, ...stated };
 }

@@ -1,4 +1,4 @@
-/** Computes an averaged tensor as a stream, from the streams of several models' tensors: in memory is a piece of each. */
+/** Computes an averaged tensor as a stream, from streams of several models' tensors: in memory is a piece of each. */
 import { nextTurn } from "../concurrency/in-steps.js";
 import { StemmaError } from "../errors.js";
 import { dtypeBits } from "../tensor/dtype.js";
@@ -17,7 +17,7 @@ export interface AveragedPart {
 export interface AveragedTensor extends TensorHeader {
   /** The tensor's name for messages. */
   readonly name: string;
-  /** In the order of the arithmetic; a single one where the tensor is the same in all models. */
+  /** The models' own, in the order of the arithmetic; a single one where it is the same in all. */
   readonly parts: readonly AveragedPart[];
 }
 
@@ -99,9 +99,9 @@ class PieceReader {
     const piece = new Uint8Array(length);
     for (let filled = 0; filled < length;) {
       if (this.#left.length === 0) {
-        const { value, done } = await this.#chunks.next();
-        if (done === true) throw this.#wrongLength();
-        this.#left = value;
+        const next = await this.#chunks.next();
+        if (next.done === true) throw this.#wrongLength();
+        this.#left = next.value;
       }
       const taken = this.#left.subarray(0, length - filled);
       piece.set(taken, filled);
@@ -115,9 +115,9 @@ class PieceReader {
   async end(): Promise<void> {
     for (;;) {
       if (this.#left.length > 0) throw this.#wrongLength();
-      const { value, done } = await this.#chunks.next();
-      if (done === true) return;
-      this.#left = value;
+      const next = await this.#chunks.next();
+      if (next.done === true) return;
+      this.#left = next.value;
     }
   }
 

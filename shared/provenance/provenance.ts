@@ -83,7 +83,7 @@ export interface ProgramRecord {
 export interface LeftOut {
   readonly device: string;
   readonly because: string;
-  /** Its newest version, where it has one. */
+  /** The newest version of the line there, where it has one. */
   readonly versionId?: Hash;
 }
 
@@ -92,9 +92,9 @@ export interface AverageRecord {
   /** The number of the arithmetic (shared/average/average-numbers.ts). */
   readonly arithmetic: number;
   readonly rule: "mean" | "weighted" | "trimmed";
-  /** In the order of the bases. */
+  /** A weight for each base, in their order. */
   readonly weights?: readonly number[];
-  /** So many of the smallest, and of the largest, numbers were left out at each position. */
+  /** The count of the smallest, and of the largest, numbers that were left out at each position. */
   readonly trimmedEach?: number;
   /** The choice of the bases, where they are the newest versions of a line on devices. */
   readonly chosen?: {

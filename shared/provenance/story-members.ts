@@ -119,7 +119,10 @@ const committed = {
   times: stated("when"),
   by: stated("who"),
   notes: stated("notes"),
-} as const satisfies Record<Exclude<keyof CommittedMembers, "data" | "parameters" | "program" | "average">, Cell>;
+} as const satisfies Record<
+  Exclude<keyof CommittedMembers, "data" | "parameters" | "program" | "average">,
+  Cell
+>;
 
 const program = {
   bundle: { kind: "stated", label: "program", ofProgram: "bound" },

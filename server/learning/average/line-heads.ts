@@ -1,4 +1,4 @@
-/** Finds the newest models of a line on devices, and which of them are of one form. What a device has sent may be a lie. */
+/** Finds the newest models of a line on devices, and which of them are of one form. No device is believed. */
 import { canAverage } from "../../../shared/average/average-numbers.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
 import type { LeftOut } from "../../../shared/provenance/provenance.js";

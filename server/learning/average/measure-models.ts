@@ -1,4 +1,4 @@
-/** Looks at the numbers of models that are to be averaged: whether they are finite, and how far they are from the others. */
+/** Measures models that are to be averaged: whether their numbers are finite, and how far they are from the others. */
 import { canAverage, numbersOf } from "../../../shared/average/average-numbers.js";
 import { alignedPieces, requireFinite } from "../../../shared/average/averaged-tensor.js";
 import { addSquaredDistances } from "../../../shared/average/outliers.js";

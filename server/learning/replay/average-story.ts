@@ -1,4 +1,7 @@
-/** Reads from a version's provenance what computing an average again needs. Where something lacks, the reason is typed. Pure. */
+/**
+ * Reads from a version's provenance what computing an average again needs. Where something lacks, the reason is typed.
+ * Pure.
+ */
 import { averageArithmetic, type AverageRule } from "../../../shared/average/average-numbers.js";
 import { isAverageStory, readAverageRule } from "../../../shared/average/average-record.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
@@ -7,7 +10,7 @@ import type { Unreplayable, UnreplayableReason } from "./story.js";
 
 export interface AverageStory {
   readonly rule: AverageRule;
-  /** In the order of the sums. */
+  /** The version ids, in the order of the sums. */
   readonly bases: readonly Hash[];
 }
 

@@ -76,7 +76,7 @@ function tensorsOf(
   return new Map(bases.tensors.map(({ path }, i) => [path, sources[i] as TensorSource]));
 }
 
-/** In the order of the record, which is that of the sums: versions of another home have other ids here. */
+/** The bases in the order of the record, which is that of the sums: those of another home have other ids here. */
 async function findBases(
   { repository, summary, baseRecords }: Replay,
   { bases }: AverageStory,

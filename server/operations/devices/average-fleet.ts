@@ -1,6 +1,6 @@
 /**
- * `fleet average`: the average of the newest models of a line on the selected devices. No device is believed: counts are
- * capped, and models that are not finite, of another form, or far from the others are left out, each with its reason.
+ * `fleet average`: the average of the newest models of a line on the selected devices. No device is believed: counts
+ * are capped, and models that are not finite, of another form, or far from the others are left out, with the reason.
  */
 import type { AverageRule } from "../../../shared/average/average-numbers.js";
 import { maxAveraged } from "../../../shared/average/average-record.js";
@@ -87,7 +87,10 @@ export async function averageFleet(
   };
 }
 
-/** Models that can be averaged with each other, whatever their numbers. @throws AVERAGE_REFUSED, ARCHITECTURE_MISMATCH */
+/**
+ * Finds the models of one form, with finite numbers, and with counts where they are wanted.
+ * @throws AVERAGE_REFUSED, ARCHITECTURE_MISMATCH
+ */
 async function fitHeads(
   repository: FleetRepository,
   { line, weights, needed }: Pick<AverageInput, "line" | "weights"> & { readonly needed: number },

@@ -31,7 +31,8 @@ export const trainingOperations = {
     isLong: true,
   }),
   mergeModels: call({
-    summary: "Save the average of models as a version whose bases are all of them; a replay computes it again",
+    summary:
+      "Save the average of models as a version whose bases are all of them; a replay computes it again",
     method: "POST",
     path: `${fleetPath}/merge`,
     right: "change-models",

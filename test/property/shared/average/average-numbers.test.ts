@@ -1,4 +1,4 @@
-/** The arithmetic of averages: the same bits in any order of the models, rounded once, and nothing that one model can move far. */
+/** The arithmetic of averages: rounded once, and never moved far by one model. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";

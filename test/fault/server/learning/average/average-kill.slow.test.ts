@@ -1,4 +1,4 @@
-/** A process that averages models is killed with SIGKILL: what is there afterwards is whole, and the next one is made. */
+/** A process that averages models is killed with SIGKILL: what is there afterwards is whole, and the next is made. */
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { workUntilKilled } from "../../../../helpers/work-until-killed.js";

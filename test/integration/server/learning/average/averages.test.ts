@@ -1,4 +1,4 @@
-/** Averages of named models: the same for any order, proved and refuted by replays, refused where they would be wrong. */
+/** Averages of named models: the same in any order, proved or refuted by replays, refused where they would be wrong. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
