@@ -49,7 +49,9 @@ export function provenanceLines(provenance: unknown): readonly Line[] {
       program !== undefined
         ? "by its own program, where that is approved: stemma replay program approve"
         : average !== undefined
-          ? "computes the average again"
+          ? isRedacted(average)
+            ? "not possible: the rule of the average was redacted"
+            : "computes the average again"
           : describeExactness(textOf(exactness), engine),
     ],
     ...(redacted.length === 0 ? [] : [["redacted", redacted.join(", ")] as const]),

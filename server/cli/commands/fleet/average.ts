@@ -9,8 +9,8 @@ export const average = plain("averageFleet", {
   takes: { line: "the line" },
   options: {
     select: { text: "<selection> which devices: docs/selections.md", flags: "--on <selection>" },
-    name: "<name>",
-    weights: "",
+    name: "<name> of the new version; absent: that of the line, with -average",
+    weights: "<by> samples: counts that the devices state, capped (default); equal",
     maxWeight: "<n>",
     outliers:
       "<n> leave out models further from the median than n times the median distance; 0: none (default 3)",

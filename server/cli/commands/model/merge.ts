@@ -10,7 +10,7 @@ const merge = plain("mergeModels", {
   takes: { models: "<models...> two or more of one architecture, in any order" },
   options: {
     name: "<name>",
-    rule: "",
+    rule: "<rule>",
     weights: {
       text: "<numbers> for the rule weighted: 3,1,2, one for each model",
       read: (text: string) => text.split(",").map((each) => numberOf("--weights", each)),

@@ -7,8 +7,8 @@ import { after, before, it } from "node:test";
 import { AveragedFleet, fleet } from "./averaged-fleet.js";
 
 const vehicles = [1, 2, 3, 4];
-const metricOf = ({ metric }: { readonly metric: { readonly value: number } | null }): number =>
-  metric?.value ?? Number.NaN;
+const metricOf = ({ metric }: { readonly metric: { readonly value: number | null } }): number =>
+  metric.value ?? Number.NaN;
 
 let home: AveragedFleet;
 before(async () => {
