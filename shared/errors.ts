@@ -100,6 +100,7 @@ const recoverCodes = {
   MODEL_CLAIMED: notFound,
   MODEL_DROPPED: failed,
   DROP_REFUSED: failed,
+  AVERAGE_REFUSED: failed,
   REBUILD_FAILED: failed,
   RECOVERY_CANCELLED: failed,
   CLAIMS_OPEN: failed,

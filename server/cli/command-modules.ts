@@ -48,6 +48,7 @@ const modelModules: readonly CommandModule[] = [
   { names: "tag rm redact hold unhold keep", load: () => import("./commands/model/write.js") },
   { names: "eval", load: () => import("./commands/model/evaluate.js") },
   { names: "evals", load: () => import("./commands/model/evals.js") },
+  { names: "merge", load: () => import("./commands/model/merge.js") },
   { names: "reduce", load: () => import("./commands/model/reduce.js") },
 ];
 

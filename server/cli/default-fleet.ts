@@ -8,6 +8,8 @@ export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperati
   ...([
     "train",
     "reduce",
+    "mergeModels",
+    "averageFleet",
     "evaluate",
     "replay",
     "replayChanged",

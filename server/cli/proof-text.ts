@@ -11,6 +11,8 @@ const usedInputs: readonly string[] = [
   "provenance.data",
   "program.bundle",
   "parameters.value",
+  "average.rule",
+  "average.weights",
   "random",
 ];
 

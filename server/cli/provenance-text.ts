@@ -11,7 +11,7 @@ const maxTextLength = 300;
 /** Lines of a provenance of format 1; none for other forms. */
 export function provenanceLines(provenance: unknown): readonly Line[] {
   const members = membersOf(provenance);
-  const { recipe, parameters, random, data, by, engine, exactness } = members;
+  const { recipe, parameters, random, data, by, engine, exactness, average, program } = members;
   if (members["format"] !== 1 || exactness === undefined) return [];
   const redacted = Object.keys(members).filter((name) => isRedacted(members[name]));
   return [
@@ -35,17 +35,39 @@ export function provenanceLines(provenance: unknown): readonly Line[] {
     ...(Array.isArray(data)
       ? [["data", data.map((set) => describeData(membersOf(set), members)).join("; ")] as const]
       : []),
+    ...lineOf("average", average, describeAverage),
     ...(by === undefined || isRedacted(by)
       ? []
-      : [["trained by", by === null ? "schedule" : describeCaller(by as Caller)] as const]),
+      : [
+          [
+            average === undefined ? "trained by" : "made by",
+            by === null ? "schedule" : describeCaller(by as Caller),
+          ] as const,
+        ]),
     [
       "replay",
-      members["program"] === undefined
-        ? describeExactness(textOf(exactness), engine)
-        : "by its own program, where that is approved: stemma replay program approve",
+      program !== undefined
+        ? "by its own program, where that is approved: stemma replay program approve"
+        : average !== undefined
+          ? isRedacted(average)
+            ? "not possible: the rule of the average was redacted"
+            : "computes the average again"
+          : describeExactness(textOf(exactness), engine),
     ],
     ...(redacted.length === 0 ? [] : [["redacted", redacted.join(", ")] as const]),
   ];
+}
+
+function describeAverage({ rule, weights, trimmedEach, chosen }: Members): string {
+  const { line, selection, leftOut, leftOutCount } = membersOf(chosen);
+  const named = Array.isArray(leftOut) ? leftOut.map((each) => textOf(membersOf(each)["device"])) : [];
+  return [
+    textOf(rule),
+    ...(Array.isArray(weights) ? [`weights ${weights.map(textOf).join(", ")}`] : []),
+    ...(trimmedEach === undefined ? [] : [`${textOf(trimmedEach)} trimmed at each end`]),
+    ...(chosen === undefined ? [] : [`line ${textOf(line)} on ${textOf(selection)}`]),
+    ...(named.length === 0 ? [] : [`${textOf(leftOutCount)} left out: ${named.join(", ")}`]),
+  ].join("; ");
 }
 
 function describeData({ name, reader, samples }: Members, { dataHashes }: Members): string {

@@ -352,7 +352,14 @@ function replayCalls(context: OperationsContext): ReplayCalls {
 
 type TrainingCalls = Pick<
   ServerOperations,
-  "train" | "reduce" | "evaluate" | "evaluations" | "evaluation" | "evaluateProgressively"
+  | "train"
+  | "reduce"
+  | "mergeModels"
+  | "averageFleet"
+  | "evaluate"
+  | "evaluations"
+  | "evaluation"
+  | "evaluateProgressively"
 >;
 
 /** Loaded when first used, as replays are. */
@@ -362,6 +369,10 @@ function trainingCalls(context: OperationsContext): TrainingCalls {
       (await import("../learning/training/train-on-server.js")).trainOnServer(context, input, options),
     reduce: async (input) =>
       (await import("../learning/evaluation/reduce-version.js")).reduceOnServer(context, input),
+    mergeModels: async (input, options) =>
+      (await import("../learning/average/average-models.js")).averageModels(context, input, options?.signal),
+    averageFleet: async (input, options) =>
+      (await import("./devices/average-fleet.js")).averageFleet(context, input, options?.signal),
     evaluate: async (input, options) =>
       (await import("../learning/evaluation/evaluate-on-server.js")).evaluateOnServer(
         context,

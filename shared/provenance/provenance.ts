@@ -79,6 +79,40 @@ export interface ProgramRecord {
   readonly machine: MachineFacts;
 }
 
+/** A device whose model was not taken into an average, and why. */
+export interface LeftOut {
+  readonly device: string;
+  readonly because: string;
+  /** The newest version of the line there, where it has one. */
+  readonly versionId?: Hash;
+}
+
+/** The making of a version as the average of its bases, as far as a replay needs it, and how the bases were chosen. */
+export interface AverageRecord {
+  /** The number of the arithmetic (shared/average/average-numbers.ts). */
+  readonly arithmetic: number;
+  readonly rule: "mean" | "weighted" | "trimmed";
+  /** A weight for each base, in their order. */
+  readonly weights?: readonly number[];
+  /** The count of the smallest, and of the largest, numbers that were left out at each position. */
+  readonly trimmedEach?: number;
+  /** The choice of the bases, where they are the newest versions of a line on devices. */
+  readonly chosen?: {
+    readonly line: string;
+    readonly selection: string;
+    readonly weights: "samples" | "equal";
+    /** Counts were capped at so many times their median. */
+    readonly maxWeight?: number;
+    /** The counts that the devices stated, in the order of the bases. */
+    readonly samples?: readonly number[];
+    /** Models further away than so many times the median distance were left out. */
+    readonly outliers?: number;
+    /** The first of them by name. */
+    readonly leftOut: readonly LeftOut[];
+    readonly leftOutCount: number;
+  };
+}
+
 /** The values of the committed members. Any may be redacted. */
 export interface CommittedMembers {
   readonly parameters?: Readonly<Record<string, { readonly value: Scalar; readonly from: ParameterOrigin }>>;
@@ -97,6 +131,8 @@ export interface CommittedMembers {
   readonly data?: readonly DataDescription[];
   /** The program that trained it, where it was one of the user's own and its owner has it recorded. */
   readonly program?: ProgramRecord;
+  /** The average that it is, where no training made it. */
+  readonly average?: AverageRecord;
   /** Course of the training: iterations, epochs, best epoch, frozen layers. */
   readonly course?: Readonly<Record<string, unknown>>;
   readonly times?: {
@@ -118,6 +154,7 @@ export const committedMembers = [
   "data",
   "course",
   "program",
+  "average",
   "times",
   "by",
   "notes",

@@ -4,7 +4,13 @@
  */
 import type { SaveRecord } from "../model/model.js";
 import type { ResultMetadata } from "../train/result-metadata.js";
-import type { CommittedMembers, DataDescription, ProgramRecord, Provenance } from "./provenance.js";
+import type {
+  AverageRecord,
+  CommittedMembers,
+  DataDescription,
+  ProgramRecord,
+  Provenance,
+} from "./provenance.js";
 
 /**
  * - `rebuilt`: a replay makes it again and compares it; a difference refutes the story and is named.
@@ -113,7 +119,10 @@ const committed = {
   times: stated("when"),
   by: stated("who"),
   notes: stated("notes"),
-} as const satisfies Record<Exclude<keyof CommittedMembers, "data" | "parameters" | "program">, Cell>;
+} as const satisfies Record<
+  Exclude<keyof CommittedMembers, "data" | "parameters" | "program" | "average">,
+  Cell
+>;
 
 const program = {
   bundle: { kind: "stated", label: "program", ofProgram: "bound" },
@@ -121,6 +130,14 @@ const program = {
   limits: { kind: "stated", label: "limits", ofProgram: "bound" },
   machine: stated("machine"),
 } as const satisfies Record<keyof ProgramRecord, Cell>;
+
+const average = {
+  arithmetic: bound("rule of the average"),
+  rule: bound("rule of the average"),
+  weights: bound("weights"),
+  trimmedEach: bound("rule of the average"),
+  chosen: stated("choice of the bases"),
+} as const satisfies Record<keyof AverageRecord, Cell>;
 
 const metadata = {
   "metric.name": rebuilt("metric"),
@@ -150,6 +167,7 @@ export const storyMembers: readonly StoryMember[] = [
   ...under(["parameters", "*"], parameter),
   ...under([], committed),
   ...under(["program"], program),
+  ...under(["average"], average),
   ...under(["data", "*"], data),
   ...under(["metadata"], { ...metadata, "*": stated("notes") }),
   ...under(["environment"], { "*": stated("environment") }),

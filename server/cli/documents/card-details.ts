@@ -63,8 +63,9 @@ function lineage(described: ModelDescription, story: KnownStory): readonly State
   // The record may name other bases than those that a training began from, and a replay uses.
   const isSame =
     JSON.stringify(membersOf(described.provenance)["bases"]) === JSON.stringify(described.record.bases);
+  const origin = membersOf(described.provenance)["average"] === undefined ? "trained from" : "average of";
   return [
-    story.stated("trained from", bases || undefined, isSame ? ["provenance", "bases"] : ["record", "bases"]),
+    story.stated(origin, bases || undefined, isSame ? ["provenance", "bases"] : ["record", "bases"]),
     statement("derived from it", described.derived.map(nameOf).join(", ") || undefined),
     ...(owned.size === 0 ? [statement("owner of tensors", undefined)] : []),
     ...[...owned].map(([name, count]) => statement("owner of tensors", count, "stated", { of: name })),
@@ -72,7 +73,8 @@ function lineage(described: ModelDescription, story: KnownStory): readonly State
 }
 
 function procedure({ provenance }: ModelDescription, story: KnownStory): readonly Statement[] {
-  const { engine, exactness, recipe, random, state, course, program, times, by } = membersOf(provenance);
+  const { engine, exactness, recipe, random, state, course, program, average, times, by } =
+    membersOf(provenance);
   const { generator, seed, invocation, streams } = membersOf(random);
   const part = (value: unknown): unknown => (isRedacted(random) ? random : value);
   const { endedAtMs, workMs } = membersOf(times);
@@ -90,6 +92,7 @@ function procedure({ provenance }: ModelDescription, story: KnownStory): readonl
     story.stated("state before", state, ["state"]),
     story.stated("course", course, ["course"]),
     ...(program === undefined ? [] : [story.stated("program of its own", program, ["program", "bundle"])]),
+    ...(average === undefined ? [] : [story.stated("average", average, ["average", "rule"])]),
     story.stated("training ended", ended, ["times"]),
     story.stated("milliseconds of work", isRedacted(times) ? times : workMs, ["times"]),
     story.stated("trained by", caller, ["by"]),

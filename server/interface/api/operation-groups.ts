@@ -124,6 +124,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   retire: "models",
   redact: "models",
   reduce: "training",
+  mergeModels: "training",
+  averageFleet: "training",
   replay: "training",
   evaluate: "training",
   evaluations: "training",

@@ -87,6 +87,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   ROLLOUT_UNKNOWN: 404,
   TRANSFER_UNKNOWN: 404,
   // The present state does not allow it; after another step it may.
+  AVERAGE_REFUSED: 409,
   BASE_UNRELATED: 409,
   CLAIMS_OPEN: 409,
   COLLECTION_REFUSED: 409,

@@ -1,4 +1,5 @@
 /** Finds what the replay of a version would need if its tensors were dropped, and whether all of it is here. */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import { readManifest } from "../../../shared/data/stored-data.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { isGenerator } from "../../../shared/train/datasets/registry.js";
@@ -25,6 +26,8 @@ export async function findReplayInputs(
   const told = await readOpenedProvenance(repository, summary.record.objects);
   if (told !== undefined && isProgramStory(told))
     return "a program of its owner's own made it, and nothing would give its tensors once that is not approved any more";
+  if (told !== undefined && isAverageStory(told))
+    return "it is the average of several bases, and a recovery goes back along one";
   const read = storyOf(told);
   if ("unreplayable" in read) return read.unreplayable.text;
   const { story } = read;

@@ -16,6 +16,7 @@ import type { OperationInput } from "../../interface/api/server-operations.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { openRepositoryIn } from "../../storage/repository/open-repository.js";
+import { averageStoryOf } from "./average-story.js";
 import { compareTensors } from "./compare-tensors.js";
 import { judgeReplay, type RecordedModel } from "./judge-replay.js";
 import { boundedCost } from "../training/bounded-cost.js";
@@ -81,6 +82,9 @@ async function replayIn(
   const ofProgram = programStoryOf(opened);
   if (ofProgram !== undefined)
     return { versionId, name, version: 0, ...unreplayable(ofProgram.unreplayable ?? programLeftOut) };
+  const ofAverage = averageStoryOf(opened);
+  if (ofAverage !== undefined)
+    return { versionId, name, version: 0, ...unreplayable(ofAverage.unreplayable ?? averageOfFile) };
   const read = storyOf(opened);
   const named = { versionId, name, version: 0 };
   if ("unreplayable" in read) return { ...named, ...unreplayable(read.unreplayable) };
@@ -122,6 +126,11 @@ const programLeftOut = {
   text:
     "a program of its owner's own made it, and a file's story leaves that out. Replay the version itself, where it is " +
     "stored with its program.",
+} as const;
+
+const averageOfFile = {
+  reason: "unsupported",
+  text: "it is an average, which is computed again where it is stored. Import the file, and replay the version.",
 } as const;
 
 /** Returns the recorded model of a story; for a record alone, only the root and the architecture can be compared. */

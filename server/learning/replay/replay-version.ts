@@ -16,10 +16,12 @@ import { readOpenedProvenance } from "../../services/context/opened-provenance.j
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { createRunLimit } from "../../services/context/run-limit.js";
 import { workFolderOf } from "../../services/context/work-folder.js";
+import { averageStoryOf } from "./average-story.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
 import { boundedCost, costLimits } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
 import { programStoryOf } from "./program-story.js";
+import { replayAverage } from "./replay-average.js";
 import { replayProgram } from "./replay-program.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
@@ -113,6 +115,11 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
     return told.unreplayable === undefined
       ? await replayProgram(task, told, workFolder)
       : unreplayable(told.unreplayable);
+  const average = averageStoryOf(opened);
+  if (average !== undefined)
+    return average.unreplayable === undefined
+      ? await replayAverage(task, average)
+      : unreplayable(average.unreplayable);
   const read = storyOf(opened);
   if ("unreplayable" in read) return unreplayable(read.unreplayable);
   const { story } = read;

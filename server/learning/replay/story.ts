@@ -2,6 +2,7 @@
  * Reads from a version's record and provenance what has to run again to make it once more. Where the
  * provenance lacks something, the version cannot be replayed, and the reason is typed. Pure.
  */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import { valueOf, type OpenedProvenance } from "../../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../../shared/provenance/provenance.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -74,6 +75,11 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
     return cannot(
       "other-trainer",
       "a recorded program of its owner's own trained it, which only `stemma replay run` repeats, as it was.",
+    );
+  if (isAverageStory(opened))
+    return cannot(
+      "other-trainer",
+      "no training made it: it is the average of its bases, which only `stemma replay run` computes again, as it was.",
     );
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")

@@ -2,6 +2,7 @@
  * A story as one tree of members, by the paths of the table of members (shared/provenance/story-members.ts), and what
  * a replay says of each of them. Pure.
  */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
 import type { ModelMetadata } from "../../../shared/model/metadata.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -30,11 +31,16 @@ export function treeOfStory({ record, opened, metadata, environment }: StoryPart
   const names = new Set([...committedMembers, ...Object.keys(opened.openings)]);
   return {
     record,
-    provenance: opened.provenance,
+    provenance: isAverageStory(opened) ? withoutData(opened) : opened.provenance,
     metadata,
     environment,
     ...Object.fromEntries([...names].map((name) => [name, valueOf(opened, name)])),
   };
+}
+
+/** An average has no data of its own, so nothing is said of them. */
+function withoutData({ provenance: { data: _, ...others } }: OpenedProvenance): object {
+  return others;
 }
 
 /** True if a program of the user's own made the version, and its owner has it recorded. */

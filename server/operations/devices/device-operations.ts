@@ -132,7 +132,8 @@ async function refusals(
   return found.length === 0 ? {} : { refusals: found };
 }
 
-async function listDevices(
+/** The devices that a selection means; absent: all. @throws SELECTION_INVALID, MODEL_NOT_FOUND */
+export async function listDevices(
   context: OperationsContext,
   { fleet, select, offset = 0, limit = Infinity }: OperationInput<"devices">,
 ): Promise<CallOutput<"devices">> {

@@ -1,4 +1,5 @@
 /** The input pipeline of a version, as its record or that of its base describes it (ME8). */
+import { isAverageStory } from "../../../shared/average/average-record.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { recordedPipeline, type RecordedPipeline } from "../../../shared/provenance/recorded-pipeline.js";
@@ -13,8 +14,8 @@ const maxGenerations = 64;
 /** The data pipeline that a record states. */
 interface RecordedStatement {
   readonly pipeline: RecordedPipeline | undefined;
-  /** The version whose pipeline it has; undefined: its own. */
-  readonly sameAs: Hash | undefined;
+  /** The versions whose pipeline it has, where that is the same in all of them; none: its own. */
+  readonly sameAs: readonly Hash[];
 }
 
 /**
@@ -29,22 +30,47 @@ export async function pipelineOfVersion(
   repository: ProvenanceStore & Pick<FleetRepository, "get">,
   versionId: Hash,
 ): Promise<RecordedPipeline | undefined> {
-  let at = versionId;
-  for (let generation = 0; generation < maxGenerations; generation++) {
-    const record = repository.get(at)?.record;
-    const told = record && (await toldOf(repository, record));
-    if (told?.sameAs === undefined) return told?.pipeline;
-    at = told.sameAs;
-  }
-  return undefined;
+  return await pipelineFrom(repository, versionId, { generations: maxGenerations, known: new Map() });
 }
+
+interface Search {
+  /** The generations that may still be looked through. */
+  readonly generations: number;
+  /** The pipelines that were found before: averages may have ancestors in common. */
+  readonly known: Map<Hash, RecordedPipeline | undefined>;
+}
+
+async function pipelineFrom(
+  repository: ProvenanceStore & Pick<FleetRepository, "get">,
+  versionId: Hash,
+  { generations, known }: Search,
+): Promise<RecordedPipeline | undefined> {
+  if (generations === 0) return undefined;
+  if (known.has(versionId)) return known.get(versionId);
+  const record = repository.get(versionId)?.record;
+  const { pipeline, sameAs } = (record && (await toldOf(repository, record))) ?? nothingTold;
+  let found = pipeline;
+  for (const [i, other] of sameAs.entries()) {
+    const inherited = await pipelineFrom(repository, other, { generations: generations - 1, known });
+    // Models that are averaged may have been given other inputs: then nobody can say which are right.
+    if (i > 0 && inherited?.id !== found?.id) {
+      found = undefined;
+      break;
+    }
+    found = inherited;
+  }
+  known.set(versionId, found);
+  return found;
+}
+
+const nothingTold: RecordedStatement = { pipeline: undefined, sameAs: [] };
 
 async function toldOf(
   repository: ProvenanceStore,
   { scheme, bases, objects }: SaveRecord,
 ): Promise<RecordedStatement | undefined> {
   // A reduced model takes the inputs of the exact one.
-  if (scheme !== undefined) return { pipeline: undefined, sameAs: bases[0] };
+  if (scheme !== undefined) return { pipeline: undefined, sameAs: bases.slice(0, 1) };
   const { provenance, openings } = objects;
   const isOpen =
     openings !== undefined && !repository.isRedacted(openings) && repository.objects.has(openings);
@@ -65,9 +91,11 @@ async function readTold(
   try {
     const opened = await readOpenedProvenance(repository, objects);
     if (opened === undefined) return undefined;
+    const { bases } = opened.provenance;
+    if (isAverageStory(opened)) return { pipeline: undefined, sameAs: bases };
     return tookSamplesAsGiven(opened)
-      ? { pipeline: undefined, sameAs: opened.provenance.bases[0] }
-      : { pipeline: recordedPipeline(opened), sameAs: undefined };
+      ? { pipeline: undefined, sameAs: bases.slice(0, 1) }
+      : { pipeline: recordedPipeline(opened), sameAs: [] };
   } catch (error) {
     // A record that does not verify is reported where it is looked at; here it describes nothing.
     if (isStemmaError(error)) return undefined;

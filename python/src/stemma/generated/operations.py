@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         EvaluationDetails,
         EvaluationReport,
         FactProof,
+        FleetAverageReport,
         FleetMoment,
         FleetReleases,
         FleetSummary,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         LineageGraph,
         ListedDevice,
         ListedEvaluation,
+        MergeReport,
         ModelDescription,
         ModelDiff,
         NamedToken,
@@ -1815,6 +1817,60 @@ class Operations(Caller):
             is_long=True,
         )
         return cast("ReduceReport", answer)
+
+    def merge_models(
+        self,
+        *,
+        fleet: str | None = None,
+        models: list[str],
+        name: str,
+        rule: Literal["mean", "weighted", "trimmed"] | None = None,
+        weights: list[float] | None = None,
+        trim: float | None = None,
+    ) -> MergeReport:
+        """Save the average of models as a version whose bases are all of them; a replay computes it again (right
+        change-models).
+        """
+        answer = self._call(
+            "mergeModels",
+            "POST",
+            "/v1/fleets/{fleet}/merge",
+            path={"fleet": fleet},
+            body={"models": models, "name": name, "rule": given(rule), "weights": given(weights), "trim": given(trim)},
+            is_long=True,
+        )
+        return cast("MergeReport", answer)
+
+    def average_fleet(
+        self,
+        *,
+        fleet: str | None = None,
+        line: str,
+        select: str,
+        name: str | None = None,
+        weights: Literal["samples", "equal"] | None = None,
+        max_weight: float | None = None,
+        outliers: float | None = None,
+        dry_run: bool | None = None,
+    ) -> FleetAverageReport:
+        """Save the average of the newest models of a line on the selected devices (right change-models)."""
+        answer = self._call(
+            "averageFleet",
+            "POST",
+            "/v1/fleets/{fleet}/average",
+            path={"fleet": fleet},
+            body={
+                "line": line,
+                "select": select,
+                "name": given(name),
+                "weights": given(weights),
+                "maxWeight": given(max_weight),
+                "outliers": given(outliers),
+                "dryRun": given(dry_run),
+            },
+            is_long=True,
+        )
+        return cast("FleetAverageReport", answer)
 
     def evaluate(
         self,

@@ -1734,6 +1734,51 @@ class ReduceReport(TypedDict):
     difference: ReduceReportDifference
 
 
+class MergeReportBasesItem(TypedDict):
+    versionId: Hash
+    name: str
+    version: float
+    weight: NotRequired[float]
+
+
+class MergeReport(TypedDict):
+    rule: Literal["mean", "weighted", "trimmed"]
+    trimmedEach: NotRequired[int]
+    tensors: int
+    sameTensors: int
+    summary: VersionSummary
+    bases: list[MergeReportBasesItem]
+
+
+class FleetAverageReportTakenItem(TypedDict):
+    versionId: Hash
+    name: str
+    version: float
+    weight: NotRequired[float]
+    device: str
+    samples: NotRequired[int]
+    distance: NotRequired[float]
+
+
+class FleetAverageReportLeftOutItem(TypedDict):
+    device: str
+    because: str
+    versionId: NotRequired[Hash]
+
+
+class FleetAverageReport(TypedDict):
+    rule: Literal["mean", "weighted", "trimmed"]
+    trimmedEach: NotRequired[int]
+    tensors: int
+    sameTensors: int
+    summary: VersionSummary | None
+    taken: list[FleetAverageReportTakenItem]
+    leftOut: list[FleetAverageReportLeftOutItem]
+    medianSamples: NotRequired[float]
+    medianDistance: NotRequired[float]
+    haveCommonAncestor: bool
+
+
 class EvaluationReportBackend(TypedDict):
     backend: str
     reason: str

@@ -1,9 +1,10 @@
-/** `stemma fleet status|watch|simulate`: all devices of a fleet and its rollouts, now or as they change. */
+/** `stemma fleet status|watch|average|simulate`: all devices of a fleet and its rollouts, now or as they change. */
 import { StemmaError } from "../../../../shared/errors.js";
 import { headOfRollout } from "../../../fleet/rollout/rollout-text.js";
 import { describeCounts, describeRuns, isOpenRollout } from "../../fleet-screen/fleet-text.js";
 import { throwIfHungUp } from "../../context.js";
 import { plain } from "../../plain-command.js";
+import { average } from "./average.js";
 import { addFleetSimulateCommand } from "./simulate.js";
 
 const status = plain(null, {
@@ -72,4 +73,4 @@ q or Ctrl-C ends. Elsewhere, or with --plain, a line for each event; with -o jso
   },
 });
 
-export const commands = [status, watch, addFleetSimulateCommand];
+export const commands = [status, watch, average, addFleetSimulateCommand];

@@ -51,7 +51,6 @@ const show = plain("model", {
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
   const { record, hold, retired, replayed, dropped, dataDropped, claim, evaluations, measurements } =
     description;
-  const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
     ["id", description.versionId],
@@ -77,7 +76,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
         ? undefined
         : `${evaluations} stored: stemma model evals ${nameOf(description)}`,
     ),
-    [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
+    [originKey(description), description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
     ["saved", formatTime(record.savedAtMs)],
     ["recorded", `${formatTime(description.recordedAtMs)}${describeBy(description.by)}`],
@@ -92,6 +91,14 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["environment", describeEnvironment(description.environment)],
     ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
   ];
+}
+
+/** An average was not trained. */
+function originKey({ record, provenance }: ModelDescription): string {
+  if (record.scheme !== undefined) return "reduced from";
+  return (provenance as { readonly average?: unknown } | null | undefined)?.average === undefined
+    ? "trained from"
+    : "average of";
 }
 
 function describeDropped({ because, atMs, by, replayMs }: NonNullable<ModelDescription["dropped"]>): string {

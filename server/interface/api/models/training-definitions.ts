@@ -1,5 +1,6 @@
 /** Operations that train, evaluate and reduce models. */
 import * as z from "zod";
+import { averageFleetBody, fleetAverageReport, mergeBody, mergeReport } from "./average-schemas.js";
 import {
   evaluateBody,
   evaluationDetails,
@@ -28,6 +29,29 @@ export const trainingOperations = {
     body: reduceBody,
     output: reduceReport,
     isLong: true,
+  }),
+  mergeModels: call({
+    summary:
+      "Save the average of models as a version whose bases are all of them; a replay computes it again",
+    method: "POST",
+    path: `${fleetPath}/merge`,
+    right: "change-models",
+    params: fleetParams,
+    body: mergeBody,
+    output: mergeReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  averageFleet: call({
+    summary: "Save the average of the newest models of a line on the selected devices",
+    method: "POST",
+    path: `${fleetPath}/average`,
+    right: "change-models",
+    params: fleetParams,
+    body: averageFleetBody,
+    output: fleetAverageReport,
+    isLong: true,
+    stopsWithClient: true,
   }),
   evaluate: call({
     summary: "Measure a model on the held-out part of named data; the evaluation is stored with it",

@@ -76,7 +76,7 @@ function unfitFor(
   if (treesOf(record).length > 1) return "it has checkpoints or an optimizer's state, which no replay gives";
   // Its code may run only as long as somebody approves of it.
   if (record.uses?.recipe !== undefined) return "a recipe of the fleet's own trained it";
-  if (record.bases.length > 1) return "it was trained from several bases";
+  if (record.bases.length > 1) return "it was made from several bases, and a recovery goes back along one";
   if (record.uses?.recipe !== undefined)
     return "a recipe of the fleet's own trained it, and nothing could replay it once its approval is revoked";
   if (dataDropped !== undefined) return "the data of its training were dropped, so no replay gives it";

@@ -50,6 +50,8 @@ const decisions: Readonly<Record<string, Decision>> = {
   // Recipe and data fit the base, or the training is refused; its line is the home's own.
   train: "present",
   reduce: "present",
+  mergeModels: "present",
+  averageFleet: "present",
   saveDerived: "present",
   evaluateQuery: "present",
   replayChanged: "present",

@@ -22,8 +22,8 @@ const namesByRight: Readonly<Record<string, string>> = {
   "roll-out": "approveRollout createRollout setRollout undoRollout",
   deploy: "assign command rollbackDevice",
   "change-models":
-    "cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import nearest queueReplay " +
-    "rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor tag train transfer verify",
+    "averageFleet cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import " +
+    "mergeModels nearest queueReplay rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
   "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
   enrol: "acceptDevices createBatch enroll invite renewDevice revoke revokeBatch takeRevocationList",
