@@ -207,6 +207,7 @@ async function saveOutput(
   } = await readOutput(
     folder,
     recorded && { maxBytes: maxAttachmentBytes - recorded.bytes.length, taken: programAttachment },
+    await keptNameIn(base.folder),
   );
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {

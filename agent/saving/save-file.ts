@@ -8,7 +8,6 @@ import { basename, isAbsolute, join, sep } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
-import { openModelFile } from "../../shared/forms/model-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
@@ -20,6 +19,7 @@ import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
 import { modelOfLine } from "./line-model.js";
+import { openLineFile } from "./open-line-file.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { noMetrics, parseMetrics } from "../../shared/programs/metrics.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "./store-model.js";
@@ -35,6 +35,8 @@ export interface SaveFileRequest {
   readonly attachments?: readonly string[] | undefined;
   /** Saves the model also where the line has the same one already. */
   readonly again?: boolean | undefined;
+  /** Keeps the file as it is, where the line has no model yet; a line that delivers a file goes on so by itself. */
+  readonly as?: "file" | undefined;
 }
 
 export interface SavedFile extends StoredModel {
@@ -99,7 +101,12 @@ export class FileSaver {
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
-    const { file, notes, requireUnchanged, size, close } = await openModelFile(request.file);
+    const { file, notes, requireUnchanged, size, close } = await openLineFile(this.options.outbox, {
+      path: request.file,
+      line,
+      base,
+      as: request.as,
+    });
     try {
       const model = await modelOfLine(this.options.outbox, {
         file,

@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import { openRegularFile, type RegularFile } from "../files/regular-file.js";
 import { decodeText } from "../model/canonical-json.js";
-import { readFully, type ByteFile } from "../tensor/safetensors-reader.js";
+import { readFully, readSafetensors, type ByteFile } from "../tensor/safetensors-reader.js";
 import { isJsonObject, parseStrictJson, type JsonObject } from "../tensor/strict-json.js";
 import { assembledFile } from "./assembled-file.js";
 import {
@@ -42,6 +42,7 @@ export interface ModelFile extends OpenedPart {
   readonly close: () => Promise<void>;
 }
 
+const openingBrace = "{".charCodeAt(0);
 /** Bytes by which a form is recognised. */
 const firstBytes = 64;
 const maxJsonBytes = 64 * 1024 * 1024;
@@ -65,11 +66,33 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
   try {
     refuseLoneShard(path);
     const content = await contentOf(inputOf(path, { opened, beside }));
+    if (content === undefined) await refuseOtherFile(opened[0] as RegularFile, path);
     const model = content === undefined ? plainFile(opened[0] as RegularFile) : assembled(path, content);
     return { ...model, beside, requireUnchanged, close };
   } catch (error) {
     await requireUnchanged().finally(close);
     throw error;
+  }
+}
+
+/**
+ * Refuses a file that cannot be safetensors, and is not called so, with the way to keep it as it is.
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED
+ */
+async function refuseOtherFile({ file, size }: OpenedPart, path: string): Promise<void> {
+  const first = Buffer.alloc(Math.min(size, 9));
+  await readFully(file, first, 0, path);
+  const isLikely = first.length === 9 && first[8] === openingBrace && first.readBigUInt64LE(0) <= size - 8;
+  if (isLikely || /\.safetensors$/i.test(path)) return;
+  try {
+    await readSafetensors(file, path);
+  } catch (error) {
+    if (!isStemmaError(error) || !/^SAFETENSORS_/.test(error.code)) throw error;
+    throw new StemmaError(
+      error.code,
+      `${error.message} As the very file that a device's software loads, it is kept with \`--as file\`.`,
+      { ...error.details, cause: error },
+    );
   }
 }
 
