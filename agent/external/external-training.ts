@@ -24,6 +24,7 @@ import {
 } from "../saving/store-model.js";
 import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
 import {
+  keptNameIn,
   prepareJobFolder,
   type ExternalJob,
   type GivenSamples,

@@ -6,9 +6,11 @@
 import { realpath } from "node:fs/promises";
 import { basename, isAbsolute, join, sep } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
+import { keptFileOf } from "../../shared/model/kept-file.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
@@ -44,6 +46,8 @@ export interface SavedFile extends StoredModel {
   /** False: the line had this model already, and nothing was saved. */
   readonly isNew: boolean;
   readonly base: Hash | null;
+  /** Name of the file, where it is kept as it is. */
+  readonly keptAs?: string;
   /** Sentences about what of the file is not kept, or is read as something else. */
   readonly notes?: readonly string[];
 }
@@ -134,7 +138,9 @@ export class FileSaver {
         base,
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
       });
-      return { line, ...stored, isNew: true, base: base ?? null, ...(notes.length === 0 ? {} : { notes }) };
+      const keptAs = keptFileOf(model)?.name;
+      const answer = { line, ...stored, isNew: true, base: base ?? null, ...defined({ keptAs }) };
+      return { ...answer, ...(notes.length === 0 ? {} : { notes }) };
     } catch (error) {
       // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
       // and compared with the ids of their tensors.

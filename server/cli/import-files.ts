@@ -2,6 +2,7 @@
 import { realpath, stat } from "node:fs/promises";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
+import { openFileAsItIs } from "../../shared/forms/file-as-it-is.js";
 import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
 import { uninitializedBytes } from "../../shared/tensor/uninitialized-bytes.js";
 import type { ImportStream, LocalFile } from "../interface/api/server-operations.js";
@@ -13,6 +14,13 @@ const chunkBytes = 4 * 1024 * 1024;
 export interface NamedPart {
   readonly iteration?: number;
   readonly fileName: string;
+}
+
+export interface ImportedFiles {
+  readonly file: string;
+  readonly parts: readonly NamedPart[];
+  /** True where the file is kept as it is. */
+  readonly isKept: boolean;
 }
 
 /** Files of any form, opened for an import. */
@@ -31,13 +39,12 @@ export interface OpenedImport {
  * @throws NOT_FOUND, USAGE where one is not a file, what openModelFile and `save` throw
  */
 export async function withImport<Result>(
-  file: string,
-  named: readonly NamedPart[],
+  { file, parts: named, isKept }: ImportedFiles,
   save: (opened: OpenedImport) => Promise<Result>,
 ): Promise<Result> {
   const opened: ModelFile[] = [];
-  const open = async (path: string): Promise<ModelFile> => {
-    const each = await openModelFile(path);
+  const open = async (path: string, isKept = false): Promise<ModelFile> => {
+    const each = await (isKept ? openFileAsItIs : openModelFile)(path);
     opened.push(each);
     return each;
   };
@@ -48,7 +55,7 @@ export async function withImport<Result>(
       await describeFile(part.fileName);
       parts.push({ ...part, byteLength: (await open(part.fileName)).size });
     }
-    const { architecture, notes, isPlain } = await open(file);
+    const { architecture, notes, isPlain } = await open(file, isKept);
     const stream = {
       byteLength: opened.reduce((sum, { size }) => sum + size, 0),
       chunks: readAll(opened),

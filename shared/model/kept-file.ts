@@ -30,7 +30,8 @@ const takenNames: ReadonlySet<string> = new Set([
 /** Returns why a file may not have this name, as a part of a sentence; undefined where it may. */
 function problemOfName(name: string): string | undefined {
   if (name.length > maxNameLength) return `has ${name.length} characters, more than ${maxNameLength}`;
-  if (!plainName.test(name)) return "has others than letters, digits, `.`, `_`, `-` and `+`, or begins with `.`, `-` or `+`";
+  if (!plainName.test(name))
+    return "has others than letters, digits, `.`, `_`, `-` and `+`, or begins with `.`, `-` or `+`";
   return takenNames.has(name.toLowerCase()) ? "is that of another file in a model's folder" : undefined;
 }
 
@@ -47,9 +48,7 @@ export function requireKeptFileName(name: string): void {
 /** True for the tensors of a file that is kept as it is. */
 export function isKeptFile(leaves: readonly Pick<Leaf, "path" | "dtype" | "shape">[]): boolean {
   const [leaf] = leaves;
-  return (
-    leaves.length === 1 && leaf?.path === keptFileKey && leaf.dtype === "U8" && leaf.shape.length === 1
-  );
+  return leaves.length === 1 && leaf?.path === keptFileKey && leaf.dtype === "U8" && leaf.shape.length === 1;
 }
 
 /** The metadata of the model of a file. */
@@ -83,5 +82,5 @@ export function keptFileOf({
 
 /** The ending of a file's name in lower case, with its dot; "" for none. */
 export function endingOf(name: string): string {
-  return /\.[^.]+$/.exec(name)?.[0].toLowerCase() ?? "";
+  return /\.[A-Za-z0-9_+-]+$/.exec(name)?.[0].toLowerCase() ?? "";
 }

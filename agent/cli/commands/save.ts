@@ -180,9 +180,11 @@ function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): st
       "saves it once more"
     );
   const extent =
-    saved.base === null || saved.changed === saved.tensors
-      ? `all ${saved.tensors} tensors`
-      : `${saved.changed} of ${saved.tensors} tensors changed`;
+    saved.keptAs !== undefined
+      ? `the file ${saved.keptAs} as it is`
+      : saved.base === null || saved.changed === saved.tensors
+        ? `all ${saved.tensors} tensors`
+        : `${saved.changed} of ${saved.tensors} tensors changed`;
   return (
     `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} ` +
     `of ${formatBytes(saved.tensorBytes)} stored${(saved.notes ?? []).map((note) => `\nnote: ${note}`).join("")}`

@@ -40,6 +40,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { checkKeptFile } from "./import-kept-file.js";
 import { checkAdapter } from "./import-adapter.js";
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
 import { likelyBases } from "./likely-bases.js";
@@ -177,11 +178,13 @@ async function importFile(
               (tensor) => repository.objects.openTensor(tensor),
             );
     await requireUnchanged();
+    const isFile = await checkKeptFile(model);
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
     const noted = {
       ...(notes.length === 0 ? {} : { notes: [...notes] }),
+      ...(isFile ? { isFile } : {}),
       ...(await hintOf(repository, { model, base, story }, options)),
     };
     if (options.dryRun !== true)
