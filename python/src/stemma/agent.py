@@ -58,8 +58,8 @@ class Agent:
         Save a model of a line; returns when it is durable on this device.
 
         `model` is a state dict, a dict of numpy arrays, a module of PyTorch, or the path of a file. `base` is the
-        version that it was trained from, by default the one that the line runs. With `as_file` the file is kept as it is
-        where the line has no model yet.
+        version that it was trained from, by default the one that the line runs. With `as_file` the file is kept as
+        it is where the line has no model yet.
         """
         path = self._socket("models")
         request: dict[str, Any] = {"do": "save", "line": line, "metrics": dict(metrics or {})}
