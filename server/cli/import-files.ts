@@ -4,6 +4,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
 import { openFileAsItIs } from "../../shared/forms/file-as-it-is.js";
 import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
+import { restOfFileName } from "../../shared/model/rest-of-file.js";
 import { uninitializedBytes } from "../../shared/tensor/uninitialized-bytes.js";
 import type { ImportStream, LocalFile } from "../interface/api/server-operations.js";
 
@@ -32,6 +33,8 @@ export interface OpenedImport {
   readonly architecture: string | undefined;
   /** Sentences about what of the model's file is not read. */
   readonly notes: readonly string[];
+  /** What of the model's file is not its tensors, as a file to be kept with it; none where that is not kept. */
+  readonly rest: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 
 /**
@@ -55,14 +58,16 @@ export async function withImport<Result>(
       await describeFile(part.fileName);
       parts.push({ ...part, byteLength: (await open(part.fileName)).size });
     }
-    const { architecture, notes, isPlain } = await open(file, isKept);
+    const { architecture, notes, isPlain, rest } = await open(file, isKept);
+    const bytes = await rest();
     const stream = {
       byteLength: opened.reduce((sum, { size }) => sum + size, 0),
       chunks: readAll(opened),
       // With further files, or ones that are assembled here, the server receives all of them.
       ...(isPlain && parts.length === 0 ? { localFile } : {}),
     };
-    return await save({ stream, parts, architecture, notes });
+    const kept = bytes === undefined ? [] : [{ name: restOfFileName, bytes }];
+    return await save({ stream, parts, architecture, notes, rest: kept });
   } finally {
     for (const each of opened) await each.close();
   }

@@ -22,15 +22,22 @@ const pieceBytes = 4 * 1024 * 1024;
  */
 export async function openFileAsItIs(
   path: string,
-  { followLinks = true, name = basename(path) }: { readonly followLinks?: boolean; readonly name?: string } = {},
+  {
+    followLinks = true,
+    name = basename(path),
+  }: { readonly followLinks?: boolean; readonly name?: string } = {},
 ): Promise<ModelFile> {
   requireKeptFileName(name);
   const { file, size, requireUnchanged } = await openRegularFile(path, { followLinks });
   try {
     if (size === 0)
-      throw new StemmaError("MODEL_FILE_MALFORMED", `${path} is empty. Name the file that is to be delivered.`, {
-        path,
-      });
+      throw new StemmaError(
+        "MODEL_FILE_MALFORMED",
+        `${path} is empty. Name the file that is to be delivered.`,
+        {
+          path,
+        },
+      );
     if (size > maxTensorBytes)
       throw new StemmaError(
         "TENSOR_TOO_LARGE",
@@ -50,6 +57,7 @@ export async function openFileAsItIs(
       architecture: undefined,
       beside: [],
       notes: [],
+      rest: () => Promise.resolve(undefined),
       requireUnchanged,
       close: () => file.close(),
     };

@@ -20,6 +20,7 @@ import {
   type OpenedPart,
 } from "./form.js";
 import { kerasArchive, kerasHdf5 } from "./keras/keras-files.js";
+import { restOfFile } from "./rest-of-file.js";
 import { refuseLoneShard } from "./shard-names.js";
 import { shardedFiles } from "./sharded-files.js";
 import { tfjsModel } from "./tfjs-model.js";
@@ -37,6 +38,8 @@ export interface ModelFile extends OpenedPart {
   readonly beside: readonly string[];
   /** Sentences about what of the file is not read, or read as something else. */
   readonly notes: readonly string[];
+  /** Reads what of the file is not its tensors (shared/model/rest-of-file.ts); undefined where that is not kept. */
+  readonly rest: () => Promise<Uint8Array | undefined>;
   /** @throws FILE_CHANGED where any of the files was written to since it was opened */
   readonly requireUnchanged: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -67,8 +70,14 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
     refuseLoneShard(path);
     const content = await contentOf(inputOf(path, { opened, beside }));
     if (content === undefined) await refuseOtherFile(opened[0] as RegularFile, path);
-    const model = content === undefined ? plainFile(opened[0] as RegularFile) : assembled(path, content);
-    return { ...model, beside, requireUnchanged, close };
+    const named = opened[0] as RegularFile;
+    const model = content === undefined ? plainFile(named) : assembled(path, content);
+    // A file that consists of others, too, comes back as safetensors alone.
+    const rest = (): Promise<Uint8Array | undefined> =>
+      content === undefined || beside.length > 0
+        ? Promise.resolve(undefined)
+        : restOfFile(named, path, content);
+    return { ...model, beside, rest, requireUnchanged, close };
   } catch (error) {
     await requireUnchanged().finally(close);
     throw error;
@@ -96,7 +105,7 @@ async function refuseOtherFile({ file, size }: OpenedPart, path: string): Promis
   }
 }
 
-type Model = Omit<ModelFile, "beside" | "requireUnchanged" | "close">;
+type Model = Omit<ModelFile, "beside" | "rest" | "requireUnchanged" | "close">;
 
 function plainFile({ file, size }: RegularFile): Model {
   return { file, size, isPlain: true, architecture: undefined, notes: [] };
@@ -134,7 +143,7 @@ async function contentOf(input: FormInput): Promise<FormContent | undefined> {
 export async function readLoneFile(
   file: ByteFile,
   title: string,
-): Promise<Pick<Model, "file" | "notes" | "architecture">> {
+): Promise<Pick<ModelFile, "file" | "notes" | "architecture" | "rest">> {
   const size = await file.size();
   let json: Promise<JsonObject | undefined> | undefined;
   const content = await contentOf({
@@ -145,7 +154,10 @@ export async function readLoneFile(
     listBeside: () => Promise.reject(cameAlone(title)),
     openBeside: () => Promise.reject(cameAlone(title)),
   });
-  return content === undefined ? { file, notes: [], architecture: undefined } : assembled(title, content);
+  const none = (): Promise<undefined> => Promise.resolve(undefined);
+  return content === undefined
+    ? { file, notes: [], architecture: undefined, rest: none }
+    : { ...assembled(title, content), rest: () => restOfFile({ file, size }, title, content) };
 }
 
 function cameAlone(title: string): StemmaError {

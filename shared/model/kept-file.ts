@@ -35,6 +35,11 @@ function problemOfName(name: string): string | undefined {
   return takenNames.has(name.toLowerCase()) ? "is that of another file in a model's folder" : undefined;
 }
 
+/** True for a name that a file may have in every folder of a model. */
+export function isKeptFileName(name: string): boolean {
+  return problemOfName(name) === undefined;
+}
+
 /** @throws NAME_INVALID for a name that a device could not give the file in every folder */
 export function requireKeptFileName(name: string): void {
   const problem = problemOfName(name);

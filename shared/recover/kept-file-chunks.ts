@@ -1,19 +1,28 @@
-/** The bytes of a recovered file that is kept as it is, compared with the SHA-256 that was stated of it. */
+/** The bytes of a recovered file, compared with the SHA-256 that was stated of it. */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../errors.js";
 import type { KeptFile } from "../model/kept-file.js";
 import type { TensorSource } from "../tensor/tensor.js";
 
 /**
+ * The file that is kept as it is.
  * @param source the model's only tensor
  * @throws ROOT_MISMATCH at the end, where the bytes are those that were recorded, and not those of the stated SHA-256
  */
-export async function* keptFileChunks(
-  { name, sha256 }: KeptFile,
+export function keptFileChunks(
+  kept: KeptFile,
   source: Pick<TensorSource, "chunks">,
 ): AsyncGenerator<Uint8Array> {
+  return withSha256(kept, source.chunks());
+}
+
+/** @throws ROOT_MISMATCH at the end, where the bytes have another SHA-256 */
+export async function* withSha256(
+  { name, sha256 }: Pick<KeptFile, "name" | "sha256">,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
   const hash = createHash("sha256");
-  for await (const chunk of source.chunks()) {
+  for await (const chunk of chunks) {
     hash.update(chunk);
     yield chunk;
   }

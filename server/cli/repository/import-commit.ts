@@ -43,11 +43,11 @@ export async function importOfCommit(
       (opened) => send(opened, commit, context),
     );
   const stream = await tensorsBefore(commit, parts, context);
-  return await send({ stream, parts: [], architecture: undefined }, commit, context);
+  return await send({ stream, parts: [], architecture: undefined, rest: [] }, commit, context);
 }
 
 async function send(
-  { stream, parts, architecture }: Pick<OpenedImport, "stream" | "parts" | "architecture">,
+  { stream, parts, architecture, rest }: Pick<OpenedImport, "stream" | "parts" | "architecture" | "rest">,
   commit: CommitToImport,
   context: PlainContext,
 ): Promise<ImportReport> {
@@ -67,7 +67,7 @@ async function send(
         [commitMembers.author]: commit.author,
         [commitMembers.id]: commit.id,
       },
-      attachments: commit.attachments,
+      attachments: [...commit.attachments, ...rest],
       measurements: [...commit.course.measurements],
       force: commit.force,
       dryRun: commit.dryRun,

@@ -7,6 +7,8 @@ import { defined } from "../../../shared/defined.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import { safetensorsOfModel } from "../../../shared/recover/recovered-file.js";
 import { keptFileOf } from "../../../shared/model/kept-file.js";
+import { restOfFileName } from "../../../shared/model/rest-of-file.js";
+import { originalFileOf, type OriginalFile } from "../../../shared/recover/original-file.js";
 import { keptFileChunks } from "../../../shared/recover/kept-file-chunks.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { storyKey } from "../../../shared/provenance/exported-story.js";
@@ -125,7 +127,8 @@ export async function recoverAsStream(
       chunks: weightsChunks(model.sources),
     });
   if (form === "original" || form === "auto") {
-    const original = part === "model" && model.partOf === undefined ? originalFile(model) : undefined;
+    const isAll = part === "model" && model.partOf === undefined;
+    const original = isAll ? await originalFile(repository, model, form) : undefined;
     if (original === undefined && form === "original") throw originalNotKept(summary);
     if (original !== undefined) {
       const { name, ...bytes } = original;
@@ -146,16 +149,20 @@ export async function recoverAsStream(
   });
 }
 
-interface OriginalFile extends Pick<RecoveryStream, "byteLength" | "chunks"> {
-  readonly name: string;
-}
-
-/** The very file that was saved, where its bytes are kept. @throws NAMES_INVALID */
-function originalFile(model: RecoveredModel): OriginalFile | undefined {
-  const kept = keptFileOf(model);
+/** The very file that was saved, where its bytes are kept. @throws NAMES_INVALID, MODEL_FILE_MALFORMED */
+async function originalFile(
+  { objects }: Pick<StoryStore, "objects">,
+  model: RecoveredModel,
+  form: RecoveryForm,
+): Promise<OriginalFile | undefined> {
+  const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
   const [source] = model.sources;
-  if (kept === undefined || source === undefined) return undefined;
-  return { name: kept.name, byteLength: kept.byteLength, chunks: keptFileChunks(kept, source) };
+  if (kept !== undefined && source !== undefined)
+    return { name: kept.name, byteLength: kept.byteLength, chunks: keptFileChunks(kept, source) };
+  const rest = model.record.objects.attachments?.find(({ name }) => name === restOfFileName);
+  return rest === undefined || form === "auto"
+    ? undefined
+    : originalFileOf(model, await objects.read("attachment", rest.hash));
 }
 
 /** @throws USAGE for what names a part of a model: its file is one piece */

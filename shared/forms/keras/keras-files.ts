@@ -58,10 +58,12 @@ export const kerasArchive: Form = {
       ? jsonOf(await archive.inMemory(versionName, maxJsonBytes), versionName, refuse).get("keras_version")
       : undefined;
     const others = archive.names.filter((name) => ![configName, weightsName, versionName].includes(name));
-    return await contentOf(part, refuse, {
+    const content = await contentOf(part, refuse, {
       model: topologyOf(described, version),
       lost: [...(hasMembers(described.get("compile_config")) ? ["compile_config"] : []), ...others],
     });
+    const tensors = content.tensors.map((tensor) => ({ ...tensor, at: range.start + (tensor.at ?? 0) }));
+    return { ...content, tensors };
   },
 };
 
@@ -93,6 +95,7 @@ async function contentOf(part: OpenedPart, refuse: Refuse, given?: Described): P
       name,
       dtype,
       shape,
+      at: start,
       read: (target, from) => readFully(part.file, target, start + from, "A file of Keras"),
     })),
     architecture: typeof understood === "string" ? undefined : understood.architecture,

@@ -115,7 +115,7 @@ async function importFile(
         ...(story ? {} : { story: "ignore" as const }),
         ...(parts.length === 0 ? {} : { parts: [...parts] }),
         architecture: arch === undefined ? opened.architecture : await readText(arch),
-        attachments: further,
+        attachments: [...further, ...opened.rest],
       })
       .catch((error: unknown) => {
         throw described === undefined ? error : withArchitectureFile(error, described);

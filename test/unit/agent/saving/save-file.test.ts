@@ -154,7 +154,10 @@ describe("a file of another program", () => {
     const recovered = await recoverModel(outbox.objects, second.versionId, nodeClock());
     const [slot] = slotFilesOf(recovered);
     assert.equal(slot?.name, "soh.tflite");
-    assert.deepEqual(Buffer.from(await collectBytes(slot.chunks)), await readFile(file));
+    assert.deepEqual(
+      Buffer.from(await collectBytes(slot.chunks as AsyncIterable<Uint8Array>)),
+      await readFile(file),
+    );
     assert.equal((await saver.save(line, { file })).isNew, false);
     const tensors = await writeModel(join(folder, "model.safetensors"), opaque(), opaqueNames);
     const named = join(folder, "model.onnx");

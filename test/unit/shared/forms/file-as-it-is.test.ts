@@ -54,7 +54,7 @@ describe("a file that is kept as it is", () => {
     const [slot, ...more] = slotFilesOf(model as unknown as RecoveredModel);
     assert.ok(slot !== undefined && more.length === 0);
     assert.equal(slot.name, "soh.tflite");
-    assert.deepEqual(Buffer.from(await collectBytes(slot.chunks)), content);
+    assert.deepEqual(Buffer.from(await collectBytes(slot.chunks as AsyncIterable<Uint8Array>)), content);
     await opened.requireUnchanged();
   });
 
@@ -84,7 +84,10 @@ describe("a file that is kept as it is", () => {
       ...model,
       names: { ...model.names, fileMetadata },
     } as unknown as RecoveredModel);
-    await assert.rejects(async () => collectBytes(other?.chunks ?? []), hasCode("ROOT_MISMATCH"));
+    await assert.rejects(
+      async () => collectBytes(other?.chunks as AsyncIterable<Uint8Array>),
+      hasCode("ROOT_MISMATCH"),
+    );
   });
 
   it("is a regular file with bytes", async (t) => {
