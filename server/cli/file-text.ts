@@ -1,4 +1,4 @@
-/** What is said of a file that is kept as it is. Pure. */
+/** Texts about files that are kept as they are. Pure. */
 import type { ModelDescription } from "../interface/api/models/version-schemas.js";
 import type { ModelDiff } from "../storage/repository/answers/version-answers.js";
 

@@ -33,7 +33,7 @@ export interface OpenedImport {
   readonly architecture: string | undefined;
   /** Sentences about what of the model's file is not read. */
   readonly notes: readonly string[];
-  /** What of the model's file is not its tensors, as a file to be kept with it; none where that is not kept. */
+  /** The rest of the model's file besides its tensors, to be attached; none where that is not kept. */
   readonly rest: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 

@@ -52,7 +52,7 @@ export async function restOfFile(
   return encodeRest(rest);
 }
 
-/** Where tensors lie, in the order of the file; one that shares bytes with another is left out. */
+/** The places of tensors, in the order of the file; one that shares bytes with another is left out. */
 function spansOf(tensors: FormContent["tensors"], size: number): readonly Span[] {
   const all = tensors.flatMap(({ dtype, shape, at }, tensor): Span[] => {
     const byteLength = tensorByteLength(dtype, shape);

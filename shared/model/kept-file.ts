@@ -1,6 +1,6 @@
 /**
- * A file that is kept as it is: a model whose only tensor has the file's bytes, so that whatever stores, sends, releases
- * and recovers models does so with any file. Pure.
+ * A file that is kept as it is: a model whose only tensor has the file's bytes, so that whatever stores, sends,
+ * releases and recovers models does so with any file. Pure.
  */
 import { StemmaError } from "../errors.js";
 import { isHash } from "../tensor/hash.js";
@@ -15,7 +15,7 @@ const sha256Key = "stemma.file.sha256";
 export interface KeptFile {
   readonly name: string;
   readonly byteLength: number;
-  /** As stated by who saved it; compared whenever the file is recovered. */
+  /** The hash that who saved it stated; compared whenever the file is recovered. */
   readonly sha256: Hash;
 }
 

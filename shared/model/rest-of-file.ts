@@ -19,7 +19,7 @@ const limits = { maxBytes: maxRestBytes, maxDepth: 4 };
 export interface RestOfFile {
   /** The file's name, of safe characters (kept-file.ts). */
   readonly name: string;
-  /** Of the whole file, whose bytes they are. */
+  /** The hash of the whole file. */
   readonly sha256: Hash;
   readonly byteLength: number;
   /**

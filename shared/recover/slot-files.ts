@@ -23,7 +23,9 @@ export interface SlotFile {
 export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
   const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
   if (kept !== undefined)
-    return [{ name: kept.name, isKept: true, chunks: keptFileChunks(kept, model.sources[0] as TensorSource) }];
+    return [
+      { name: kept.name, isKept: true, chunks: keptFileChunks(kept, model.sources[0] as TensorSource) },
+    ];
   if (model.architecture === undefined) {
     const { tensors, options } = safetensorsOfModel(model);
     return [{ name: "model.safetensors", chunks: safetensorsChunks(tensors, options) }];

@@ -4,7 +4,10 @@ import { keptFileOf } from "../../../shared/model/kept-file.js";
 import { keptFileChunks } from "../../../shared/recover/kept-file-chunks.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 
-/** @returns whether it is one. @throws NAMES_INVALID for a file without a safe name, ROOT_MISMATCH where its bytes have another SHA-256 */
+/**
+ * @returns whether it is one
+ * @throws NAMES_INVALID for a file without a safe name, ROOT_MISMATCH where its bytes have another SHA-256
+ */
 export async function checkKeptFile(model: ModelSource | UnhashedModel): Promise<boolean> {
   const leaves = "unhashedLeaves" in model ? model.unhashedLeaves : model.leaves;
   const kept = keptFileOf({ leaves, names: model.names });

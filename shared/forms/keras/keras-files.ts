@@ -79,7 +79,7 @@ function hasMembers(value: Json | undefined): boolean {
 
 interface Described {
   readonly model: JsonObject | undefined;
-  /** Names of the file's parts that are not kept. */
+  /** Names of the file's parts that are not read. */
   readonly lost: readonly string[];
 }
 
@@ -104,7 +104,7 @@ async function contentOf(part: OpenedPart, refuse: Refuse, given?: Described): P
       ...(stored.otherCount > 0
         ? [`tensors of the optimizer, of metrics or of random generators are not read: ${stored.otherCount}`]
         : []),
-      ...(described.lost.length > 0 ? [`these parts are not kept: ${listed(described.lost)}`] : []),
+      ...(described.lost.length > 0 ? [`these parts are not read: ${listed(described.lost)}`] : []),
     ],
   };
 }

@@ -120,7 +120,7 @@ async function importFile(
       .catch((error: unknown) => {
         throw described === undefined ? error : withArchitectureFile(error, described);
       });
-    return { report, notes: [...opened.notes, ...adapter.notes] };
+    return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
 }
 

@@ -194,7 +194,7 @@ async function recoverFile(
   printReport(context, report, path, await optimizer?.write(second));
 }
 
-/** Before anything is written. @throws USAGE */
+/** Compares the named file's ending with what the stream is, before anything is written. @throws USAGE */
 async function requireEnding(path: string, form: RecoveryForm, stream: RecoveryStream): Promise<void> {
   try {
     const { file } = stream.expected;

@@ -106,7 +106,7 @@ export interface ModelDiff {
   /** True if neither model has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
-  /** Where both are files that are kept as they are: their bytes, and how many of them differ in their places. */
+  /** The lengths of two files that are kept as they are, and how many of their bytes differ in their places. */
   readonly files?: { readonly a: number; readonly b: number; readonly differing?: number };
   readonly changes: readonly (Change & {
     /**

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
+import { vectorFolder } from "../../../helpers/foreign-models.js";
 import { runStemmaHere, runStemmaWith, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
@@ -97,6 +99,31 @@ for (const where of ["a home", "its server"])
       await refused("MODEL_OPAQUE", "recover", "soh", "--form", "tfjs", "--folder", at("web"));
       await refused("MODEL_OPAQUE", "reduce", "soh", "--scheme", "quantize-uniform:8", "--name", "r");
       await refused("NOT_ALLOWED", "recover", "soh", "--form", "original", "--layers", "x");
+    });
+
+    it("comes back byte for byte too where it is of another tool, from its tensors and its rest", async () => {
+      const vector = (name: string): string => fileURLToPath(new URL(name, vectorFolder));
+      for (const name of ["state.pt", "cnn-3.keras"]) {
+        const [model = ""] = name.split(".");
+        await good("import", vector(name), "--name", model);
+        await good("recover", model, "--form", "original", "--file", at(name));
+        assert.deepEqual(await readFile(at(name)), await readFile(vector(name)));
+        await refused("USAGE", "recover", model, "--form", "original", "--file", at("x.onnx"));
+        await good("recover", model, "--file", at(`${model}.safetensors`));
+      }
+      await good("import", at("state.safetensors"), "--name", "state", "--base", "state", "--force");
+      await refused("MODEL_PART_MISSING", "recover", "state", "--form", "original");
+      await writeFile(at("stemma.rest"), "STEMREST");
+      const lying = await run(
+        "import",
+        vector("state.safetensors"),
+        "--name",
+        "z",
+        "--attach",
+        at("stemma.rest"),
+      );
+      assert.match(lying.stderr + lying.stdout, /rest of its file does not fit/);
+      await refused("MODEL_PART_MISSING", "recover", "z", "--form", "original");
     });
 
     it("is imported as it is only where that is said, under a plain name, and without what reads it", async () => {

@@ -1,6 +1,6 @@
 /**
- * A line that delivers a file: it reaches devices byte for byte under its name, gated by the line's measurement program,
- * is refused where worse, is trained on by a program, and undone.
+ * A line that delivers a file: it reaches devices byte for byte under its name, gated by the line's measurement
+ * program, is refused where worse, is trained on by a program, and undone.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -36,28 +36,29 @@ const trainer = {
   ],
 };
 
-async function importFile(vehicles: Fleet, folder: string, name: string, content: string, force = false) {
+async function importFile(vehicles: Fleet, folder: string, name: string, content: string) {
   const path = join(folder, "soh.tflite");
   await writeFile(path, content);
   const opened = await openFileAsItIs(path);
   const bytes = new Uint8Array(opened.size);
   await opened.file.read(bytes, 0);
   await opened.close();
-  return await importBytes(vehicles, name, bytes, force);
+  return await importBytes(vehicles, name, bytes);
 }
 
-async function importBytes(vehicles: Fleet, name: string, bytes: Uint8Array, force = false) {
+async function importBytes(vehicles: Fleet, name: string, bytes: Uint8Array) {
   const chunks = async function* () {
     yield bytes;
   };
   const stream = { byteLength: bytes.length, chunks: chunks() };
-  return await vehicles.operations.import(stream, { fleet, name, line, force });
+  return await vehicles.operations.import(stream, { fleet, name, line });
 }
 
 async function deliveredTo({ home }: Device): Promise<string> {
-  const { manifest, read } = await readCurrent(home, line);
+  const current = await readCurrent(home, line);
+  const { manifest } = current;
   assert.deepEqual([manifest.file, Object.keys(manifest.files)], ["soh.tflite", ["soh.tflite"]]);
-  return Buffer.from(await read("soh.tflite")).toString("latin1");
+  return Buffer.from(await current.read("soh.tflite")).toString("latin1");
 }
 
 it("a file is rolled out by the line's own program, refused where worse, trained on, and undone", async (t) => {
