@@ -74,7 +74,7 @@ describe("the very file that a model came from", () => {
     const below = (bound: number): number => Math.floor(random() * bound);
     let refused = 0;
     for (let n = 0; n < 2000; n++) {
-      const changed = Buffer.from(rest);
+      const changed: Buffer = Buffer.from(rest);
       const kind = below(4);
       const at = kind === 0 ? below(changed.length) : below(400);
       if (kind < 2) changed[at] = (changed[at] ?? 0) ^ (1 << below(8));
