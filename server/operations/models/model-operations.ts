@@ -269,7 +269,10 @@ type ModelContent = Pick<
   "leaves" | "layers" | "file" | "environment" | "measurements" | "metadata" | "provenance" | "proof"
 >;
 
-/** The file that a model is; undefined also where a device stated no safe name: such a file is shown as a tensor, and delivered to nobody. */
+/**
+ * The file that a model is; undefined also where a device stated no safe name: such a file is shown as a tensor, and
+ * delivered to nobody.
+ */
 function fileIn(leaves: LeafTable, names: Names): ModelDescription["file"] {
   try {
     const kept = keptFileOf({ leaves, names });
