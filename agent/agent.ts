@@ -42,6 +42,8 @@ export interface CurrentFolder {
   readonly line: string;
   readonly versionId: Hash | null;
   readonly folder: string | null;
+  /** The file in the folder that the model is, where it is one that is kept as it is. */
+  readonly file?: string;
 }
 
 export class Agent {
@@ -257,9 +259,11 @@ export class Agent {
   }
 
   /** The folder of the line's current model. A reader that keeps it open uses current/read-current.ts. */
-  currentFolder(line: string): CurrentFolder {
-    const base = this.#services.activator.base(this.#requireLine(line));
-    return { line, versionId: base?.versionId ?? null, folder: base?.folder ?? null };
+  async currentFolder(line: string): Promise<CurrentFolder> {
+    const { activator } = this.#services;
+    const base = activator.base(this.#requireLine(line));
+    const file = base && (await activator.keptName(base.versionId));
+    return { line, versionId: base?.versionId ?? null, folder: base?.folder ?? null, ...defined({ file }) };
   }
 
   /**

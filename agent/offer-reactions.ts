@@ -21,6 +21,7 @@ const finalOfferErrors = new Set([
   "OBJECT_HASH_MISMATCH",
   "ROOT_MISMATCH",
   "RECORD_INVALID",
+  "NAMES_INVALID",
   "LAYER_NOT_ALLOWED",
   "ARCHITECTURE_MISMATCH",
   // New metadata of releases comes with another offer.

@@ -17,7 +17,7 @@
  *              {"do": "observe", "line": L, "trial": V, "running": V, "observations": [{…}, …]}   what came of
  *              live inputs with both, answered when it is on the disk (docs/live-trials.md)
  *     models   {"do": "save", "line": L, "file": F, "base"?: V, "metrics"?: {…}, "attachments"?: [F, …],
- *               "again"?: true}   answered {"versionId": V, "isNew": true, …} when the model is durable
+ *               "again"?: true, "as"?: "file"}   answered {"versionId": V, "isNew": true, …} when the model is durable
  *              {"do": "current", "line": L}
  */
 import { currentUser } from "../../shared/adapters/current-user.js";
@@ -46,7 +46,7 @@ export interface ControlledAgent {
     removal: { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true },
   ): Promise<unknown>;
   endInOrder(asked: StopAsked, limitMs: number): unknown;
-  currentFolder(line: string): unknown;
+  currentFolder(line: string): Promise<unknown>;
   trial(line: string): Promise<unknown>;
   observe(line: string, observations: Observations): Promise<unknown>;
   save(line: string, request: Omit<z.infer<typeof saveRequest>, "line">): Promise<unknown>;
@@ -88,6 +88,7 @@ const saveRequest = z.object({
   metrics: z.unknown().optional(),
   attachments: z.array(path).max(1000).optional(),
   again: z.boolean().optional(),
+  as: z.literal("file").optional(),
 });
 const stopRequest = z.object({
   forUpdate: z.boolean().default(false),
@@ -165,7 +166,7 @@ export function samplesHandler(agent: ControlledAgent): Handler {
         return await agent.takeSamples(line, samples, batch);
       }
       case "current":
-        return agent.currentFolder(parseRequest(lineRequest, request).line);
+        return await agent.currentFolder(parseRequest(lineRequest, request).line);
       case "trial":
         return await agent.trial(parseRequest(lineRequest, request).line);
       case "observe": {
@@ -187,7 +188,7 @@ export function modelsHandler(agent: ControlledAgent): Handler {
         return await agent.save(line, rest);
       }
       case "current":
-        return agent.currentFolder(parseRequest(lineRequest, request).line);
+        return await agent.currentFolder(parseRequest(lineRequest, request).line);
       default:
         throw unknownRequest(request.do);
     }

@@ -75,7 +75,13 @@ export class CurrentStore {
     const listed: Record<string, { bytes: number; sha256: string }> = {};
     for (const file of files)
       listed[file.name] = await this.#writeFile(join(temporary, file.name), file.chunks);
-    const manifest: CurrentManifest = { format: 1, ...slot, files: listed };
+    const kept = files.find(({ isKept }) => isKept === true);
+    const manifest: CurrentManifest = {
+      format: 1,
+      ...slot,
+      ...(kept === undefined ? {} : { file: kept.name }),
+      files: listed,
+    };
     await this.#writeFile(join(temporary, "manifest.json"), [
       new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`),
     ]);
@@ -114,6 +120,16 @@ export class CurrentStore {
       if (listed === undefined) return undefined;
       const bytes = await this.files.read(join(folder, name));
       return createHash("sha256").update(bytes).digest("hex") === listed.sha256 ? bytes : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Name of the file that an installed version is, where it is one that is kept as it is. */
+  async keptName(versionId: Hash): Promise<string | undefined> {
+    const path = join(this.folderOf(versionId), "manifest.json");
+    try {
+      return (JSON.parse(new TextDecoder().decode(await this.files.read(path))) as CurrentManifest).file;
     } catch {
       return undefined;
     }

@@ -4,8 +4,8 @@
  *
  *     <home>/current/<line>          a symbolic link to ../versions/<version id>
  *     <home>/versions/<version id>/  never changes once it is there:
- *         manifest.json              format, versionId, name, contentId, root, files {name: {bytes, sha256}}
- *         model.safetensors          all tensors
+ *         manifest.json              format, versionId, name, contentId, root, file?, files {name: {bytes, sha256}}
+ *         model.safetensors          all tensors; in its place a file that is kept as it is, which `file` names
  *         architecture.json          layers and their connections, when the model has an architecture
  *         pipeline.json              how what an application has becomes its inputs, where that is recorded
  *
@@ -23,6 +23,8 @@ export interface CurrentManifest {
   readonly name: string;
   readonly contentId: string;
   readonly root: string;
+  /** Name of the file that the model is, where it is one that is kept as it is. */
+  readonly file?: string;
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly sha256: string }>>;
 }
 

@@ -24,6 +24,7 @@ import {
 } from "../saving/store-model.js";
 import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
 import {
+  keptNameIn,
   prepareJobFolder,
   type ExternalJob,
   type GivenSamples,
@@ -199,15 +200,12 @@ async function saveOutput(
   { folder, command, samples, recorded, durationMs }: Finished,
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
-  const {
-    model: opened,
-    metrics,
-    attachments,
-    dropped,
-  } = await readOutput(
-    folder,
-    recorded && { maxBytes: maxAttachmentBytes - recorded.bytes.length, taken: programAttachment },
-  );
+  const kept = await keptNameIn(base.folder);
+  const space = recorded && {
+    maxBytes: maxAttachmentBytes - recorded.bytes.length,
+    taken: programAttachment,
+  };
+  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, space, kept);
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
     const model = await modelOfLine(options.outbox, {

@@ -179,6 +179,11 @@ export class Activator {
     });
   }
 
+  /** Name of the file that an installed version is, where it is one that is kept as it is. */
+  async keptName(versionId: Hash): Promise<string | undefined> {
+    return await this.options.current.keptName(versionId);
+  }
+
   /** A version's folder, where it is installed; does not look at what is in it. */
   async installed(versionId: Hash): Promise<BaseFolder | undefined> {
     const { current } = this.options;

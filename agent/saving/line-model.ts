@@ -5,6 +5,7 @@
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { LeafTable, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import { isKeptFile, keptFileOf } from "../../shared/model/kept-file.js";
 import { decodeNames } from "../../shared/model/names.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { hasSameHeader } from "../../shared/tensor/same-header.js";
@@ -29,11 +30,15 @@ export interface LineFile {
 /**
  * The model of a file. The file stays open until the model is saved.
  * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base,
- * NOT_A_NUMBER naming a tensor
+ * NOT_A_NUMBER naming a tensor, NAMES_INVALID for a file without a safe name
  */
 export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): Promise<ModelSource> {
   const { file, where, base, holdBytes } = lineFile;
-  if (base === undefined) return await modelSourceOfSafetensors(file, where, { holdBytes });
+  if (base === undefined) {
+    const first = await modelSourceOfSafetensors(file, where, { holdBytes });
+    keptFileOf(first);
+    return first;
+  }
   const { record } = await outbox.record(base);
   const leaves = await outbox.leaves(record);
   const model =
@@ -90,12 +95,14 @@ function listed(differences: readonly string[]): string {
  */
 function differencesOf(wanted: LeafTable, found: LeafTable): readonly string[] {
   const differences: string[] = [];
+  // A file may have another length.
+  const areFiles = isKeptFile(wanted) && isKeptFile(found);
   const left = new Map(found.map((leaf) => [leaf.path, leaf]));
   for (const leaf of wanted) {
     const other = left.get(leaf.path);
     left.delete(leaf.path);
     if (other === undefined) differences.push(`the tensor ${quoted(leaf.path)} is missing`);
-    else if (!hasSameHeader(leaf, other))
+    else if (!areFiles && !hasSameHeader(leaf, other))
       differences.push(`${quoted(leaf.path)} is ${header(other)} instead of ${header(leaf)}`);
   }
   for (const path of left.keys()) differences.push(`the line's model has no tensor ${quoted(path)}`);

@@ -6,10 +6,11 @@
 import { realpath } from "node:fs/promises";
 import { basename, isAbsolute, join, sep } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
-import { openModelFile } from "../../shared/forms/model-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
+import { keptFileOf } from "../../shared/model/kept-file.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
@@ -20,6 +21,7 @@ import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
 import { modelOfLine } from "./line-model.js";
+import { openLineFile } from "./open-line-file.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { noMetrics, parseMetrics } from "../../shared/programs/metrics.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "./store-model.js";
@@ -35,6 +37,8 @@ export interface SaveFileRequest {
   readonly attachments?: readonly string[] | undefined;
   /** Saves the model also where the line has the same one already. */
   readonly again?: boolean | undefined;
+  /** Keeps the file as it is, where the line has no model yet; a line that delivers a file goes on so by itself. */
+  readonly as?: "file" | undefined;
 }
 
 export interface SavedFile extends StoredModel {
@@ -42,6 +46,8 @@ export interface SavedFile extends StoredModel {
   /** False: the line had this model already, and nothing was saved. */
   readonly isNew: boolean;
   readonly base: Hash | null;
+  /** Name of the file, where it is kept as it is. */
+  readonly keptAs?: string;
   /** Sentences about what of the file is not kept, or is read as something else. */
   readonly notes?: readonly string[];
 }
@@ -99,7 +105,12 @@ export class FileSaver {
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
-    const { file, notes, requireUnchanged, size, close } = await openModelFile(request.file);
+    const { file, notes, requireUnchanged, size, close } = await openLineFile(this.options.outbox, {
+      path: request.file,
+      line,
+      base,
+      as: request.as,
+    });
     try {
       const model = await modelOfLine(this.options.outbox, {
         file,
@@ -127,7 +138,9 @@ export class FileSaver {
         base,
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
       });
-      return { line, ...stored, isNew: true, base: base ?? null, ...(notes.length === 0 ? {} : { notes }) };
+      const keptAs = keptFileOf(model)?.name;
+      const answer = { line, ...stored, isNew: true, base: base ?? null, ...defined({ keptAs }) };
+      return { ...answer, ...(notes.length === 0 ? {} : { notes }) };
     } catch (error) {
       // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
       // and compared with the ids of their tensors.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stemma.errors import StemmaError
-from stemma.identities import object_id
+from stemma.identities import object_id, tensor_hasher
 
 pytest.importorskip("cryptography")
 
@@ -98,6 +98,42 @@ def test_trees_owner_maps_and_records_are_those_of_the_vectors():
             leaves = decode_tree(bytes.fromhex(case["treeObject"]))
             assert root_of_leaves(leaves) == case["root"]
             assert object_id("tree", encode_tree(leaves, False)) == case["treeObjectId"]
+
+
+def installed_file(home, name, stated=None):
+    content = b"TFL3" * 100
+    hasher = tensor_hasher("U8", (len(content),))
+    hasher.update(content)
+    store = Store(home)
+    store.put(hasher.hexdigest(), content)
+    metadata = {"stemma.file": name, "stemma.file.sha256": stated or hashlib.sha256(content).hexdigest()}
+    names = json.dumps({"format": 1, "leaves": ["stemma.file"], "fileMetadata": metadata}).encode()
+    folder = store.install("a" * 64, [Leaf("stemma.file", "U8", (len(content),), hasher.hexdigest())], names)
+    return folder, content
+
+
+def test_a_file_that_is_kept_as_it_is_is_installed_under_its_name(tmp_path):
+    folder, content = installed_file(tmp_path, "soh.tflite")
+    assert (folder / "soh.tflite").read_bytes() == content
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["file"], list(manifest["files"])) == ("soh.tflite", ["soh.tflite"])
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "", ".", "a/b", "a\nb", "n" * 101, "model.safetensors", "Manifest.json", 3, None]
+)
+def test_a_file_with_a_hostile_name_is_not_installed(tmp_path, name):
+    with pytest.raises(StemmaError) as caught:
+        installed_file(tmp_path, name)
+    assert caught.value.code == "NAMES_INVALID"
+    assert not (tmp_path / "versions").exists()
+
+
+def test_a_file_that_is_not_the_stated_one_is_not_installed(tmp_path):
+    with pytest.raises(StemmaError) as caught:
+        installed_file(tmp_path, "soh.tflite", "0" * 64)
+    assert caught.value.code == "ROOT_MISMATCH"
+    assert not (tmp_path / "versions" / ("a" * 64)).exists()
 
 
 def node(left, right):

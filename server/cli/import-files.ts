@@ -2,7 +2,9 @@
 import { realpath, stat } from "node:fs/promises";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
+import { openFileAsItIs } from "../../shared/forms/file-as-it-is.js";
 import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
+import { restOfFileName } from "../../shared/model/rest-of-file.js";
 import { uninitializedBytes } from "../../shared/tensor/uninitialized-bytes.js";
 import type { ImportStream, LocalFile } from "../interface/api/server-operations.js";
 
@@ -15,6 +17,13 @@ export interface NamedPart {
   readonly fileName: string;
 }
 
+export interface ImportedFiles {
+  readonly file: string;
+  readonly parts: readonly NamedPart[];
+  /** True where the file is kept as it is. */
+  readonly isKept: boolean;
+}
+
 /** Files of any form, opened for an import. */
 export interface OpenedImport {
   readonly stream: ImportStream;
@@ -24,6 +33,8 @@ export interface OpenedImport {
   readonly architecture: string | undefined;
   /** Sentences about what of the model's file is not read. */
   readonly notes: readonly string[];
+  /** The rest of the model's file besides its tensors, to be attached; none where that is not kept. */
+  readonly rest: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 
 /**
@@ -31,13 +42,12 @@ export interface OpenedImport {
  * @throws NOT_FOUND, USAGE where one is not a file, what openModelFile and `save` throw
  */
 export async function withImport<Result>(
-  file: string,
-  named: readonly NamedPart[],
+  { file, parts: named, isKept }: ImportedFiles,
   save: (opened: OpenedImport) => Promise<Result>,
 ): Promise<Result> {
   const opened: ModelFile[] = [];
-  const open = async (path: string): Promise<ModelFile> => {
-    const each = await openModelFile(path);
+  const open = async (path: string, isKept = false): Promise<ModelFile> => {
+    const each = await (isKept ? openFileAsItIs : openModelFile)(path);
     opened.push(each);
     return each;
   };
@@ -48,14 +58,16 @@ export async function withImport<Result>(
       await describeFile(part.fileName);
       parts.push({ ...part, byteLength: (await open(part.fileName)).size });
     }
-    const { architecture, notes, isPlain } = await open(file);
+    const { architecture, notes, isPlain, rest } = await open(file, isKept);
+    const bytes = await rest();
     const stream = {
       byteLength: opened.reduce((sum, { size }) => sum + size, 0),
       chunks: readAll(opened),
       // With further files, or ones that are assembled here, the server receives all of them.
       ...(isPlain && parts.length === 0 ? { localFile } : {}),
     };
-    return await save({ stream, parts, architecture, notes });
+    const kept = bytes === undefined ? [] : [{ name: restOfFileName, bytes }];
+    return await save({ stream, parts, architecture, notes, rest: kept });
   } finally {
     for (const each of opened) await each.close();
   }

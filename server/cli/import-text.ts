@@ -5,7 +5,8 @@ import { addedBytes, nameOf } from "./version-text.js";
 
 /** "update: 2 of 4 tensors changed; 68 B of 196 B stored". */
 export function describeImport(report: ImportReport): string {
-  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, summary, story } = report;
+  const { approach, isFile, unchanged, changed, tensors, newTensorBytes, tensorBytes, summary, story } =
+    report;
   const extent = unchanged
     ? "equal to its base"
     : approach === "update"
@@ -13,7 +14,7 @@ export function describeImport(report: ImportReport): string {
       : `all ${tensors} tensors`;
   const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
   const all = summary === undefined ? "" : `, ${addedBytes(summary)} with its record`;
-  const text = `${approach}: ${extent}; ${stored}${all}`;
+  const text = `${isFile === true ? "a file as it is" : `${approach}: ${extent}`}; ${stored}${all}`;
   return story === undefined
     ? text
     : `${text}\n  with the story of ${story.name} (${story.versionId.slice(0, 12)}) of the fleet ${story.fleet}, ` +

@@ -7,6 +7,8 @@ import type { TensorHeader } from "../tensor/tensor.js";
 /** A tensor of a model file; nothing of it is in memory until it is read. */
 export interface FormTensor extends TensorHeader {
   readonly name: string;
+  /** The position of its bytes in the file, where they lie there as they are. */
+  readonly at?: number;
   /** Fills `target` with the tensor's bytes (little-endian, row-major) from byte `from` on. */
   read(target: Uint8Array, from: number): Promise<void>;
 }

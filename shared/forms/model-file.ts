@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import { openRegularFile, type RegularFile } from "../files/regular-file.js";
 import { decodeText } from "../model/canonical-json.js";
-import { readFully, type ByteFile } from "../tensor/safetensors-reader.js";
+import { readFully, readSafetensors, type ByteFile } from "../tensor/safetensors-reader.js";
 import { isJsonObject, parseStrictJson, type JsonObject } from "../tensor/strict-json.js";
 import { assembledFile } from "./assembled-file.js";
 import {
@@ -20,6 +20,7 @@ import {
   type OpenedPart,
 } from "./form.js";
 import { kerasArchive, kerasHdf5 } from "./keras/keras-files.js";
+import { restOfFile } from "./rest-of-file.js";
 import { refuseLoneShard } from "./shard-names.js";
 import { shardedFiles } from "./sharded-files.js";
 import { tfjsModel } from "./tfjs-model.js";
@@ -37,11 +38,14 @@ export interface ModelFile extends OpenedPart {
   readonly beside: readonly string[];
   /** Sentences about what of the file is not read, or read as something else. */
   readonly notes: readonly string[];
+  /** Reads what of the file is not its tensors (shared/model/rest-of-file.ts); undefined where that is not kept. */
+  readonly rest: () => Promise<Uint8Array | undefined>;
   /** @throws FILE_CHANGED where any of the files was written to since it was opened */
   readonly requireUnchanged: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
+const openingBrace = "{".charCodeAt(0);
 /** Bytes by which a form is recognised. */
 const firstBytes = 64;
 const maxJsonBytes = 64 * 1024 * 1024;
@@ -65,15 +69,43 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
   try {
     refuseLoneShard(path);
     const content = await contentOf(inputOf(path, { opened, beside }));
-    const model = content === undefined ? plainFile(opened[0] as RegularFile) : assembled(path, content);
-    return { ...model, beside, requireUnchanged, close };
+    if (content === undefined) await refuseOtherFile(opened[0] as RegularFile, path);
+    const named = opened[0] as RegularFile;
+    const model = content === undefined ? plainFile(named) : assembled(path, content);
+    // A file that consists of others, too, comes back as safetensors alone.
+    const rest = (): Promise<Uint8Array | undefined> =>
+      content === undefined || beside.length > 0
+        ? Promise.resolve(undefined)
+        : restOfFile(named, path, content);
+    return { ...model, beside, rest, requireUnchanged, close };
   } catch (error) {
     await requireUnchanged().finally(close);
     throw error;
   }
 }
 
-type Model = Omit<ModelFile, "beside" | "requireUnchanged" | "close">;
+/**
+ * Refuses a file that cannot be safetensors, and is not called so, with the way to keep it as it is.
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED
+ */
+async function refuseOtherFile({ file, size }: OpenedPart, path: string): Promise<void> {
+  const first = Buffer.alloc(Math.min(size, 9));
+  await readFully(file, first, 0, path);
+  const isLikely = first.length === 9 && first[8] === openingBrace && first.readBigUInt64LE(0) <= size - 8;
+  if (isLikely || /\.safetensors$/i.test(path)) return;
+  try {
+    await readSafetensors(file, path);
+  } catch (error) {
+    if (!isStemmaError(error) || !/^SAFETENSORS_/.test(error.code)) throw error;
+    throw new StemmaError(
+      error.code,
+      `${error.message} As the very file that a device's software loads, it is kept with \`--as file\`.`,
+      { ...error.details, cause: error },
+    );
+  }
+}
+
+type Model = Omit<ModelFile, "beside" | "rest" | "requireUnchanged" | "close">;
 
 function plainFile({ file, size }: RegularFile): Model {
   return { file, size, isPlain: true, architecture: undefined, notes: [] };
@@ -111,7 +143,7 @@ async function contentOf(input: FormInput): Promise<FormContent | undefined> {
 export async function readLoneFile(
   file: ByteFile,
   title: string,
-): Promise<Pick<Model, "file" | "notes" | "architecture">> {
+): Promise<Pick<ModelFile, "file" | "notes" | "architecture" | "rest">> {
   const size = await file.size();
   let json: Promise<JsonObject | undefined> | undefined;
   const content = await contentOf({
@@ -122,7 +154,10 @@ export async function readLoneFile(
     listBeside: () => Promise.reject(cameAlone(title)),
     openBeside: () => Promise.reject(cameAlone(title)),
   });
-  return content === undefined ? { file, notes: [], architecture: undefined } : assembled(title, content);
+  const none = (): Promise<undefined> => Promise.resolve(undefined);
+  return content === undefined
+    ? { file, notes: [], architecture: undefined, rest: none }
+    : { ...assembled(title, content), rest: () => restOfFile({ file, size }, title, content) };
 }
 
 function cameAlone(title: string): StemmaError {

@@ -12,9 +12,10 @@
  */
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, copyFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileError } from "../files/file-error.js";
+import { requireKeptFileName } from "../model/kept-file.js";
 import type { Files, Random } from "../ports.js";
 import { safetensorsChunks, type NamedSource } from "../tensor/safetensors.js";
 import { sourceOfTensor, type Hash } from "../tensor/tensor.js";
@@ -68,6 +69,7 @@ export type SampleForm = Pick<SampleSet, "task" | "inputShape" | "targetSize" | 
 
 const readOnly = 0o400;
 const baseFiles = ["model.safetensors", "architecture.json", "names.json"];
+const maxManifestBytes = 1024 * 1024;
 const parts = [
   ["train", "train"],
   ["validation", "validation"],
@@ -149,13 +151,32 @@ export async function copyModel(
 ): Promise<Record<string, string>> {
   const to = join(input, folder);
   const present = new Set(await readdir(from));
+  const kept = present.has("manifest.json") ? await keptNameIn(from) : undefined;
   const paths: Record<string, string> = {};
-  for (const name of baseFiles.filter((each) => present.has(each))) {
+  for (const name of kept === undefined ? baseFiles.filter((each) => present.has(each)) : [kept]) {
     await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
     await chmod(join(to, name), readOnly);
-    paths[name.slice(0, name.indexOf("."))] = `${folder}/${name}`;
+    paths[memberOf(name, kept)] = `${folder}/${name}`;
   }
   return paths;
+}
+
+/**
+ * Name of the file that an installed version is, where it is one that is kept as it is.
+ * @throws NAME_INVALID where the manifest was changed into one that leads out of its folder
+ */
+export async function keptNameIn(folder: string): Promise<string | undefined> {
+  const path = join(folder, "manifest.json");
+  if ((await stat(path)).size > maxManifestBytes) return undefined;
+  const { file } = JSON.parse(await readFile(path, "utf8")) as { readonly file?: unknown };
+  if (typeof file !== "string") return undefined;
+  requireKeptFileName(file);
+  return file;
+}
+
+/** Member of a job that names a file of the base; `model` for a file that is kept as it is, whatever it is called. */
+function memberOf(name: string, kept: string | undefined): string {
+  return name === kept ? "model" : name.slice(0, name.indexOf("."));
 }
 
 /** Writes the parts of samples that it is given, and returns their description for the job. */
@@ -218,9 +239,9 @@ export async function writeBase(
   slot: readonly SlotFile[],
 ): Promise<Record<string, string>> {
   const paths: Record<string, string> = {};
-  for (const { name, chunks } of slot) {
+  for (const { name, chunks, isKept } of slot) {
     await writeInput(files, join(input, "base", name), chunks);
-    paths[name.slice(0, name.indexOf("."))] = `base/${name}`;
+    paths[memberOf(name, isKept === true ? name : undefined)] = `base/${name}`;
   }
   return paths;
 }

@@ -6,6 +6,7 @@ import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../error-text.js";
 import { isStemmaError, StemmaError } from "../errors.js";
+import { openFileAsItIs } from "../forms/file-as-it-is.js";
 import { openModelFile, type ModelFile } from "../forms/model-file.js";
 import { openRegularFile, type RegularFile } from "../files/regular-file.js";
 import { maxAttachmentBytes } from "../save/attachment-limit.js";
@@ -57,25 +58,30 @@ export interface AttachmentSpace {
 export async function readOutput(
   folder: string,
   space: AttachmentSpace = { maxBytes: maxAttachmentBytes },
+  kept?: string,
 ): Promise<TrainerOutput> {
   const metrics = await readMetrics(folder);
   const { attachments, dropped } = await readAttachments(join(folder, "attachments"), space);
-  return { model: await openModel(folder), metrics, attachments, dropped };
+  return { model: await openModel(folder, kept), metrics, attachments, dropped };
 }
 
-async function openModel(folder: string): Promise<TrainerOutput["model"]> {
-  for (const name of modelNames) {
+async function openModel(folder: string, kept: string | undefined): Promise<TrainerOutput["model"]> {
+  const names = kept === undefined ? modelNames : [kept];
+  for (const name of names) {
     const path = join(folder, name);
     if ((await lstat(path).catch(() => undefined)) === undefined) continue;
     try {
-      return { ...(await openModelFile(path, { followLinks: false })), path };
+      const model = await (kept === undefined ? openModelFile : openFileAsItIs)(path, { followLinks: false });
+      return { ...model, path };
     } catch (cause) {
       if (isStemmaError(cause) && /^(MODEL_FILE|SAFETENSORS)_/.test(cause.code)) throw cause;
       throw invalid(`left a ${name} that cannot be read (${messageOf(cause)})`, cause);
     }
   }
   throw invalid(
-    `left no ${modelNames.slice(0, -1).join(", ")} or ${modelNames.at(-1)} in its current directory`,
+    kept === undefined
+      ? `left no ${names.slice(0, -1).join(", ")} or ${names.at(-1)} in its current directory`
+      : `left no ${kept} in its current directory, which is what the line delivers`,
   );
 }
 

@@ -1,5 +1,7 @@
 /** A recovered model as the files of its slot: what the device's software and the next fine-tuning read. */
 import { encodeArchitecture } from "../model/architecture.js";
+import { keptFileOf } from "../model/kept-file.js";
+import { keptFileChunks } from "./kept-file-chunks.js";
 import { safetensorsOfModel } from "./recovered-file.js";
 import type { RecoveredModel } from "./recovery.js";
 import { safetensorsChunks } from "../tensor/safetensors.js";
@@ -7,15 +9,23 @@ import type { TensorSource } from "../tensor/tensor.js";
 
 export interface SlotFile {
   readonly name: string;
+  /** True for a file that is kept as it is, whose name says nothing of what it is. */
+  readonly isKept?: true;
   readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
 /**
  * Returns a model's files: with an architecture, tensors named by their canonical paths ("layer/weight"), in
  * canonical order, which is the form that trainings read and write, and `names.json` with the names that
- * people use. Without: the file as it was imported.
+ * people use. Without: the file as it was imported. A file that is kept as it is: that file, under its name.
+ * @throws NAMES_INVALID for such a file without a safe name
  */
 export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
+  const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
+  if (kept !== undefined)
+    return [
+      { name: kept.name, isKept: true, chunks: keptFileChunks(kept, model.sources[0] as TensorSource) },
+    ];
   if (model.architecture === undefined) {
     const { tensors, options } = safetensorsOfModel(model);
     return [{ name: "model.safetensors", chunks: safetensorsChunks(tensors, options) }];

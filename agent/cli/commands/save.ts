@@ -2,7 +2,7 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { openLog } from "../../../shared/adapters/log.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatBytes, Output } from "../../../shared/cli/output.js";
@@ -24,6 +24,7 @@ interface SaveChoices {
   readonly metrics: readonly string[];
   readonly attach: readonly string[];
   readonly again: boolean;
+  readonly as?: "file";
   readonly enrolment?: string;
   readonly config?: string;
   readonly profile?: string;
@@ -35,7 +36,8 @@ export function addSave(program: Command): void {
     .argument("<line>")
     .argument(
       "<file>",
-      "a file with the tensors of the line's model (safetensors, TensorFlow.js or PyTorch); it is read in place",
+      "a file with the tensors of the line's model (safetensors, TensorFlow.js or PyTorch), or what the line " +
+        "delivers; it is read in place",
     )
     .description(
       "save a model that another program trained as the next version of a line, whether or not the agent runs",
@@ -52,6 +54,12 @@ export function addSave(program: Command): void {
     )
     .option("--attach <file>", "a file kept with this version (repeatable)", appendValue, [])
     .option("--again", "save it also where the line has the same model already", false)
+    .addOption(
+      new Option(
+        "--as <kind>",
+        "file: the line's first model is the file itself, whatever is in it; later ones go on so",
+      ).choices(["file"]),
+    )
     .option("--enrolment <file>", "where no agent runs: the enrolment (default: that of its last run)")
     .option("--config <file>", "where no agent runs: its settings (default: those of its last run)")
     .option("--profile <name>", "where no agent runs: its profile (default: that of its last run)")
@@ -66,7 +74,7 @@ export function addSave(program: Command): void {
 /** Paths from the root on: the agent runs in another folder. */
 async function requestOf(
   file: string,
-  { base, metrics, attach, again }: SaveChoices,
+  { base, metrics, attach, again, as }: SaveChoices,
 ): Promise<SaveFileRequest> {
   return {
     file: await named(file),
@@ -74,6 +82,7 @@ async function requestOf(
     ...(metrics.length === 0 ? {} : { metrics: await readMetrics(metrics) }),
     attachments: await Promise.all(attach.map(absolute)),
     again,
+    as,
   };
 }
 
@@ -171,9 +180,11 @@ function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): st
       "saves it once more"
     );
   const extent =
-    saved.base === null || saved.changed === saved.tensors
-      ? `all ${saved.tensors} tensors`
-      : `${saved.changed} of ${saved.tensors} tensors changed`;
+    saved.keptAs !== undefined
+      ? `the file ${saved.keptAs} as it is`
+      : saved.base === null || saved.changed === saved.tensors
+        ? `all ${saved.tensors} tensors`
+        : `${saved.changed} of ${saved.tensors} tensors changed`;
   return (
     `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} ` +
     `of ${formatBytes(saved.tensorBytes)} stored${(saved.notes ?? []).map((note) => `\nnote: ${note}`).join("")}`

@@ -52,17 +52,20 @@ class Agent:
         metrics: Metrics | None = None,
         attachments: Mapping[str, bytes] | None = None,
         again: bool = False,
+        as_file: bool = False,
     ) -> Saved:
         """
         Save a model of a line; returns when it is durable on this device.
 
         `model` is a state dict, a dict of numpy arrays, a module of PyTorch, or the path of a file. `base` is the
-        version that it was trained from, by default the one that the line runs.
+        version that it was trained from, by default the one that the line runs. With `as_file` the file is kept as
+        it is where the line has no model yet.
         """
         path = self._socket("models")
         request: dict[str, Any] = {"do": "save", "line": line, "metrics": dict(metrics or {})}
         request |= {} if base is None else {"base": base}
         request |= {"again": True} if again else {}
+        request |= {"as": "file"} if as_file else {}
         with tempfile.TemporaryDirectory(prefix="stemma-") as name:
             folder = Path(name)
             if isinstance(model, (str, os.PathLike)):

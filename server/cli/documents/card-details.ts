@@ -2,6 +2,7 @@
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
 import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
+import { fileText } from "../file-text.js";
 import { describeClaim, describeReplay } from "../verdict-text.js";
 import { describeBy, nameOf, stateOf } from "../version-text.js";
 import type { DocumentSource } from "./document-source.js";
@@ -43,8 +44,10 @@ function identity(described: ModelDescription): readonly Statement[] {
     statement("version id", described.versionId),
     statement("content id", record.contentId),
     statement("root of the tensors", record.root),
-    statement("layers", network),
-    statement("tensors", `${leaves.length}, ${formatBytes(tensorBytes)}`),
+    ...(described.file === undefined ? [statement("layers", network)] : []),
+    described.file === undefined
+      ? statement("tensors", `${leaves.length}, ${formatBytes(tensorBytes)}`)
+      : statement("file", fileText(described.file), "stated"),
     statement("approach", record.approach),
     statement("fleet", record.fleet || undefined, "stated"),
     statement("device", record.device || undefined, "stated"),

@@ -1,5 +1,6 @@
 /** The page of several versions side by side: what differs, with what is equal folded away. Pure. */
 import type { ModelDiff } from "../../storage/repository/answers/version-answers.js";
+import { filesText } from "../file-text.js";
 import { nameOf, stateOf } from "../version-text.js";
 import type { Described } from "../repository/current-version.js";
 import { chip } from "./owner-colours.js";
@@ -168,10 +169,11 @@ function tensorSection(versions: readonly Described[], diffs: readonly ModelDiff
 }
 
 function tensorTable(
-  { changes, sameArchitecture, opaque }: ModelDiff,
+  { changes, sameArchitecture, opaque, files }: ModelDiff,
   version: Described,
   at: number,
 ): Piece {
+  if (files !== undefined) return { markup: html`<p>${nameOf(version)}: ${filesText(files)}</p>`, style: "" };
   const leafText = (leaf: Change["a"]): string | undefined =>
     leaf && `${leaf.dtype} [${leaf.shape.join(", ")}]`;
   const piece = table({

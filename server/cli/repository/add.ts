@@ -8,7 +8,7 @@ import { currentVersion, trackedFiles } from "./current-version.js";
 import { registeredData } from "./files-of-commit.js";
 import { requireRepository, shownPath, type Repository } from "./find-repository.js";
 import { lookAtFile, type Look, type LookOptions } from "./look-at-file.js";
-import { attachedKinds, stagedKinds, type StagedKind } from "./sniff-kind.js";
+import { attachedKinds, modelKinds, stagedKinds, type StagedKind } from "./sniff-kind.js";
 import { withStaging, writeStaging, type StagedEntry, type StagingList } from "./staging-list.js";
 import { verb } from "./verb.js";
 
@@ -110,12 +110,13 @@ export function textOfKind({ kind, iteration }: Pick<StagedEntry, "kind" | "iter
 
 /** A file that is staged again replaces what was staged of it; there is one model and one optimizer's state. */
 export function withEntries(list: StagingList, added: readonly StagedEntry[]): StagingList {
-  const single: readonly StagedKind[] = ["model", "optimizer", "network"];
+  const single: readonly StagedKind[] = ["optimizer", "network"];
   let entries: readonly StagedEntry[] = list.entries;
   for (const entry of added) {
     const replaces = (other: StagedEntry): boolean =>
       other.path === entry.path ||
       (single.includes(entry.kind) && other.kind === entry.kind) ||
+      (modelKinds.has(entry.kind) && modelKinds.has(other.kind)) ||
       (entry.kind === "checkpoint" && other.kind === "checkpoint" && other.iteration === entry.iteration);
     entries = [...entries.filter((other) => !replaces(other)), entry];
   }

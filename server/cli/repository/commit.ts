@@ -17,6 +17,7 @@ import { requireRepository, type Repository } from "./find-repository.js";
 import { wrongName } from "./hyper-parameters.js";
 import { idOfCommit, importOfCommit, type CommitToImport } from "./import-commit.js";
 import { lookAtFile } from "./look-at-file.js";
+import { modelKinds } from "./sniff-kind.js";
 import { pathOfEntry, stateOfEntry, withStaging, writeStaging, type StagingList } from "./staging-list.js";
 import { verb } from "./verb.js";
 
@@ -79,7 +80,7 @@ async function commit(
     choices.all,
   );
   refuseNothing(list, choices);
-  if (list.needsModel === true && !list.entries.some(({ kind }) => kind === "model"))
+  if (list.needsModel === true && !list.entries.some(({ kind }) => modelKinds.has(kind)))
     throw new StemmaError(
       "USAGE",
       "The copy was made without weights. Add the trained model, and commit then.",

@@ -2,6 +2,7 @@
 import type { ModelDiff } from "../../storage/repository/answers/version-answers.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
+import { filesText } from "../file-text.js";
 import { nameOf } from "../version-text.js";
 import { currentOfFolder, type Described } from "./current-version.js";
 import { factsOf } from "./facts-of-version.js";
@@ -112,8 +113,9 @@ function rowsOf(versions: readonly Described[]): readonly Row[] {
 function describeChanges(
   first: string,
   other: string,
-  { changes, sameArchitecture, opaque }: ModelDiff,
+  { changes, sameArchitecture, opaque, files }: ModelDiff,
 ): string {
+  if (files !== undefined) return `${other} against ${first}: ${filesText(files)}`;
   if (changes.length === 0) return `${other} has the same tensors as ${first}`;
   const named = changes.slice(0, maxNamed).map(({ kind, name }) => `${name} ${kind}`);
   const more = changes.length > named.length ? `, and ${changes.length - named.length} more` : "";

@@ -6,6 +6,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { fileError } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
+import { endingOf } from "../../../shared/model/kept-file.js";
 import { checkName } from "../../storage/repository/state/naming.js";
 import { listed, plain, type Choices, type PlainContext, type Printed } from "../plain-command.js";
 import { refuseExisting, writeStreamDurably } from "../stream-file.js";
@@ -71,13 +72,15 @@ async function copy(
     );
   const described = await context.call("model", { model });
   const files = await filesOf(repository, { described, name, context });
-  const target = { path: join(repository.root, `${fileNameOf(name)}.safetensors`), force };
+  const ending = described.file === undefined ? ".safetensors" : endingOf(described.file.name);
+  const target = { path: join(repository.root, `${fileNameOf(name)}${ending}`), force };
+  const modelKind: StagedKind = described.file === undefined ? "model" : "file";
   for (const file of files) await refuseOther(file, force);
   if (weights) await refuseExisting(target.path, force);
   for (const file of files) await writeFileOf(repository, file);
   if (weights) await writeWeights(described, target, context);
   const entries = await Promise.all(
-    [...files, ...(weights ? [{ ...target, kind: "model" as const }] : [])].map(async ({ path, kind }) => ({
+    [...files, ...(weights ? [{ ...target, kind: modelKind }] : [])].map(async ({ path, kind }) => ({
       ...(await seeFile(path)),
       kind,
       path: shownPath(repository, path),
@@ -100,11 +103,16 @@ interface WeightsTarget {
 
 /** @throws MODEL_RETIRED, FILE_EXISTS */
 async function writeWeights(
-  { versionId }: Described,
+  { versionId, file }: Described,
   { path, force }: WeightsTarget,
   { operations, fleet, output, signal }: PlainContext,
 ): Promise<void> {
-  const stream = await (await operations()).recover({ fleet, model: versionId, story: "omit" }, { signal });
+  const stream = await (
+    await operations()
+  ).recover(
+    { fleet, model: versionId, story: "omit", ...(file === undefined ? {} : { form: "original" }) },
+    { signal },
+  );
   await writeStreamDurably(stream, path, { overwrite: force }, (bytes) => {
     output.progress(`recovering: ${formatBytes(bytes)} of ${formatBytes(stream.byteLength)}`);
   });

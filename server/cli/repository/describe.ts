@@ -77,7 +77,7 @@ async function describe(call: PlainContext["call"], model: string): Promise<Prin
   if (layers !== undefined)
     return { ...listed(layers, { nameOf: ({ name }) => name, columns: layerColumns }), data, names, text };
   return {
-    ...listed(described.leaves, {
+    ...listed(described.file === undefined ? described.leaves : [], {
       nameOf: ({ name }) => name,
       columns: [
         { title: "TENSOR", value: ({ name }) => name },
@@ -85,7 +85,7 @@ async function describe(call: PlainContext["call"], model: string): Promise<Prin
         { title: "SHAPE", value: ({ shape }) => `[${shape.join(", ")}]` },
         { title: "BYTES", value: ({ bytes }) => formatBytes(bytes), align: "right" },
       ],
-      empty: "no tensors",
+      empty: described.file === undefined ? "no tensors" : "a file that is kept as it is",
     }),
     data,
     names,

@@ -1,5 +1,6 @@
 /** The facts of a version that `stemma desc` prints, and of which `stemma diff` shows what differs. Pure. */
 import { formatBytes } from "../../../shared/cli/output.js";
+import { fileText } from "../file-text.js";
 import { nameOf } from "../version-text.js";
 import { dataMember, detailsOf, trackedFiles, type Described } from "./current-version.js";
 import { courseText, coursesOf } from "./metric-course.js";
@@ -16,7 +17,9 @@ export function factsOf(version: Described): readonly Fact[] {
     ...fact("message", message),
     ...fact("author", author ?? version.by),
     ["from", bases.map(nameOf).join(", ") || "-"],
-    ["network", record.kind === "opaque" ? "not known" : record.architecture.slice(0, 12)],
+    ...(version.file === undefined
+      ? [["network", record.kind === "opaque" ? "not known" : record.architecture.slice(0, 12)] as const]
+      : [["file", fileText(version.file)] as const]),
     ...fact("layers", layers.length === 0 ? undefined : String(layers.length)),
     ["tensors", record.root.slice(0, 12)],
     ["size", formatBytes(tensorBytes)],

@@ -9,6 +9,7 @@ import type { PlainContext } from "../plain-command.js";
 import { commitMembers, type Described } from "./current-version.js";
 import type { FilesOfCommit } from "./files-of-commit.js";
 import type { Repository } from "./find-repository.js";
+import { modelKinds } from "./sniff-kind.js";
 import { pathOfEntry } from "./staging-list.js";
 
 export interface CommitToImport extends FilesOfCommit {
@@ -37,13 +38,16 @@ export async function importOfCommit(
   const model = modelOf(commit);
   const parts = partsOf(repository, commit);
   if (model !== undefined)
-    return await withImport(pathOfEntry(repository, model), parts, (opened) => send(opened, commit, context));
+    return await withImport(
+      { file: pathOfEntry(repository, model), parts, isKept: model.kind === "file" },
+      (opened) => send(opened, commit, context),
+    );
   const stream = await tensorsBefore(commit, parts, context);
-  return await send({ stream, parts: [], architecture: undefined }, commit, context);
+  return await send({ stream, parts: [], architecture: undefined, rest: [] }, commit, context);
 }
 
 async function send(
-  { stream, parts, architecture }: Pick<OpenedImport, "stream" | "parts" | "architecture">,
+  { stream, parts, architecture, rest }: Pick<OpenedImport, "stream" | "parts" | "architecture" | "rest">,
   commit: CommitToImport,
   context: PlainContext,
 ): Promise<ImportReport> {
@@ -63,7 +67,7 @@ async function send(
         [commitMembers.author]: commit.author,
         [commitMembers.id]: commit.id,
       },
-      attachments: commit.attachments,
+      attachments: [...commit.attachments, ...rest],
       measurements: [...commit.course.measurements],
       force: commit.force,
       dryRun: commit.dryRun,
@@ -80,7 +84,7 @@ async function send(
 }
 
 function modelOf({ entries }: FilesOfCommit): FilesOfCommit["entries"][number] | undefined {
-  return entries.find(({ kind }) => kind === "model");
+  return entries.find(({ kind }) => modelKinds.has(kind));
 }
 
 /** Checkpoints in their order, then the optimizer's state. */

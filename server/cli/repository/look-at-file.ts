@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { openModelFile } from "../../../shared/forms/model-file.js";
+import { requireKeptFileName } from "../../../shared/model/kept-file.js";
 import { openSafetensors } from "../../../shared/save/open-safetensors.js";
 import { hyperParametersIn } from "./hyper-parameters.js";
 import { iterationInName, sniffKind, stagedKinds, type StagedKind } from "./sniff-kind.js";
@@ -92,6 +93,9 @@ async function checkOther(path: string, kind: StagedKind, byteLength: number): P
     }
     case "data":
       return "named by its SHA-256, not stored (stemma data add stores samples)";
+    case "file":
+      requireKeptFileName(basename(path));
+      return `${byteLength} bytes, kept as they are`;
     default:
       checkSize(path, byteLength);
       return "";

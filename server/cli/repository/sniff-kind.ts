@@ -2,6 +2,7 @@
 
 export const stagedKinds = [
   "model",
+  "file",
   "checkpoint",
   "optimizer",
   "network",
@@ -12,6 +13,9 @@ export const stagedKinds = [
   "note",
 ] as const;
 export type StagedKind = (typeof stagedKinds)[number];
+
+/** Kinds of which a version has one: the model's tensors, or a file that is the model as it is. */
+export const modelKinds: ReadonlySet<StagedKind> = new Set<StagedKind>(["model", "file"]);
 
 /** Kinds of files whose bytes are kept with the version. Data are named by their hash: they may be large. */
 export const attachedKinds: ReadonlySet<StagedKind> = new Set<StagedKind>([

@@ -54,6 +54,7 @@ const lasting = new Set([
   "ARCHITECTURE_MISMATCH",
   "LAYER_NOT_ALLOWED",
   "RECORD_INVALID",
+  "NAMES_INVALID",
   "ROOT_MISMATCH",
 ]);
 

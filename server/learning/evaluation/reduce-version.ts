@@ -14,6 +14,8 @@ import {
   noDifference,
   type Difference,
 } from "../../../shared/schemes/difference.js";
+import { isKeptFile } from "../../../shared/model/kept-file.js";
+import { withoutArchitecture } from "../../services/context/context-errors.js";
 import { reduceTensor, type ReducedTensor } from "../../../shared/schemes/reduce.js";
 import { parseScheme, schemeText } from "../../../shared/schemes/scheme.js";
 import { tensorId } from "../../../shared/tensor/hash.js";
@@ -64,6 +66,7 @@ export async function reduceOnServer(
   );
   await requireRoom(context.home);
   const model = await repository.recover(version.versionId);
+  if (isKeptFile(model.leaves)) throw withoutArchitecture(version.name, version.version, version.versionId);
   const codec = await sharedDeltaCodec();
   const reducer: Reducer = {
     codec,

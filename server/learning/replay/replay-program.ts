@@ -89,12 +89,12 @@ export async function replayProgram(
     throw fileError(error, "prepare", workFolder);
   });
   if ("reason" in prepared) return cannot(prepared);
-  const { folders, dataFrom } = prepared;
+  const { folders, dataFrom, kept } = prepared;
   const startedMs = clock.monotonic();
   let output: TrainerOutput;
   try {
     await runAgain(replay, story, { ...ready, folders, workFolder });
-    output = await readOutput(folders.output);
+    output = await readOutput(folders.output, undefined, kept);
   } catch (error) {
     return cannot(whyNotRun(error, replay, story));
   }
@@ -176,6 +176,8 @@ function decoded(bytes: Uint8Array): Program | Unreplayable {
 interface Prepared {
   readonly folders: JobFolders;
   readonly dataFrom: TrainedAgain["dataFrom"] | undefined;
+  /** Name of the base's file, where it is one that is kept as it is. */
+  readonly kept: string | undefined;
 }
 
 /** Makes the folder of the job again; its job.json must have the very bytes that the device's had. */
@@ -187,7 +189,8 @@ async function prepareJob(
   const { context, repository, summary } = replay;
   const files = nodeFiles();
   const folders = await makeJobFolders(workFolder, context.home.ports.random, ["base", "samples"]);
-  const paths = await writeBase(files, folders, slotFilesOf(await repository.recover(base.versionId)));
+  const slot = slotFilesOf(await repository.recover(base.versionId));
+  const paths = await writeBase(files, folders, slot);
   const data = await placeSamples(replay, story, folders);
   if (data !== undefined && "reason" in data) return data;
   const { parameters, seed, invocation, program } = story;
@@ -203,7 +206,7 @@ async function prepareJob(
         "the job that its record gives is not the one that its program was given, so nothing was run. What it states " +
         "of line, parameters, seed, base, samples or limits is not so.",
     };
-  return { folders, dataFrom: data?.dataFrom };
+  return { folders, dataFrom: data?.dataFrom, kept: slot.find(({ isKept }) => isKept === true)?.name };
 }
 
 async function placeSamples(

@@ -40,6 +40,8 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { attachmentsWithRest } from "./import-rest.js";
+import { checkKeptFile } from "./import-kept-file.js";
 import { checkAdapter } from "./import-adapter.js";
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
 import { likelyBases } from "./likely-bases.js";
@@ -159,7 +161,7 @@ async function importFile(
   let opened: OpenedParts | undefined;
   try {
     const where = nameIn(options);
-    const { file, notes, architecture } = await readLoneFile(openFile, where);
+    const { file, notes, architecture, rest } = await readLoneFile(openFile, where);
     const layers = options.architecture ?? architecture;
     const modelJson = layers === undefined ? undefined : new TextEncoder().encode(layers);
     const story = await storyInFile(file, where, options);
@@ -177,15 +179,22 @@ async function importFile(
               (tensor) => repository.objects.openTensor(tensor),
             );
     await requireUnchanged();
+    const isFile = await checkKeptFile(model);
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
+    const kept = await attachmentsWithRest(model, options, rest);
+    const allNotes = [...notes, ...kept.notes];
     const noted = {
-      ...(notes.length === 0 ? {} : { notes: [...notes] }),
+      ...(allNotes.length === 0 ? {} : { notes: allNotes }),
+      ...(isFile ? { isFile } : {}),
       ...(await hintOf(repository, { model, base, story }, options)),
     };
     if (options.dryRun !== true)
-      return { ...(await save(context, repository, { model, base, uses, story }, options)), ...noted };
+      return {
+        ...(await save(context, repository, { model, base, uses, story }, { ...options, ...kept })),
+        ...noted,
+      };
     if ("unhashedLeaves" in model)
       throw new StemmaError("INTERNAL", "A dry run got a model that is not hashed. Report this.");
     return { ...(await reportDry(repository, { model, base, uses, story })), ...noted };

@@ -3,6 +3,7 @@
  * whatever their values. It is a hint for a person: nothing of it is recorded.
  */
 import { isStemmaError } from "../../../shared/errors.js";
+import { isKeptFile } from "../../../shared/model/kept-file.js";
 import type { ModelSource, UnhashedLeaf, UnhashedModel } from "../../../shared/model/model.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import { hasSameHeader } from "../../../shared/tensor/same-header.js";
@@ -29,6 +30,8 @@ export async function likelyBases(
   model: ModelSource | UnhashedModel,
   name: string,
 ): Promise<LikelyBases> {
+  // Two files have nothing in common for having as many bytes.
+  if (isKeptFile("unhashedLeaves" in model ? model.unhashedLeaves : model.leaves)) return [];
   const hasSameTensors = comparison(repository, model);
   const found = new Map<string, LikelyBases[number]>();
   for (const query of [{ name, limit: maxOfName }, { limit: maxOfFleet }]) {

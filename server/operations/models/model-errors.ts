@@ -1,6 +1,7 @@
 /** Errors of operations on models, data, recipes and engines. */
 import { errorOf, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 
 const cutOff = errorOf("SAFETENSORS_TRUNCATED");
 const notAllowed = errorOf("NOT_ALLOWED");
@@ -61,6 +62,16 @@ export const leaseOfAnother = (id: string, leased: Hash, versionId: Hash): Stemm
 export const leaseWithChoice = (): StemmaError =>
   notAllowed(
     "A lease gives the tensors that a child takes over, as safetensors. Leave layers, form, part and checkpoint out.",
+  );
+export const originalOfPart = (): StemmaError =>
+  notAllowed(
+    "Form original is the whole file that was saved. Leave part, checkpoint, layers and lease out, or name safetensors.",
+  );
+export const originalNotKept = ({ name, version }: Pick<VersionSummary, "name" | "version">): StemmaError =>
+  new StemmaError(
+    "MODEL_PART_MISSING",
+    `Of ${name}:${version} the tensors are kept, their names, order and metadata, and not the rest of the file that ` +
+      "they came from. Recover it as safetensors.",
   );
 
 export const noSuchFile = (

@@ -3,7 +3,9 @@
  */
 import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { keptFileOf } from "../../../shared/model/kept-file.js";
+import type { LeafTable, Names } from "../../../shared/model/model.js";
 import { writeModelJson } from "../../../shared/model/model-json-export.js";
 import { streamedObjectsOf } from "../../../shared/model/record-objects.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
@@ -270,8 +272,22 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
 
 type ModelContent = Pick<
   ModelDescription,
-  "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance" | "proof"
+  "leaves" | "layers" | "file" | "environment" | "measurements" | "metadata" | "provenance" | "proof"
 >;
+
+/**
+ * The file that a model is; undefined also where a device stated no safe name: such a file is shown as a tensor, and
+ * delivered to nobody.
+ */
+function fileIn(leaves: LeafTable, names: Names): ModelDescription["file"] {
+  try {
+    const kept = keptFileOf({ leaves, names });
+    return kept && { name: kept.name, bytes: kept.byteLength, sha256: kept.sha256 };
+  } catch (error) {
+    if (isStemmaError(error, "NAMES_INVALID")) return undefined;
+    throw error;
+  }
+}
 
 async function contentOf(
   repository: FleetRepository,
@@ -303,7 +319,7 @@ async function contentOf(
         owner: { versionId: owner, name: ownerName, version },
       };
     }),
-    ...defined({ layers }),
+    ...defined({ layers, file: fileIn(leaves, names) }),
     environment: decodeEnvironment(await objects.read("environment", environment)),
     ...defined({
       measurements:

@@ -6,6 +6,10 @@ import { turnAfter } from "../../../shared/concurrency/in-steps.js";
 import { defined } from "../../../shared/defined.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import { safetensorsOfModel } from "../../../shared/recover/recovered-file.js";
+import { keptFileOf } from "../../../shared/model/kept-file.js";
+import { restOfFileName } from "../../../shared/model/rest-of-file.js";
+import { originalFileOf, type OriginalFile } from "../../../shared/recover/original-file.js";
+import { keptFileChunks } from "../../../shared/recover/kept-file-chunks.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { storyKey } from "../../../shared/provenance/exported-story.js";
 import { environmentForTraining } from "../../../shared/train/training-environment.js";
@@ -31,6 +35,8 @@ import {
   modelJsonOfLayers,
   optimizerOfCheckpoint,
   optimizerWithoutLayers,
+  originalNotKept,
+  originalOfPart,
 } from "./model-errors.js";
 import { storyOfVersion, type StoryStore } from "./story-of-version.js";
 import { requireArchitecture } from "../../services/context/require-architecture.js";
@@ -98,6 +104,7 @@ export async function recoverAsStream(
   options: RecoverOptions = {},
 ): Promise<RecoveryStream> {
   const { environment = "report", form = "safetensors" } = options;
+  if (form === "original") refuseChoiceOfOriginal(options);
   const part = partOf(options);
   if (form === "tfjs") {
     requireArchitecture(summary);
@@ -119,6 +126,15 @@ export async function recoverAsStream(
       byteLength: model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
       chunks: weightsChunks(model.sources),
     });
+  if (form === "original" || form === "auto") {
+    const isAll = part === "model" && model.partOf === undefined;
+    const original = isAll ? await originalFile(repository, model, form) : undefined;
+    if (original === undefined && form === "original") throw originalNotKept(summary);
+    if (original !== undefined) {
+      const { name, ...bytes } = original;
+      return provenStream({ expected: { ...expected, file: name }, ...bytes });
+    }
+  }
   const isWhole = part === "model" && lease === undefined && model.partOf === undefined;
   const story = isWhole && options.story !== "omit" ? await storyOfVersion(repository, summary) : undefined;
   await turnAfter(model.leaves);
@@ -131,6 +147,27 @@ export async function recoverAsStream(
     byteLength,
     chunks: safetensorsChunks(file.tensors, file.options),
   });
+}
+
+/** The very file that was saved, where its bytes are kept. @throws NAMES_INVALID, MODEL_FILE_MALFORMED */
+async function originalFile(
+  { objects }: Pick<StoryStore, "objects">,
+  model: RecoveredModel,
+  form: RecoveryForm,
+): Promise<OriginalFile | undefined> {
+  const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
+  const [source] = model.sources;
+  if (kept !== undefined && source !== undefined)
+    return { name: kept.name, byteLength: kept.byteLength, chunks: keptFileChunks(kept, source) };
+  const rest = model.record.objects.attachments?.find(({ name }) => name === restOfFileName);
+  return rest === undefined || form === "auto"
+    ? undefined
+    : originalFileOf(model, await objects.read("attachment", rest.hash));
+}
+
+/** @throws USAGE for what names a part of a model: its file is one piece */
+function refuseChoiceOfOriginal({ part = "model", checkpoint, layers, lease }: RecoverOptions): void {
+  if (part !== "model" || (checkpoint ?? layers ?? lease) !== undefined) throw originalOfPart();
 }
 
 /** The file of a model; one that Stemma trained also carries its story. */

@@ -47,7 +47,7 @@ export const otherNetwork = (
 export const withoutArchitecture = (model: string, version: number, versionId: Hash): StemmaError =>
   new StemmaError(
     "MODEL_OPAQUE",
-    `${model}:${version} was imported without an architecture, so how its tensors form a network is unknown: it can be stored, compared and recovered as safetensors, but not trained, evaluated or written as model.json. Import it again with --arch model.json.`,
+    `${model}:${version} has no architecture, because it is a file that is kept as it is or was imported without one: it can be stored, compared, delivered and recovered, but not trained, evaluated or written as model.json. Tensors are imported again with --arch model.json; a file is measured on devices, by a program of the line.`,
     { versionId },
   );
 

@@ -4,6 +4,7 @@
  */
 import { isStemmaError } from "../../../shared/errors.js";
 import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import { isKeptFile } from "../../../shared/model/kept-file.js";
 import type { Architecture, Leaf } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
@@ -14,19 +15,22 @@ import { otherNetwork, otherShape } from "./context-errors.js";
 /** Versions of a line that a model is compared with, at most. */
 const maxCompared = 20;
 
+const fileShape = "a file as it is";
+
 export interface ModelShape {
-  /** The shape of each tensor, as text, sorted. */
+  /** The shape of each tensor, as text, sorted; of a file that is kept as it is, that it is one. */
   readonly tensors: readonly string[];
   /** The shape of each input, without the batch; absent without an architecture. */
   readonly inputs?: readonly string[];
 }
 
 export function shapeOfModel(
-  leaves: readonly Pick<Leaf, "shape">[],
+  leaves: readonly Pick<Leaf, "path" | "dtype" | "shape">[],
   architecture?: Architecture,
 ): ModelShape {
   return {
-    tensors: leaves.map(({ shape }) => shapeText(shape)).sort(),
+    // A file that is kept as it is may have another length.
+    tensors: isKeptFile(leaves) ? [fileShape] : leaves.map(({ shape }) => shapeText(shape)).sort(),
     ...(architecture === undefined ? {} : { inputs: inputsOf(architecture) }),
   };
 }
@@ -74,6 +78,7 @@ export function differenceOf(model: ModelShape, other: ModelShape): string | und
 
 function tensorsText(tensors: readonly string[]): string {
   if (tensors.length === 0) return "no tensor";
+  if (tensors[0] === fileShape) return fileShape;
   const shown = tensors.slice(0, 4).join(" ");
   return `${tensors.length === 1 ? "a tensor" : `${tensors.length} tensors`} ${shown}${tensors.length > 4 ? " …" : ""}`;
 }

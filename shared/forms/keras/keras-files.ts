@@ -58,10 +58,12 @@ export const kerasArchive: Form = {
       ? jsonOf(await archive.inMemory(versionName, maxJsonBytes), versionName, refuse).get("keras_version")
       : undefined;
     const others = archive.names.filter((name) => ![configName, weightsName, versionName].includes(name));
-    return await contentOf(part, refuse, {
+    const content = await contentOf(part, refuse, {
       model: topologyOf(described, version),
       lost: [...(hasMembers(described.get("compile_config")) ? ["compile_config"] : []), ...others],
     });
+    const tensors = content.tensors.map((tensor) => ({ ...tensor, at: range.start + (tensor.at ?? 0) }));
+    return { ...content, tensors };
   },
 };
 
@@ -77,7 +79,7 @@ function hasMembers(value: Json | undefined): boolean {
 
 interface Described {
   readonly model: JsonObject | undefined;
-  /** Names of the file's parts that are not kept. */
+  /** Names of the file's parts that are not read. */
   readonly lost: readonly string[];
 }
 
@@ -93,6 +95,7 @@ async function contentOf(part: OpenedPart, refuse: Refuse, given?: Described): P
       name,
       dtype,
       shape,
+      at: start,
       read: (target, from) => readFully(part.file, target, start + from, "A file of Keras"),
     })),
     architecture: typeof understood === "string" ? undefined : understood.architecture,
@@ -101,7 +104,7 @@ async function contentOf(part: OpenedPart, refuse: Refuse, given?: Described): P
       ...(stored.otherCount > 0
         ? [`tensors of the optimizer, of metrics or of random generators are not read: ${stored.otherCount}`]
         : []),
-      ...(described.lost.length > 0 ? [`these parts are not kept: ${listed(described.lost)}`] : []),
+      ...(described.lost.length > 0 ? [`these parts are not read: ${listed(described.lost)}`] : []),
     ],
   };
 }

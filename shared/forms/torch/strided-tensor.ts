@@ -30,7 +30,7 @@ export function formTensor(
   const from = start + offset * elementBytes;
   const common = { name, dtype, shape };
   if (elements === 0 || isInOrder(view))
-    return { ...common, read: (target, at) => readFully(part.file, target, from + at, where) };
+    return { ...common, at: from, read: (target, at) => readFully(part.file, target, from + at, where) };
   if (byteLength > maxReorderedBytes) fail(`is not contiguous and has more than ${maxReorderedBytes} bytes`);
   const span = { from, byteLength: (last - offset + 1) * elementBytes, where };
   if (span.byteLength > maxReorderedBytes) fail(`is spread over more than ${maxReorderedBytes} bytes`);

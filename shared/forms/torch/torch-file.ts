@@ -58,7 +58,7 @@ export async function readStateDict(
     tensors.push(formTensor(file, start, { name, view }, fail));
   }
   requireBounded([...views.values()], input.size, refuse);
-  const notes = others.length === 0 ? [] : [`entries that are not tensors are not kept: ${listed(others)}`];
+  const notes = others.length === 0 ? [] : [`entries that are not tensors are not read: ${listed(others)}`];
   return { tensors, notes, storedBytes: storedBytesOf([...views.values()]) };
 }
 

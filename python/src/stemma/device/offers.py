@@ -131,7 +131,7 @@ class Offers:
             unique = {leaf.id: leaf for leaf in leaves if not store.has(leaf.id)}
             wanted = [Wanted("tensor", leaf.id, leaf.byte_length, leaf.dtype, leaf.shape) for leaf in unique.values()]
             if not wanted:
-                store.install(version, leaves)
+                store.install(version, leaves, store.read("names", offer.record.objects["names"]))
                 del self._open[version]
                 if not offer.is_staged:
                     self.switch(offer.line, version)

@@ -10,7 +10,7 @@ from stemma.device.history import check_receipt
 from stemma.device.offers import Send
 from stemma.device.record import Record, encode_owner_map, owners_of
 from stemma.device.state import STANDINGS, VERSION, DeviceState
-from stemma.device.store import Leaf, decode_tree, encode_tree, root_of_leaves
+from stemma.device.store import Leaf, decode_tree, encode_tree, is_kept_file, root_of_leaves
 from stemma.device.transfers import Upload
 from stemma.device.wire import MAX_MESSAGE_BYTES, Message
 from stemma.errors import StemmaError
@@ -39,6 +39,8 @@ class Reports:
             raise StemmaError("BASE_MISSING", f"The line {line} runs no model yet. Assign one to this device.")
         record = self._state.record(base)
         before = decode_tree(store.read("tree", record.objects["tree"]))
+        if is_kept_file(before):
+            raise StemmaError("ARCHITECTURE_MISMATCH", f"The line {line} delivers a file, and only tensors are saved.")
         if {leaf.path for leaf in before} != set(tensors):
             raise StemmaError("ARCHITECTURE_MISMATCH", f"The model has other tensors than its base {base[:12]}.")
         leaves = [self._kept_tensor(leaf, tensors[leaf.path]) for leaf in before]
@@ -61,7 +63,7 @@ class Reports:
         for name, content in small.items():
             store.put(made.objects[name], content)
         store.put(made.version, made.content)
-        store.install(made.version, leaves)
+        store.install(made.version, leaves, small["names"])
         self._state.values["outbox"][made.version] = {"line": line, "standing": "pending"}
         self._state.keep()
         return made.version

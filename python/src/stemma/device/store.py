@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -19,6 +20,22 @@ MAX_LEAVES = 1_000_000
 MAX_PATH_BYTES = 65_535
 MAX_TENSOR_BYTES = 2**40
 MAX_STATE_BYTES = 64 * 1024 * 1024
+KEPT_FILE = "stemma.file"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}")
+_TAKEN_NAMES = frozenset(
+    [
+        "manifest.json",
+        "model.safetensors",
+        "architecture.json",
+        "names.json",
+        "pipeline.json",
+        "optimizer.safetensors",
+        "metrics.json",
+        "measurement.json",
+        "predictions.safetensors",
+        "attachments",
+    ]
+)
 _CODES = {code: name for name, (code, _) in DTYPES.items()}
 
 
@@ -76,23 +93,27 @@ class Store:
             raise StemmaError("OBJECT_HASH_MISMATCH", f"The {kind} {id[:12]} is damaged. Remove {self.path(id)}.")
         return content
 
-    def install(self, version: str, leaves: list[Leaf]) -> Path:
+    def install(self, version: str, leaves: list[Leaf], names: bytes) -> Path:
         """Write a version as docs/reference/current.md describes; nothing of it is seen before it is complete."""
+        kept = kept_file(leaves, names)
         target = self.home / "versions" / version
         if target.exists():
             return target
         partial = self.home / "versions" / f".{version}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        model = partial / "model.safetensors"
+        model = partial / ("model.safetensors" if kept is None else kept.name)
         digest = hashlib.sha256()
         with model.open("wb") as file:
-            for piece in self._file_of(leaves):
+            for piece in self._file_of(leaves) if kept is None else self._tensor(leaves[0]):
                 digest.update(piece)
                 file.write(piece)
         sync_file(model)
-        files = {"model.safetensors": {"bytes": model.stat().st_size, "sha256": digest.hexdigest()}}
+        if kept is not None and digest.hexdigest() != kept.sha256:
+            raise StemmaError("ROOT_MISMATCH", f"{kept.name} is not the file that was stated. Look at its source.")
+        files = {model.name: {"bytes": model.stat().st_size, "sha256": digest.hexdigest()}}
         manifest = {"format": 1, "versionId": version, "root": root_of_leaves(leaves), "files": files}
+        manifest |= {} if kept is None else {"file": kept.name}
         write_durably(partial / "manifest.json", json.dumps(manifest).encode("utf-8"))
         partial.rename(target)
         sync_folder(target.parent)
@@ -109,12 +130,15 @@ class Store:
         text += b" " * (-len(text) % 8)
         yield struct.pack("<Q", len(text)) + text
         for leaf in leaves:
-            hasher = tensor_hasher(leaf.dtype, leaf.shape)
-            for piece in pieces_of(self.path(leaf.id)):
-                hasher.update(piece)
-                yield piece
-            if hasher.hexdigest() != leaf.id:
-                raise StemmaError("OBJECT_HASH_MISMATCH", f"The tensor {leaf.path} is damaged. Fetch the model again.")
+            yield from self._tensor(leaf)
+
+    def _tensor(self, leaf: Leaf) -> Iterator[bytes]:
+        hasher = tensor_hasher(leaf.dtype, leaf.shape)
+        for piece in pieces_of(self.path(leaf.id)):
+            hasher.update(piece)
+            yield piece
+        if hasher.hexdigest() != leaf.id:
+            raise StemmaError("OBJECT_HASH_MISMATCH", f"The tensor {leaf.path} is damaged. Fetch the model again.")
 
     def switch(self, line: str, version: str) -> None:
         """Let the line's link point to a version, atomically."""
@@ -125,6 +149,35 @@ class Store:
         link.symlink_to(Path("..") / "versions" / version)
         link.replace(folder / line)
         sync_folder(folder)
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file that is kept as it is, as stated by who saved it."""
+
+    name: str
+    sha256: str
+
+
+def is_kept_file(leaves: list[Leaf]) -> bool:
+    """Tell whether a model is a file that is kept as it is (docs/formats.md)."""
+    return len(leaves) == 1 and (leaves[0].path, leaves[0].dtype, len(leaves[0].shape)) == (KEPT_FILE, "U8", 1)
+
+
+def kept_file(leaves: list[Leaf], names: bytes) -> KeptFile | None:
+    """Read what a file that is kept as it is is called; None for a model of tensors."""
+    if not is_kept_file(leaves):
+        return None
+    try:
+        metadata = json.loads(names)["fileMetadata"]
+        kept = KeptFile(metadata[KEPT_FILE], metadata[f"{KEPT_FILE}.sha256"])
+        if not _PLAIN_NAME.fullmatch(kept.name) or kept.name.lower() in _TAKEN_NAMES:
+            raise ValueError("its name is not a plain one")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StemmaError(
+            "NAMES_INVALID", f"The model is a file without a safe name: {error}. It is ignored."
+        ) from error
+    return kept
 
 
 def encode_tree(leaves: list[Leaf], has_architecture: bool) -> bytes:

@@ -1219,6 +1219,12 @@ class ModelDescriptionLayersItem(TypedDict):
     className: str
 
 
+class ModelDescriptionFile(TypedDict):
+    name: str
+    bytes: int
+    sha256: Hash
+
+
 class ModelDescriptionMeasurementsItem(TypedDict):
     iteration: int
     epoch: float | None
@@ -1265,6 +1271,7 @@ class ModelDescription(TypedDict):
     storedBytes: NotRequired[int]
     leaves: list[ModelDescriptionLeavesItem]
     layers: NotRequired[list[ModelDescriptionLayersItem]]
+    file: NotRequired[ModelDescriptionFile]
     environment: dict[str, str]
     measurements: NotRequired[list[ModelDescriptionMeasurementsItem]]
     metadata: NotRequired[dict[str, str | float | bool]]
@@ -1304,6 +1311,12 @@ class NearestModel(TypedDict):
     nearest: NearestModelNearest1 | None
 
 
+class ModelDiffFiles(TypedDict):
+    a: int
+    b: int
+    differing: NotRequired[int]
+
+
 class ModelDiffChangesItemA(TypedDict):
     path: str
     tensor: Hash
@@ -1328,6 +1341,7 @@ class ModelDiff(TypedDict):
     sameArchitecture: bool
     opaque: bool
     comparisons: int
+    files: NotRequired[ModelDiffFiles]
     changes: list[ModelDiffChangesItem]
     provenance: NotRequired[ProvenanceDiff]
 
@@ -1445,6 +1459,7 @@ class VerificationReport(TypedDict):
     checkpoint: NotRequired[int]
     partOf: NotRequired[int]
     story: NotRequired[Hash]
+    file: NotRequired[str]
     parts: list[str]
 
 
@@ -1470,6 +1485,7 @@ class ImportReport(TypedDict):
     newTensorBytes: int
     overheadBytes: int
     unchanged: bool
+    isFile: NotRequired[Literal[True]]
     notes: NotRequired[list[str]]
     likelyBases: NotRequired[list[ImportReportLikelyBasesItem]]
     story: NotRequired[ImportReportStory]

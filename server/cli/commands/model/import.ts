@@ -26,6 +26,10 @@ const options = {
     "<iteration=file> a .safetensors file of the model after that many training steps (repeatable)",
   ),
   optimizer: "<file> a .safetensors file with the optimizer's state after the training",
+  as: {
+    text: "<kind> file: the file itself, whatever is in it, is what a line delivers",
+    choices: ["file"],
+  },
   story: { text: "do not read the story in a file that Stemma exported", flags: "--no-story" },
   force: forceText,
   dryRun: "report what would be stored, store nothing",
@@ -66,6 +70,7 @@ async function importFile(
     attach,
     checkpoint,
     optimizer,
+    as,
     story,
     force,
     dryRun,
@@ -75,9 +80,20 @@ async function importFile(
   const further = await Promise.all(
     attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
   );
-  const adapter = await adapterConfigBeside(file, { base, onto, attached: further });
+  if (as === "file" && ((onto ?? arch ?? optimizer) !== undefined || checkpoint.length > 0))
+    throw new StemmaError(
+      "USAGE",
+      "--as file keeps the file as it is, and nothing in it is read. Leave out --onto, --arch, --checkpoint and " +
+        "--optimizer.",
+    );
+  const adapter =
+    as === "file"
+      ? { attachment: undefined, notes: [] }
+      : await adapterConfigBeside(file, { base, onto, attached: further });
   if (adapter.attachment !== undefined) further.push(adapter.attachment);
-  return await withImport(file, partsOf(checkpoint, optimizer), async (opened) => {
+  const parts = partsOf(checkpoint, optimizer);
+  const sent = { file, parts, isKept: as === "file" };
+  return await withImport(sent, async (opened) => {
     if (arch !== undefined && opened.architecture !== undefined)
       throw new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
     const described = arch ?? (opened.architecture === undefined ? undefined : file);
@@ -99,12 +115,12 @@ async function importFile(
         ...(story ? {} : { story: "ignore" as const }),
         ...(parts.length === 0 ? {} : { parts: [...parts] }),
         architecture: arch === undefined ? opened.architecture : await readText(arch),
-        attachments: further,
+        attachments: [...further, ...opened.rest],
       })
       .catch((error: unknown) => {
         throw described === undefined ? error : withArchitectureFile(error, described);
       });
-    return { report, notes: [...opened.notes, ...adapter.notes] };
+    return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
 }
 

@@ -1,8 +1,9 @@
 /** `stemma model recover --fleet F --at TIME`: what every device of a fleet ran at a moment. */
-import { resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { messageWithCode } from "../../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../../shared/errors.js";
 import { parseTime } from "../../../../shared/cli/output.js";
+import { endingOf } from "../../../../shared/model/kept-file.js";
 import type { ServerOperations } from "../../../interface/api/server-operations.js";
 import type { FleetMoment } from "../../../storage/repository/answers/device-answers.js";
 import type { CommandContext } from "../../context.js";
@@ -70,9 +71,11 @@ async function recoverLine(
 ): Promise<RecoveredLine> {
   if (versionId === "unknown") return { device, line, model: "unknown", exact: "-", file: null, why };
   try {
-    const stream = await operations.recover({ fleet, model: versionId });
-    const report = await writeStreamDurably(stream, path, { overwrite }, () => undefined);
-    return { device, line, model: nameOf(report), exact: exactnessOf(report), file: path ?? null, why };
+    const stream = await operations.recover({ fleet, model: versionId, form: "auto" });
+    const { file: saved } = stream.expected;
+    const written = path && saved ? join(dirname(path), `${line}${endingOf(saved)}`) : path;
+    const report = await writeStreamDurably(stream, written, { overwrite }, () => undefined);
+    return { device, line, model: nameOf(report), exact: exactnessOf(report), file: written ?? null, why };
   } catch (error) {
     if (!isStemmaError(error)) throw error;
     process.exitCode = exitStatus.partly;

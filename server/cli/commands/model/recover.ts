@@ -11,7 +11,7 @@ import { modelOperations } from "../../../interface/api/models/model-definitions
 import type { OperationInput, RecoveryStream } from "../../../interface/api/server-operations.js";
 import type { RecoveryForm, RecoveryReport } from "../../../interface/api/models/version-schemas.js";
 import { withContext, type CommandContext } from "../../context.js";
-import { requireEndingOfForm } from "../../file-ending.js";
+import { requireEndingOfFile, requireEndingOfForm } from "../../file-ending.js";
 import { inputOption } from "../../input-option.js";
 import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../stream-file.js";
 import { nameOf } from "../../version-text.js";
@@ -41,6 +41,8 @@ came through the pipe only if the command ends with status 0.
 
   stemma model recover pack-soh --file soh.safetensors
   stemma model recover pack-soh --file - | sha256sum
+  stemma model recover detector --file detector.tflite
+      a file that was saved with --as file
   stemma model recover pack-soh --form tfjs --folder web
       web/model.json and web/weights.bin, for tf.loadLayersModel
   stemma model recover pack-soh --checkpoint 200 --file after-200.safetensors
@@ -87,8 +89,9 @@ function addModelRecoverCommands(model: Command): void {
         inputOption(
           "--form <form>",
           shape.form,
-          "safetensors, or tfjs: a model.json and its weights (models with an architecture only)",
-        ).default("safetensors"),
+          "safetensors; tfjs: a model.json and its weights (models with an architecture only); original: the very " +
+            "file that was saved; auto: that where it is a file as it is, else safetensors",
+        ).default("auto"),
       )
       .addOption(inputOption("--checkpoint <iteration>", shape.checkpoint))
       .option(
@@ -116,7 +119,9 @@ async function recoverCommand(
   context: CommandContext,
 ): Promise<void> {
   refuseMixed(reference, choices);
-  if (choices.file !== undefined && choices.file !== "-") requireEndingOfForm(choices.file, choices.form);
+  const { file, form } = choices;
+  if (file !== undefined && file !== "-" && (form === "safetensors" || form === "tfjs"))
+    requireEndingOfForm(file, form);
   if (choices.merged) return recoverMerged(reference, choices, context);
   if (choices.explain) return explainCommand(reference, context);
   if (reference === undefined) {
@@ -137,7 +142,9 @@ function refuseMixed(reference: string | undefined, choices: RecoverChoices): vo
   const { merged, explain, at, layers, checkpoint } = choices;
   if (
     merged &&
-    (explain || choices.form === "tfjs" || (at ?? layers ?? checkpoint ?? choices.with) !== undefined)
+    (explain ||
+      ["tfjs", "original"].includes(choices.form) ||
+      (at ?? layers ?? checkpoint ?? choices.with) !== undefined)
   )
     throw new StemmaError(
       "USAGE",
@@ -169,7 +176,7 @@ async function recoverFile(
   choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
-  const { file, environment, checkpoint, layers, force } = choices;
+  const { file, form, environment, checkpoint, layers, force } = choices;
   const { operations, options } = context;
   if (file === "-") return recoverToPipe(reference, choices, context);
   const path = file === undefined ? undefined : resolve(file);
@@ -178,12 +185,25 @@ async function recoverFile(
     if (each !== undefined) await refuseExisting(each, force);
   const opened = await operations();
   const stream = await opened.recover(
-    { fleet: options.fleet, model: reference, environment, checkpoint, layers, ...storyOf(choices) },
+    { fleet: options.fleet, model: reference, environment, form, checkpoint, layers, ...storyOf(choices) },
     { signal: context.signal },
   );
+  if (path !== undefined) await requireEnding(path, form, stream);
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path, await optimizer?.write(second));
+}
+
+/** Compares the named file's ending with what the stream is, before anything is written. @throws USAGE */
+async function requireEnding(path: string, form: RecoveryForm, stream: RecoveryStream): Promise<void> {
+  try {
+    const { file } = stream.expected;
+    if (file !== undefined) requireEndingOfFile(path, file);
+    else if (form === "auto") requireEndingOfForm(path, "safetensors");
+  } catch (error) {
+    await stream.chunks[Symbol.asyncIterator]().return?.();
+    throw error;
+  }
 }
 
 function storyOf({ story }: RecoverChoices): Pick<OperationInput<"recover">, "story"> {
@@ -241,10 +261,10 @@ async function recoverToPipe(
       "USAGE",
       "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
     );
-  const { environment, checkpoint, layers } = choices;
+  const { environment, form, checkpoint, layers } = choices;
   const { fleet } = options;
   const opened = await operations();
-  const asked = { fleet, model: reference, environment, checkpoint, layers, ...storyOf(choices) };
+  const asked = { fleet, model: reference, environment, form, checkpoint, layers, ...storyOf(choices) };
   const stream = await opened.recover(asked, { signal });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
@@ -341,10 +361,14 @@ function partText({ part, checkpoint }: RecoveryReport): string {
 
 function describeRecovery(report: RecoveryReport, path: string | undefined): string {
   const { steps, environment } = report;
+  const what =
+    report.file === undefined
+      ? `${report.tensors} ${report.partOf === undefined ? "" : `of ${report.partOf} `}tensors, `
+      : `the very file ${report.file}, `;
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
-    `${nameOf(report)}${partText(report)} recovered exactly: ${report.tensors} ` +
-      `${report.partOf === undefined ? "" : `of ${report.partOf} `}tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
+    `${nameOf(report)}${partText(report)} recovered exactly: ${what}${formatBytes(report.byteLength)}, ` +
+      `root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined

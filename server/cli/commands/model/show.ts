@@ -4,6 +4,7 @@ import type { Measurement } from "../../../../shared/train/training.js";
 import type { ModelDescription } from "../../../interface/api/models/version-schemas.js";
 import type { ModelDiff } from "../../../storage/repository/answers/version-answers.js";
 import { describeHold } from "../../../storage/repository/state/hold.js";
+import { fileText, filesText } from "../../file-text.js";
 import { listed, plain } from "../../plain-command.js";
 import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
@@ -21,7 +22,7 @@ const show = plain("model", {
     );
     const width = Math.max(...facts.map(([key]) => key.length));
     return {
-      ...listed(description.leaves, {
+      ...listed(description.file === undefined ? description.leaves : [], {
         nameOf: (leaf) => leaf.name,
         columns: [
           { title: "TENSOR", value: (leaf) => leaf.name },
@@ -32,7 +33,9 @@ const show = plain("model", {
         ],
         empty:
           description.retired === undefined
-            ? "no tensors"
+            ? description.file === undefined
+              ? "no tensors"
+              : "a file that is kept as it is"
             : "retired: its name, parents and times are kept, its tensors are not",
       }),
       data: description,
@@ -56,7 +59,8 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["id", description.versionId],
     ["content", record.contentId],
     ["root", record.root],
-    ["kind", record.kind],
+    ["kind", description.file === undefined ? record.kind : "file"],
+    ...fact("file", description.file && fileText(description.file)),
     ...fact(
       "scheme",
       record.scheme && `${record.scheme}: reduced, its numbers are not those that were trained`,
@@ -169,7 +173,7 @@ const diff = plain("diff", {
     labels: "<a,b> what both are called in the differences, such as original,reproduced",
   },
   print: (answer, { labels }) => ({
-    ...listed(answer.changes, {
+    ...listed(answer.files === undefined ? answer.changes : [], {
       nameOf: (change) => change.name,
       columns: [
         { title: "CHANGE", value: (row) => row.kind },
@@ -180,7 +184,8 @@ const diff = plain("diff", {
           ? [{ title: "OTHER NAME", value: (row: TensorChange): string | undefined => row.otherName }]
           : []),
       ],
-      empty: "the two models have the same tensors",
+      empty:
+        answer.files === undefined ? "the two models have the same tensors" : "two files, kept as they are",
     }),
     data: answer,
     text: [
@@ -206,7 +211,8 @@ function relationLines(changes: readonly TensorChange[]): readonly string[] {
   ];
 }
 
-function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string {
+function describeArchitectures({ sameArchitecture, opaque, files }: ModelDiff): string {
+  if (files !== undefined) return filesText(files);
   if (opaque) return "no architecture is known of either: tensors are compared by name";
   return sameArchitecture ? "same architecture" : "different architectures";
 }

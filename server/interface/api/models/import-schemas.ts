@@ -16,6 +16,7 @@ export const importReport = z
     newTensorBytes: count,
     overheadBytes: count,
     unchanged: z.boolean().describe("Whether it equals its base"),
+    isFile: z.literal(true).exactOptional().describe("It is a file that is kept as it is, and not read"),
     notes: z.array(text).exactOptional().describe("What of the file is not kept, or read as something else"),
     likelyBases: z
       .array(z.object({ versionId: hash, name: text, version: count }))

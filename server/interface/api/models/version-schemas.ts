@@ -183,6 +183,10 @@ export const modelDescription = z
       }),
     ),
     layers: z.array(z.object({ name: text, className: text })).exactOptional(),
+    file: z
+      .object({ name: text, bytes: count, sha256: hash })
+      .exactOptional()
+      .describe("A file that is kept as it is; name and SHA-256 are stated by who saved it"),
     environment: z.record(text, text),
     measurements: (z.array(measurement) as unknown as z.ZodType<readonly Measurement[]>).exactOptional(),
     metadata: z.record(text, parameterValue).exactOptional(),
@@ -240,6 +244,18 @@ export const modelDiff = z
     sameArchitecture: z.boolean(),
     opaque: z.boolean().describe("Whether neither has an architecture"),
     comparisons: count,
+    files: z
+      .object({
+        a: count,
+        b: count,
+        differing: count
+          .exactOptional()
+          .describe(
+            "Bytes that differ in their places, with those that one has more; absent: too large to compare",
+          ),
+      })
+      .exactOptional()
+      .describe("Where both are files that are kept as they are: how many bytes they have"),
     changes: z.array(
       z.object({
         kind: z.enum(["changed", "added", "removed", "renamed", "moved", "reshaped"]),
@@ -306,6 +322,7 @@ export const recoveryReport = z
       .exactOptional()
       .describe("Where only some layers were recovered: how many tensors there are"),
     story: hash.exactOptional().describe("SHA-256 of the story in the file; absent: it has none"),
+    file: text.exactOptional().describe("Name of the file that was saved, where these are its very bytes"),
   })
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
@@ -319,12 +336,18 @@ export const verificationReport = recoveryReport
   .meta({ id: "VerificationReport" });
 export type VerificationReport = ValueOf<typeof verificationReport>;
 
-/** safetensors: one complete file. tfjs: only the weights, which the version's model.json describes. */
-export const recoveryForms = ["safetensors", "tfjs"] as const;
+/**
+ * safetensors: one complete file. tfjs: only the weights, which the version's model.json describes. original: the file
+ * that was saved, byte for byte. auto: original for a file that is kept as it is, else safetensors.
+ */
+export const recoveryForms = ["safetensors", "tfjs", "original", "auto"] as const;
 export type RecoveryForm = (typeof recoveryForms)[number];
 export const recoveryForm = z
   .enum(recoveryForms)
-  .describe("safetensors (default), or tfjs: the weights' bytes as the model.json of the version has them");
+  .describe(
+    "safetensors (default); tfjs: the weights' bytes as the model.json of the version has them; original: the very " +
+      "file that was saved; auto: that of a file that is kept as it is, else safetensors",
+  );
 
 /** The parts of a version that can be recovered: its model, or the optimizer's state after the training. */
 export const recoveryParts = ["model", "optimizer"] as const;

@@ -106,6 +106,8 @@ export interface ModelDiff {
   /** True if neither model has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
+  /** The lengths of two files that are kept as they are, and how many of their bytes differ in their places. */
+  readonly files?: { readonly a: number; readonly b: number; readonly differing?: number };
   readonly changes: readonly (Change & {
     /**
      * The relation by which `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found.

@@ -3,6 +3,7 @@
  * (diff-relations.ts).
  */
 import { turnAfter } from "../../../../shared/concurrency/in-steps.js";
+import { defined } from "../../../../shared/defined.js";
 import { decodeNames } from "../../../../shared/model/names.js";
 import { diffTrees, type ModelSide } from "../../../../shared/model/tree-diff.js";
 import { maxReferences } from "../../../../shared/delta/links.js";
@@ -12,6 +13,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import type { RepositoryContext } from "../context.js";
 import type { ModelDiff, VersionSummary } from "../answers/version-answers.js";
 import { readLeaves } from "../state/references.js";
+import { comparedFiles } from "./compare-files.js";
 import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";
 import { erasedError } from "../state/erased.js";
@@ -24,13 +26,18 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
   const others = await otherBases(context, a, b);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
   await turnAfter(sideB.leaves);
+  const files = await comparedFiles(context.objects, sideA.leaves, sideB.leaves);
   return {
     a,
     b,
     sameArchitecture,
     opaque: [a, b].every((id) => requireKept(context, id).record.kind === "opaque"),
     comparisons,
-    changes: await withRelations(context.objects, { changes, sideA, otherBases: others }),
+    ...defined({ files }),
+    changes:
+      files === undefined
+        ? await withRelations(context.objects, { changes, sideA, otherBases: others })
+        : changes,
   };
 }
 

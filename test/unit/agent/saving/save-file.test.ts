@@ -14,6 +14,7 @@ import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { decodeMetadata } from "../../../../shared/model/metadata.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
+import { slotFilesOf } from "../../../../shared/recover/slot-files.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
@@ -135,6 +136,43 @@ describe("a file of another program", () => {
       const metadata = await outbox.objects.read("metadata", record.objects.metadata as Hash);
       assert.deepEqual(decodeMetadata(metadata), { accuracy: 0.5 + at });
     }
+  });
+
+  it("is kept as it is where the line delivers a file, under its name; tensors are refused there", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    const first = join(folder, "soh.tflite");
+    await writeFile(first, "TFL3 first");
+    await assert.rejects(saver.save(line, { file: first }), hasCode("SAFETENSORS_MALFORMED"));
+    const saved = await saver.save(line, { file: first, as: "file" });
+    assert.deepEqual([saved.isNew, saved.keptAs, saved.base], [true, "soh.tflite", null]);
+    const { versionId } = saved;
+    await outbox.append({ type: "activated", atMs: 0, versionId, line, clockErrorMs: null, session: 1 });
+    const file = join(folder, "trained-elsewhere.tflite");
+    await writeFile(file, "TFL3 the second is longer");
+    const second = await saver.save(line, { file });
+    assert.deepEqual([second.isNew, second.keptAs, second.base], [true, "soh.tflite", versionId]);
+    const recovered = await recoverModel(outbox.objects, second.versionId, nodeClock());
+    const [slot] = slotFilesOf(recovered);
+    assert.equal(slot?.name, "soh.tflite");
+    assert.deepEqual(
+      Buffer.from(await collectBytes(slot.chunks as AsyncIterable<Uint8Array>)),
+      await readFile(file),
+    );
+    assert.equal((await saver.save(line, { file })).isNew, false);
+    const tensors = await writeModel(join(folder, "model.safetensors"), opaque(), opaqueNames);
+    const named = join(folder, "model.onnx");
+    await writeFile(named, "TFL3");
+    for (const other of [tensors, named])
+      await assert.rejects(saver.save(line, { file: other }), hasCode("ARCHITECTURE_MISMATCH"));
+  });
+
+  it("is not kept as it is where the line has tensors", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    await runs(outbox, opaqueSource());
+    const file = join(folder, "soh.tflite");
+    await writeFile(file, "\x1c\0\0\0TFL3 and more");
+    await assert.rejects(saver.save(line, { file, as: "file" }), hasCode("ARCHITECTURE_MISMATCH"));
+    await assert.rejects(saver.save(line, { file }), hasCode("SAFETENSORS_MALFORMED"));
   });
 
   it("becomes the next version of an opaque line, or the first of one without a model", async (t) => {

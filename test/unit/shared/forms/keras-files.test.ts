@@ -93,7 +93,7 @@ describe("a model of Keras", () => {
   test("states what of it is not kept", async () => {
     assert.deepEqual((await readModel(pathOf("cnn-3.keras"))).notes, [
       "tensors of the optimizer, of metrics or of random generators are not read: 2",
-      'these parts are not kept: "compile_config"',
+      'these parts are not read: "compile_config"',
     ]);
   });
 

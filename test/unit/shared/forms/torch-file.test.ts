@@ -77,7 +77,7 @@ describe("a PyTorch state dict", () => {
   test("that has other entries says what is not kept", async () => {
     const number = "X\x05\x00\x00\x00epochK\x03s";
     assert.deepEqual((await readWith({ "state/data.pkl": pickleOf({ shape: [0] }, number) })).notes, [
-      `entries that are not tensors are not kept: "epoch"`,
+      `entries that are not tensors are not read: "epoch"`,
     ]);
   });
 

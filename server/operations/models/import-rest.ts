@@ -1,0 +1,35 @@
+/** The rest of a foreign file, which is kept with its tensors only where both give the very file again. */
+import { isStemmaError } from "../../../shared/errors.js";
+import type { ModelSource, UnhashedModel } from "../../../shared/model/model.js";
+import { restOfFileName } from "../../../shared/model/rest-of-file.js";
+import { originalFileOf } from "../../../shared/recover/original-file.js";
+import type { ImportOptions } from "../../interface/api/server-operations.js";
+
+type Attachments = NonNullable<ImportOptions["attachments"]>;
+
+/**
+ * The files to be kept with a model: those that came with it, and of a file that was read here its rest.
+ * @param rest reads that
+ * @returns a note where a rest does not fit, and is left out
+ * @throws what reading a tensor throws
+ */
+export async function attachmentsWithRest(
+  model: ModelSource | UnhashedModel,
+  { attachments = [], onto }: Pick<ImportOptions, "attachments" | "onto">,
+  rest: () => Promise<Uint8Array | undefined>,
+): Promise<{ readonly attachments: Attachments; readonly notes: readonly string[] }> {
+  const others = attachments.filter(({ name }) => name !== restOfFileName);
+  // A part of a model has other tensors than its file.
+  if (onto !== undefined) return { attachments: others, notes: [] };
+  const given = attachments.find(({ name }) => name === restOfFileName)?.bytes ?? (await rest());
+  if (given === undefined) return { attachments: others, notes: [] };
+  try {
+    for await (const _ of originalFileOf(model, given).chunks);
+  } catch (error) {
+    if (!isStemmaError(error, "MODEL_FILE_MALFORMED") && !isStemmaError(error, "ROOT_MISMATCH")) throw error;
+    const note =
+      "the rest of its file does not fit its tensors and is not kept: it comes back as safetensors";
+    return { attachments: others, notes: [note] };
+  }
+  return { attachments: [...others, { name: restOfFileName, bytes: given }], notes: [] };
+}
