@@ -84,7 +84,7 @@ export async function* counted(
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
     signal.throwIfAborted();
-    yield chunk;
     onBytes(chunk.length);
+    yield chunk;
   }
 }
