@@ -120,7 +120,7 @@ export function openDeposit(
   return deposit;
 }
 
-/** Forgets a deposit. Its lease stays until it expires: a collection that has begun may not have counted the new versions. */
+/** Forgets a deposit. Its lease stays a while: a collection that has begun may not have counted the new versions. */
 export function endDeposit(repository: FleetRepository, clock: Clock, { id }: Deposit): void {
   depositsOf(repository, clock).delete(id);
 }

@@ -25,7 +25,7 @@ export interface DatasetState {
   readonly files?: NonNullable<FactOf<"data">["files"]>;
 }
 
-/** What was stated of a version when it was published here, or pulled. */
+/** The statement about a version when it was published here, or pulled. */
 export interface Listing {
   readonly versionId: Hash;
   /** SPDX expression. */

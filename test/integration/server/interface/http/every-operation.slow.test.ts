@@ -25,6 +25,8 @@ import { tiny, type OperationName } from "./steps/step.js";
 /** Operations whose answers differ between homes: only the members are compared. */
 const ownValues: ReadonlySet<OperationName> = new Set([
   "enroll",
+  // The records have the time of their save.
+  "describeBundle",
   "addresses",
   "addTier",
   "tiers",
