@@ -103,6 +103,7 @@ const factsOfOperations = [
   "evaluated",
   "held",
   "labelled",
+  "listed",
   "published",
   "quarantined",
   "query",
