@@ -302,6 +302,7 @@ async function startHttp(
       grant,
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
       trainingLimits: () => Promise.resolve(config.trainingLimits),
+      isHub: () => Promise.resolve(config.isHub),
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });
   ingests.renewWith((request) => operationsAs().certify({ request }));

@@ -39,6 +39,7 @@ const modelCodes = {
   MODEL_JSON_MALFORMED: failed,
   TREE_MALFORMED: verification,
   RECORD_INVALID: failed,
+  BUNDLE_INVALID: verification,
   PROVENANCE_INVALID: failed,
   PROGRAM_INVALID: failed,
   OPENINGS_MISMATCH: verification,

@@ -128,6 +128,21 @@ const repositoryVerbs: Readonly<Record<string, ProgramCommand>> = {
     hasCommands: true,
     define: () => import("./repository/query.js"),
   },
+  publish: {
+    about: "send models with their lineage to a hub, or into a file",
+    takes: "<models...>",
+    define: () => import("./repository/publish.js"),
+  },
+  search: {
+    about: "the models that were published to a hub",
+    takes: "[text]",
+    define: () => import("./repository/search.js"),
+  },
+  pull: {
+    about: "take models with their lineage from a hub, or from a file",
+    takes: "[models...]",
+    define: () => import("./repository/pull.js"),
+  },
 };
 
 /** Commands below `stemma`, in the order of the help. */

@@ -18,6 +18,7 @@ export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperati
     "cancelReplay",
   ] as const),
   ...(["rebaseEngine", "approveEngine", "removeEngine", "approveRecipe", "revokeRecipe"] as const),
+  ...(["beginDeposit", "depositObjects", "finishDeposit"] as const),
   ...(["addDataset", "pushDataset", "removeDataset"] as const),
   ...(["enroll", "invite", "createBatch", "revokeBatch", "acceptDevices", "renewDevice", "revoke"] as const),
   ...(["assign", "rollbackDevice", "labelDevices", "setDevices", "quarantineDevice"] as const),

@@ -48,6 +48,7 @@ export const beginsHome: ReadonlySet<string> = new Set<keyof ServerOperations>([
   "addTier",
   "import",
   "train",
+  "beginDeposit",
   "replayChangedStory",
 ]);
 
@@ -153,6 +154,7 @@ function operationsOf(home: Home, fleets: OpenFleets, settingsFolder: string): S
       (await import("./configuration/config-file.js")).recipeConfinementOf(settingsFolder),
     trainingLimits: async () =>
       (await import("./configuration/config-file.js")).trainingLimitsOf(settingsFolder),
+    isHub: () => Promise.resolve(true),
     rolloutApproval: async () =>
       (await import("./configuration/config-file.js")).rolloutApprovalOf(settingsFolder),
   });
@@ -283,6 +285,13 @@ function modelGroups(context: OperationsContext) {
       input: OperationInput<"evaluateQuery">,
       options?: Parameters<ServerOperations["evaluateQuery"]>[1],
     ) => (await import("./models/evaluate-query.js")).evaluateQuery(context, input, options),
+    ...onUse(["describeBundle", "proveBundle", "beginDeposit", "finishDeposit", "searchHub"], async () =>
+      (await import("./hub/bundle-operations.js")).bundleOperations(context),
+    ),
+    bundleObjects: async (input: OperationInput<"bundleObjects">) =>
+      (await import("./hub/bundle-operations.js")).bundleOperations(context).bundleObjects(input),
+    depositObjects: async (input: OperationInput<"depositObjects">, entries: AsyncIterable<Uint8Array>) =>
+      (await import("./hub/bundle-operations.js")).bundleOperations(context).depositObjects(input, entries),
     ...onUse(["engines", "approveEngine", "removeEngine"], async () =>
       (await import("./models/engine-operations.js")).engineOperations(context),
     ),

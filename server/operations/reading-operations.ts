@@ -33,6 +33,7 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
     "nearest",
     "savedQueries",
   ] as const),
+  ...(["describeBundle", "bundleObjects", "proveBundle", "searchHub"] as const),
   ...(["recover", "explainRecovery", "evaluations", "evaluation"] as const),
   ...(["datasets", "showDataset", "fetchDataset", "engines", "recipes"] as const),
   ...(["retention", "forecastRetention", "dropPolicies", "tiers", "tokens", "webhooks"] as const),

@@ -5,6 +5,7 @@
  */
 import { authorityOperations } from "./devices/authority-definitions.js";
 import { batchOperations } from "./devices/batch-definitions.js";
+import { bundleOperations } from "./models/bundle-definitions.js";
 import { damageOperations } from "./stores/damage-definitions.js";
 import { datasetOperations } from "./models/dataset-definitions.js";
 import { deviceOperations } from "./devices/device-definitions.js";
@@ -46,6 +47,7 @@ export const operationGroups = {
     ...lineageOperations,
     ...trainingOperations,
   },
+  "Models that travel": bundleOperations,
   "Named data": datasetOperations,
   "Replays, training engines and recipes": { ...replayOperations, ...engineOperations, ...recipeOperations },
   "Storage and retention": {
@@ -72,6 +74,7 @@ export const operationTable = {
   ...queryOperations,
   ...lineageOperations,
   ...trainingOperations,
+  ...bundleOperations,
   ...datasetOperations,
   ...replayOperations,
   ...engineOperations,

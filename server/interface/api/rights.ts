@@ -9,6 +9,7 @@ export const rights = {
   publish: "publish what the owner's keys signed",
   "roll-out": "roll out signed releases",
   deploy: "choose what devices run without the owner's signature, and publish the first releases",
+  "publish-models": "publish models with their lineage, and take models of others",
   "change-models": "import, train, replay, measure, tag and hold models",
   "change-data": "register data, read them again and store their samples",
   "change-devices": "label, set and quarantine devices, and ask them for work",
@@ -27,6 +28,7 @@ const operator: readonly Right[] = [
   "publish",
   "roll-out",
   "deploy",
+  "publish-models",
   "change-models",
   "change-data",
   "change-devices",
@@ -36,11 +38,12 @@ const operator: readonly Right[] = [
 ];
 
 /** The roles of tokens. */
-export const roles = ["viewer", "releaser", "operator", "admin"] as const;
+export const roles = ["viewer", "publisher", "releaser", "operator", "admin"] as const;
 export type Role = (typeof roles)[number];
 
 export const rightsOfRole: Readonly<Record<Role, ReadonlySet<Right>>> = {
   viewer: new Set(["read", "read-predictions"]),
+  publisher: new Set(["read", "publish-models"]),
   releaser: new Set(["read", "publish", "roll-out"]),
   operator: new Set(operator),
   admin: new Set([...operator, "administer"]),

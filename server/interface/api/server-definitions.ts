@@ -9,7 +9,7 @@ import { roles } from "./rights.js";
 const tokenRole = z
   .enum(roles)
   .describe(
-    "viewer reads, but no samples; releaser reads, publishes what the owner signed and rolls it out; operator reads all " +
+    "viewer reads, but no samples; publisher also publishes models to a hub; releaser reads, publishes what the owner signed and rolls it out; operator reads all " +
       "and changes models, devices, data and storage; admin may do everything",
   );
 const bounds = {

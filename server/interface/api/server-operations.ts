@@ -79,6 +79,12 @@ export interface ServerOperations extends CallOperations {
   recover(input: OperationInput<"recover">, options?: CallOptions): Promise<RecoveryStream>;
   fetchDataset(input: OperationInput<"fetchDataset">): Promise<DataStream>;
   import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
+  /** Entries of objects, as docs/formats.md, "Bundle" has them. */
+  bundleObjects(input: OperationInput<"bundleObjects">): Promise<AsyncIterable<Uint8Array>>;
+  depositObjects(
+    input: OperationInput<"depositObjects">,
+    entries: AsyncIterable<Uint8Array>,
+  ): Promise<{ readonly taken: number }>;
   train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;
   /** @throws TRAINING_STOPPED where it was stopped: the same call goes on */
   evaluateQuery(

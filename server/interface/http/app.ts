@@ -17,6 +17,7 @@ import { nameMissingDescriptors } from "../../../shared/connection-error.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { Log } from "../../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
+import { bundleContentType } from "../api/models/bundle-definitions.js";
 import { importContentType } from "../api/models/model-definitions.js";
 import type { OperationDefinition } from "../api/operation.js";
 import { operationTable } from "../api/operation-table.js";
@@ -32,6 +33,7 @@ import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
 import { addArchiveRoutes, addEnumerationRoutes, addTrainRoutes } from "./routes/jobs.js";
 import { addServiceRoutes, publicPaths, type ServiceParts } from "./routes/service.js";
+import { addBundleRoutes } from "./routes/bundles.js";
 import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
 import { requireGrant, type TokenBearer, type TokenReader } from "./tokens.js";
@@ -110,8 +112,9 @@ export function buildHttpApp(
     (app.server as unknown as TlsServer).setSecureContext(secureContextOf(renewed));
   });
   // Bodies are JSON, or streams that their route reads itself.
-  app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
-    done(null, payload),
+  app.addContentTypeParser(
+    ["application/octet-stream", importContentType, bundleContentType],
+    (_request, payload, done) => done(null, payload),
   );
   if (access !== "trusted") {
     requireToken(app, access.tokens, new ConnectionGuard(app.server, limits));
@@ -142,6 +145,7 @@ export function buildHttpApp(
   addEnumerationRoutes(app, parts.enumerationJobs, askerBy);
   addArchiveRoutes(app, parts.archiveJobs, askerBy);
   addTrainRoutes(app, parts.jobs, askerBy);
+  addBundleRoutes(app, operationsFor);
   addStreamRoutes(app, operationsFor, {
     stopping: parts.stopping,
     mayNameFiles: access === "trusted",

@@ -12,6 +12,8 @@ import { splitInput } from "./write-input.js";
 export function connectOperations(address: ServerAddress, pollMs = 500): ServerOperations {
   const connection = connect(address);
   const jobs = async (): Promise<typeof import("./jobs-over-http.js")> => import("./jobs-over-http.js");
+  const bundles = async (): Promise<typeof import("./bundles-over-http.js")> =>
+    import("./bundles-over-http.js");
   return {
     ...callsOver(connection),
     recover: async (input) =>
@@ -20,6 +22,9 @@ export function connectOperations(address: ServerAddress, pollMs = 500): ServerO
       (await import("./data-over-http.js")).fetchDatasetOver(connection, input, longMs),
     import: async (stream, options) =>
       (await import("./import-over-http.js")).importOver(connection, stream, options),
+    bundleObjects: async (input) => (await bundles()).bundleObjectsOver(connection, input),
+    depositObjects: async (input, entries) =>
+      (await bundles()).depositObjectsOver(connection, input, entries),
     train: async (input, options) => (await jobs()).trainOver(connection, { input, pollMs, ...options }),
     evaluateQuery: async (input, options) =>
       (await jobs()).evaluateQueryOver(connection, { input, pollMs, ...options }),

@@ -186,6 +186,17 @@ export const serverFileSchema = z.strictObject({
     .describe(
       "Whether a rollout starts only after another person than its creator has approved it. Default false.",
     ),
+  hub: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .optional()
+        .describe(
+          "Whether models are published to this server, searched and pulled over HTTP, in each fleet. Default false.",
+        ),
+    })
+    .optional()
+    .describe("A hub for models of others."),
   log: z
     .strictObject({
       level: z
@@ -315,6 +326,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     retention: file.retention,
     recipeConfinement: file.recipes?.confinement,
     rolloutApproval: file.rolloutApproval,
+    isHub: file.hub?.enabled,
   };
   return { options, log: file.log ?? {} };
 }

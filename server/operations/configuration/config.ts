@@ -82,6 +82,8 @@ export interface ServerOptions {
   readonly recipeConfinement?: RequiredConfinement | undefined;
   /** True if every rollout needs the approval of a second person. Default false. */
   readonly rolloutApproval?: boolean | undefined;
+  /** True if others may publish to this server and pull from it. Default false. */
+  readonly isHub?: boolean | undefined;
   /** Takes the home over from a process that has not renewed its claim; a person has made sure that it ended. */
   readonly takeOver?: boolean | undefined;
 }
@@ -109,6 +111,7 @@ export interface ServerConfig {
   readonly retention: boolean;
   readonly recipeConfinement: RequiredConfinement;
   readonly rolloutApproval: boolean;
+  readonly isHub: boolean;
 }
 
 export const defaultMqttPort = 1883;
@@ -147,6 +150,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     retention: options.retention ?? true,
     recipeConfinement: options.recipeConfinement ?? "namespaces",
     rolloutApproval: options.rolloutApproval ?? false,
+    isHub: options.isHub ?? false,
   };
 }
 

@@ -205,6 +205,8 @@ export interface OperationsContext {
   readonly recipeConfinement?: () => Promise<RequiredConfinement>;
   /** Reads what trainings may take on this server; absent: the defaults. */
   readonly trainingLimits?: () => Promise<TrainingLimits>;
+  /** True if server.json lets others publish to this server and pull from it; absent: it does not. */
+  readonly isHub?: () => Promise<boolean>;
   /** True if server.json wants every rollout to be approved by a second person; absent: it does not. */
   readonly rolloutApproval?: () => Promise<boolean>;
 }

@@ -30,7 +30,8 @@ import type { WeighedDrops } from "./versions/weigh-drops.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
-import type { DatasetState, OwnerTimeState, SavedQuery } from "./state/state.js";
+import type { DatasetState, Listing, OwnerTimeState, SavedQuery } from "./state/state.js";
+import type { PreparedBundle, ReceivedBundle, RecordedBundle } from "./versions/record-bundle.js";
 import type { RestoreState } from "./state/restore-state.js";
 import type { FleetCheckpoints } from "./checkpoints.js";
 import type { ModelLeases } from "./model-leases.js";
@@ -137,6 +138,15 @@ export interface FleetRepository {
     recordBytes: Uint8Array,
     options: { readonly generation: number; readonly writtenBytes?: number | undefined },
   ): Promise<ClaimSummary | VersionSummary>;
+  /**
+   * Reads and checks what came from another repository: every version, what belongs to it, and its parents.
+   * Changes nothing. @throws BUNDLE_INVALID and as `record`, but not IDENTITY_FOREIGN
+   */
+  prepareBundle(bundle: ReceivedBundle): Promise<PreparedBundle>;
+  /** Records all that was prepared in one append, or nothing. @throws REFERENCE_MISSING */
+  recordBundle(prepared: PreparedBundle): Promise<RecordedBundle>;
+  /** Versions that were published here, or pulled, oldest first. */
+  listings(): Iterable<Listing>;
   claim(versionId: Hash): ClaimSummary | undefined;
   /** Lists claims in journal order. */
   claims(): readonly ClaimSummary[];

@@ -264,6 +264,11 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     save: (model, options) => saveVersion(context, model, options),
     record: (recordBytes, options) => recordVersion(context, recordBytes, options),
     recordClaim: (recordBytes, options) => recordClaim(context, recordBytes, options),
+    prepareBundle: async (bundle) =>
+      (await import("./versions/record-bundle.js")).prepareBundle(context, bundle),
+    recordBundle: async (prepared) =>
+      (await import("./versions/record-bundle.js")).recordBundle(context, prepared),
+    listings: () => state.listings.values(),
     claim: (versionId) => findClaim(context, versionId),
     claims: () => listClaims(context),
     proveClaim: (proof, writtenBytes) => proveClaim(context, proof, writtenBytes),

@@ -173,8 +173,8 @@ class HistoryReader {
     for (const [versionId, error] of damaged) this.#damaged.set(versionId, error);
     for (const [versionId, { record, bytes }] of records) {
       index.addRecord(versionId, record, bytes);
-      noteSequence(indexed.lastSequences, record);
       const version = indexed.state.versions.get(versionId) as VersionState;
+      if (version.received !== true) noteSequence(indexed.lastSequences, record);
       indexVersion(indexed, version, record);
       addCandidate(indexed, version, candidates.get(versionId));
     }

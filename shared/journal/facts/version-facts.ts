@@ -55,6 +55,8 @@ export type VersionFact =
       readonly storedBytes?: number;
       /** Generation of the device that sent every byte of it; absent for what no device sent. */
       readonly generation?: number;
+      /** True if it came from another repository: no device of this fleet has its number in a line. */
+      readonly received?: true;
       /**
        * True if its tensors are not in the store: a device reported how it was made, and a replay has yet to
        * give them. `version` is 0; a later fact `recorded` without this gives it a number.
@@ -153,6 +155,14 @@ export type VersionFact =
       readonly critical: true;
       readonly versionId: Hash;
       readonly because: string;
+    })
+  /** A person published the version here, or pulled it, and stated this of it; each replaces the one before. */
+  | (Caused & {
+      readonly type: "listed";
+      readonly versionId: Hash;
+      /** SPDX expression. */
+      readonly license?: string;
+      readonly task?: string;
     })
   /** The version was evaluated, and the evaluation is stored. */
   | (Caused & {

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         BackupReport,
         Batch,
         BatchInvitation,
+        BegunDeposit,
+        BundleManifest,
+        BundleProof,
         CertificateAnswer,
         ChangedReplayReport,
         CheckpointText,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         Dataset,
         DatasetCheck,
         DatasetDetails,
+        DepositEnd,
         DerivedModelNetworkInherited,
         DescendantPage,
         DeviceEvaluation,
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
         FleetSummary,
         ForecastRetentionTrying,
         Hash,
+        HubModels,
         Invitation,
         JournalLeaves,
         JournalPage,
@@ -173,7 +178,7 @@ class Operations(Caller):
         self,
         *,
         name: str,
-        role: Literal["viewer", "releaser", "operator", "admin"],
+        role: Literal["viewer", "publisher", "releaser", "operator", "admin"],
         fleets: list[str] | None = None,
         valid_ms: int | None = None,
     ) -> AddTokenAnswer:
@@ -2090,6 +2095,124 @@ class Operations(Caller):
             path={"fleet": fleet, "job": job},
         )
         return cast("TrainJobsAnswerItem", answer)
+
+    def describe_bundle(
+        self,
+        *,
+        fleet: str | None = None,
+        models: list[str],
+        depth: int | None = None,
+        with_data: bool | None = None,
+    ) -> BundleManifest:
+        """The manifest of models with their lineage: records, and the ids of everything that belongs to them (right
+        read).
+        """
+        answer = self._call(
+            "describeBundle",
+            "POST",
+            "/v1/fleets/{fleet}/bundles/describe",
+            path={"fleet": fleet},
+            body={"models": models, "depth": given(depth), "withData": given(with_data)},
+            is_long=True,
+        )
+        return cast("BundleManifest", answer)
+
+    def prove_bundle(
+        self,
+        *,
+        fleet: str | None = None,
+        models: list[str],
+        depth: int | None = None,
+        with_data: bool | None = None,
+        objects: list[Hash],
+        challenge: Hash,
+    ) -> BundleProof:
+        """Proves that these objects are here, by their bytes and a challenge (right read)."""
+        answer = self._call(
+            "proveBundle",
+            "POST",
+            "/v1/fleets/{fleet}/bundles/prove",
+            path={"fleet": fleet},
+            body={
+                "models": models,
+                "depth": given(depth),
+                "withData": given(with_data),
+                "objects": objects,
+                "challenge": challenge,
+            },
+            is_long=True,
+        )
+        return cast("BundleProof", answer)
+
+    def begin_deposit(
+        self,
+        *,
+        fleet: str | None = None,
+        manifest: BundleManifest,
+        force: bool | None = None,
+    ) -> BegunDeposit:
+        """Begins to take a bundle: answers which objects are lacking. Nothing is visible before the end (right
+        publish-models).
+        """
+        answer = self._call(
+            "beginDeposit",
+            "POST",
+            "/v1/fleets/{fleet}/deposits",
+            path={"fleet": fleet},
+            body={"manifest": manifest, "force": given(force)},
+        )
+        return cast("BegunDeposit", answer)
+
+    def finish_deposit(
+        self,
+        deposit: str,
+        *,
+        fleet: str | None = None,
+        proof: Hash | None = None,
+        list: bool | None = None,
+        license: str | None = None,
+        task: str | None = None,
+    ) -> DepositEnd:
+        """Checks everything that was sent and makes it visible in one step, or asks for a proof of what was here
+        before (right publish-models).
+        """
+        answer = self._call(
+            "finishDeposit",
+            "POST",
+            "/v1/fleets/{fleet}/deposits/{deposit}/finish",
+            path={"fleet": fleet, "deposit": deposit},
+            body={"proof": given(proof), "list": given(list), "license": given(license), "task": given(task)},
+            is_long=True,
+        )
+        return cast("DepositEnd", answer)
+
+    def search_hub(
+        self,
+        *,
+        fleet: str | None = None,
+        text: str | None = None,
+        tag: str | None = None,
+        task: str | None = None,
+        query: str | None = None,
+        prefix_of: str | None = None,
+        limit: int | None = None,
+    ) -> HubModels:
+        """Models that were published to this fleet, newest first (right read)."""
+        answer = self._call(
+            "searchHub",
+            "POST",
+            "/v1/fleets/{fleet}/hub/search",
+            path={"fleet": fleet},
+            body={
+                "text": given(text),
+                "tag": given(tag),
+                "task": given(task),
+                "query": given(query),
+                "prefixOf": given(prefix_of),
+                "limit": given(limit),
+            },
+        )
+        return cast("HubModels", answer)
 
     def datasets(
         self,

@@ -28,7 +28,7 @@ class FleetSummary(TypedDict):
 
 class NamedToken(TypedDict):
     name: str
-    role: Literal["viewer", "releaser", "operator", "admin"]
+    role: Literal["viewer", "publisher", "releaser", "operator", "admin"]
     madeAtMs: float
     fleets: NotRequired[list[str]]
     expiresAtMs: NotRequired[float]
@@ -2079,6 +2079,117 @@ class TrainingResult(TypedDict):
     files: dict[str, Any]
 
 
+class BundleManifestObjects(TypedDict):
+    tree: NotRequired[list[Hash]]
+    architecture: NotRequired[list[Hash]]
+    names: NotRequired[list[Hash]]
+    owner-map: NotRequired[list[Hash]]
+    environment: NotRequired[list[Hash]]
+    metadata: NotRequired[list[Hash]]
+    measurements: NotRequired[list[Hash]]
+    provenance: NotRequired[list[Hash]]
+    openings: NotRequired[list[Hash]]
+    checkpoints: NotRequired[list[Hash]]
+    attachment: NotRequired[list[Hash]]
+    evaluation: NotRequired[list[Hash]]
+    recipe: NotRequired[list[Hash]]
+    data: NotRequired[list[Hash]]
+    tensor: NotRequired[list[Hash]]
+
+
+class BundleManifestAbsentItem(TypedDict):
+    versionId: Hash
+    why: Literal["retired", "not asked for", "not known"]
+
+
+class BundleManifestWithheld(TypedDict):
+    data: int
+    engines: int
+    predictions: int
+
+
+class BundleManifestTagsItem(TypedDict):
+    versionId: Hash
+    tag: str
+
+
+class BundleManifestEvaluationsItem(TypedDict):
+    versionId: Hash
+    object: Hash
+
+
+class BundleManifestListingsItem(TypedDict):
+    versionId: Hash
+    license: NotRequired[str]
+    task: NotRequired[str]
+
+
+class BundleManifest(TypedDict):
+    format: Literal[1]
+    models: list[Hash]
+    records: list[str]
+    objects: BundleManifestObjects
+    absent: list[BundleManifestAbsentItem]
+    redacted: list[Hash]
+    withheld: BundleManifestWithheld
+    tags: list[BundleManifestTagsItem]
+    evaluations: list[BundleManifestEvaluationsItem]
+    listings: list[BundleManifestListingsItem]
+
+
+class BundleProof(TypedDict):
+    proof: Hash
+
+
+class BegunDeposit(TypedDict):
+    deposit: str
+    lacking: list[Hash]
+    versions: int
+
+
+class DepositedObjects(TypedDict):
+    taken: int
+
+
+class DepositEndProve(TypedDict):
+    challenge: Hash
+    objects: list[Hash]
+
+
+class DepositEnd(TypedDict):
+    prove: NotRequired[DepositEndProve]
+    report: NotRequired[DepositReport]
+
+
+class DepositReportTagsKeptItem(TypedDict):
+    versionId: Hash
+    tag: str
+
+
+class DepositReport(TypedDict):
+    recorded: list[ImportReportLikelyBasesItem]
+    alreadyHere: int
+    tagsKept: list[DepositReportTagsKeptItem]
+
+
+class HubModels(TypedDict):
+    models: list[HubModel]
+    total: int
+
+
+class HubModel(TypedDict):
+    versionId: Hash
+    name: str
+    version: int
+    tags: list[str]
+    license: NotRequired[str]
+    task: NotRequired[str]
+    listedAtMs: float
+    by: NotRequired[str]
+    tensorBytes: int
+    layersInCommon: NotRequired[int]
+
+
 class DatasetFiles(TypedDict):
     count: int
     bytes: int
@@ -2779,7 +2890,7 @@ class ImportOptions(TypedDict):
 
 class AddTokenAnswer(TypedDict):
     name: str
-    role: Literal["viewer", "releaser", "operator", "admin"]
+    role: Literal["viewer", "publisher", "releaser", "operator", "admin"]
     fleets: NotRequired[list[str]]
     expiresAtMs: NotRequired[float]
     token: str

@@ -230,6 +230,7 @@ const factChecks: FactChecks = {
   refuted: refuseDirect,
   unreplayable: refuseDirect,
   evaluated: refuseDirect,
+  listed: refuseDirect,
   dropped: refuseDirect,
   kept: refuseDirect,
   "data-dropped": refuseDirect,

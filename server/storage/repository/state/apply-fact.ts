@@ -13,6 +13,7 @@
  *   format) changes nothing and is counted in `unknownFacts`. The fleet can still be read, but nothing may be
  *   deleted, because such a fact may keep an object (see collection.ts).
  */
+import { defined } from "../../../../shared/defined.js";
 import { byOf } from "../../../../shared/journal/caller.js";
 import type { Fact, FactOf } from "../../../../shared/journal/fact.js";
 import { numberKey } from "../../../access/identity/trusted-authority.js";
@@ -65,6 +66,12 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyToVersion(state, fact);
     case "succeeded":
       return applySucceeded(state.successors, fact);
+    case "listed": {
+      const { versionId, license, task, atMs } = fact;
+      state.listings.delete(versionId);
+      state.listings.set(versionId, { versionId, ...defined({ license, task }), atMs, ...byOf(fact) });
+      return;
+    }
     case "tagged":
       return applyTagged(state, fact);
     case "enrolled":

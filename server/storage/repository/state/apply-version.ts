@@ -30,6 +30,7 @@ export function applyRecorded(state: FleetState, position: number, fact: FactOf<
     ownBytes: fact.ownBytes ?? 0,
     ...defined({ storedBytes: fact.storedBytes }),
     generation: fact.generation,
+    ...defined({ received: fact.received }),
     ...byOf(fact),
     ...(claim?.proved === undefined
       ? {}

@@ -82,6 +82,7 @@ export const factSchemas = {
     ownBytes: count.optional(),
     storedBytes: count.optional(),
     generation: generation.optional(),
+    received: z.literal(true).optional(),
     claim: z.literal(true).optional(),
     critical: z.literal(true).optional(),
     ...by,
@@ -296,6 +297,7 @@ export const factSchemas = {
   },
   kept: about,
   "data-dropped": { ...at, critical: z.literal(true), versionId: hash, because: text, ...by },
+  listed: { ...at, versionId: hash, license: text.optional(), task: text.optional(), ...by },
   evaluated: { ...at, versionId: hash, object: hash, predictions: hash.optional(), ...by },
   redacted: { ...at, object: hash, because: text, ...by },
   "engine-approved": {

@@ -25,6 +25,16 @@ export interface DatasetState {
   readonly files?: NonNullable<FactOf<"data">["files"]>;
 }
 
+/** The statement about a version when it was published here, or pulled. */
+export interface Listing {
+  readonly versionId: Hash;
+  /** SPDX expression. */
+  readonly license?: string;
+  readonly task?: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
 /** A query that has a name, by which other queries begin from it. */
 export interface SavedQuery {
   readonly name: string;
@@ -89,6 +99,8 @@ export interface FleetState {
   readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
   readonly queries: Map<string, SavedQuery>;
+  /** Versions that were published here, or pulled, oldest first. */
+  readonly listings: Map<Hash, Listing>;
   /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
   readonly dataObjects: Map<Hash, Hash>;
   /** Content hash → what readers said of the data set when it was stored, each time that it was another description. */
@@ -153,6 +165,7 @@ export function emptyState(saved: SavedRows = { rows: undefined, commits: 0 }, v
     rollouts: new Map(),
     datasets: new Map(),
     queries: new Map(),
+    listings: new Map(),
     dataObjects: new Map(),
     dataDescriptions: new Map(),
     redacted: new Set(),

@@ -19,6 +19,8 @@ export interface VersionState {
   readonly storedBytes?: number;
   /** Generation of the device that sent every byte of it; undefined where no device did. */
   readonly generation: number | undefined;
+  /** True if it came from another repository. */
+  readonly received?: true;
   /** The caller who recorded it; undefined where a device did. */
   readonly by?: string;
   readonly storedAtMs?: number;

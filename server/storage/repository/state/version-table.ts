@@ -215,8 +215,11 @@ export function versionIndexes(saved: SavedRows = { rows: undefined, commits: 0 
 export function indexVersion(indexes: VersionIndexes, version: VersionState, record: SaveRecord): void {
   const { byDevice, byBase, bySuccessorOf } = indexes;
   const { versionId, position } = version;
-  numberVersion(indexes, version, record);
-  byDevice.add(record.device, position, versionId);
+  // A version of another repository has the names of its own devices.
+  if (version.received !== true) {
+    numberVersion(indexes, version, record);
+    byDevice.add(record.device, position, versionId);
+  }
   for (const base of new Set(record.bases)) byBase.add(base, position, versionId);
   if (record.successorOf !== undefined) bySuccessorOf.add(record.successorOf, position, versionId);
 }

@@ -265,19 +265,35 @@ export async function appendRecorded(
     },
     onApplied: (positions) => {
       if (positions.length === 0) return;
-      // As it is read later, with the same order of members.
-      context.index.addRecord(versionId, decodeSaveRecord(recordBytes), recordBytes);
-      context.claimRecords.delete(versionId);
-      const recorded = context.state.versions.get(versionId) as VersionState;
-      indexVersion(context, recorded, record);
-      addCandidate(context, recorded, candidate);
-      context.recordCache.add(recordBytes);
+      noteRecorded(context, { versionId, record, recordBytes, candidate });
       context.references.add(versionId, { record, leaves, data });
       noteSequence(context.lastSequences, record);
       context.versionsChanged([versionId]);
     },
   });
   return requireVersion(context, versionId);
+}
+
+/** Adds a version to the indexes in memory, once its fact was applied. */
+export function noteRecorded(
+  context: RepositoryContext,
+  {
+    versionId,
+    record,
+    recordBytes,
+    candidate,
+  }: Pick<CheckedVersion, "versionId" | "record"> & {
+    readonly recordBytes: Uint8Array;
+    readonly candidate: Awaited<ReturnType<typeof candidateOf>>;
+  },
+): void {
+  // As it is read later, with the same order of members.
+  context.index.addRecord(versionId, decodeSaveRecord(recordBytes), recordBytes);
+  context.claimRecords.delete(versionId);
+  const recorded = context.state.versions.get(versionId) as VersionState;
+  indexVersion(context, recorded, record);
+  addCandidate(context, recorded, candidate);
+  context.recordCache.add(recordBytes);
 }
 
 /** Stores the record where it is not stored yet. Returns the bytes of the pack. */

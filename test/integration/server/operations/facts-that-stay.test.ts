@@ -56,6 +56,7 @@ const decisions: Readonly<Record<string, Decision>> = {
   evaluateQuery: "present",
   replayChanged: "present",
   replayChangedStory: "fleet",
+  beginDeposit: "fleet",
   transfer: "present",
   endTransfer: "present",
   retire: "present",
@@ -111,6 +112,9 @@ const decisions: Readonly<Record<string, Decision>> = {
   command: "none",
   testWebhook: "none",
   evaluateProgressively: "none",
+  depositObjects: "none",
+  // Every version of it was checked when it was begun, and names what has to be there.
+  finishDeposit: "present",
   nearest: "none",
   verify: "none",
   checkDataset: "none",

@@ -25,6 +25,8 @@ import { tiny, type OperationName } from "./steps/step.js";
 /** Operations whose answers differ between homes: only the members are compared. */
 const ownValues: ReadonlySet<OperationName> = new Set([
   "enroll",
+  // The records have the time of their save.
+  "describeBundle",
   "addresses",
   "addTier",
   "tiers",
@@ -101,6 +103,7 @@ const factsOfOperations = [
   "evaluated",
   "held",
   "labelled",
+  "listed",
   "published",
   "quarantined",
   "query",

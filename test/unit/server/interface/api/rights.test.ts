@@ -11,16 +11,17 @@ const operations = Object.entries<OperationDefinition>(operationTable);
 const namesByRight: Readonly<Record<string, string>> = {
   none: "certify health",
   read:
-    "addresses asOf attachment authorities batches commonAncestor datasets descendants device deviceEvents devices diff " +
+    "addresses asOf attachment authorities batches bundleObjects commonAncestor datasets descendants describeBundle device deviceEvents devices diff " +
     "dropPolicies engines evaluations events explainRecovery fleets journal journalCheckpoint journalHead knownDamage " +
-    "lineage listModels log model modelJson models owners planCollection planRollout planTier proveFact recipes recover " +
-    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery savedQueries stats story successors tiers",
+    "lineage listModels log model modelJson models owners planCollection planRollout planTier proveBundle proveFact recipes recover " +
+    "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery savedQueries searchHub stats story successors tiers",
   "read-predictions": "evaluation",
   "read-data": "fetchDataset showDataset",
   "read-logs": "deviceLogs trace",
   publish: "approveRestore publishOwnerTime publishReleases",
   "roll-out": "approveRollout createRollout setRollout undoRollout",
   deploy: "assign command rollbackDevice",
+  "publish-models": "beginDeposit depositObjects finishDeposit",
   "change-models":
     "averageFleet cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import " +
     "mergeModels nearest queueReplay rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor tag train transfer verify",
@@ -52,6 +53,7 @@ describe("rights", () => {
     const all = Object.keys(rights).sort();
     assert.deepEqual(sorted, {
       viewer: ["read", "read-predictions"],
+      publisher: ["publish-models", "read"],
       releaser: ["publish", "read", "roll-out"],
       operator: all.filter((right) => right !== "administer"),
       admin: all,

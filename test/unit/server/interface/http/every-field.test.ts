@@ -26,8 +26,8 @@ import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
 type Table = typeof operationTable;
 type OperationName = keyof Table;
-/** Operations whose input is one object. `import` and `events` have tests of their own below. */
-type CalledName = Exclude<OperationName, "import" | "events">;
+/** Operations whose input is one object; the others have tests of their own below. */
+type CalledName = Exclude<OperationName, "import" | "events" | "depositObjects">;
 
 const fleet = "f";
 const model = "m:1";
@@ -70,6 +70,20 @@ const rolloutPolicy = {
   wait: true,
 } as const;
 
+const bundle = { models: [model], depth: 2, withData: true } as const;
+const manifest = {
+  format: 1,
+  models: [hash],
+  records: ["AAAA"],
+  objects: { tree: [hash], tensor: [hash] },
+  absent: [{ versionId: hash, why: "retired" }],
+  redacted: [hash],
+  withheld: { data: 1, engines: 2, predictions: 3 },
+  tags: [{ versionId: hash, tag: "best" }],
+  evaluations: [{ versionId: hash, object: hash }],
+  listings: [{ versionId: hash, license: "MIT", task: "regression" }],
+} as const;
+
 /** A value that is not the default for every field. */
 const inputs = {
   health: {},
@@ -77,6 +91,27 @@ const inputs = {
   addresses: {},
   devices: { fleet, select: "online=yes", offset: 20, limit: 10 },
   device: car,
+  describeBundle: { fleet, ...bundle },
+  bundleObjects: { fleet, ...bundle, objects: [hash] },
+  proveBundle: { fleet, ...bundle, objects: [hash], challenge: hash },
+  beginDeposit: { fleet, manifest, force: true },
+  finishDeposit: {
+    fleet,
+    deposit: "ab".repeat(16),
+    proof: hash,
+    list: true,
+    license: "Apache-2.0",
+    task: "regression",
+  },
+  searchHub: {
+    fleet,
+    text: "a",
+    tag: "best",
+    task: "regression",
+    query: "select m",
+    prefixOf: model,
+    limit: 3,
+  },
   labelDevices: {
     fleet,
     device: "car",
@@ -398,6 +433,8 @@ function recordingOperations(recorded: Recorded[]): ServerOperations {
   return new Proxy({} as ServerOperations, {
     get: (_, name: string) => async (first: unknown, second: unknown) => {
       const isImport = name === "import";
+      if (name === "depositObjects")
+        for await (const chunk of second as AsyncIterable<Uint8Array>) void chunk;
       if (isImport)
         for await (const chunk of (first as { chunks: AsyncIterable<Uint8Array> }).chunks) void chunk;
       recorded.push({ name, input: isImport ? second : first });
@@ -452,7 +489,7 @@ describe("every field of an operation's input", () => {
     assert.deepEqual(
       Object.keys(inputs).sort(),
       Object.keys(operationTable)
-        .filter((name) => name !== "import" && name !== "events")
+        .filter((name) => !["import", "events", "depositObjects"].includes(name))
         .sort(),
     );
     for (const [name, input] of Object.entries(inputs)) {
@@ -474,6 +511,16 @@ describe("every field of an operation's input", () => {
       }));
       assert.deepEqual(arrived, [{ name, input }]);
     });
+
+  it("arrives at depositObjects", async () => {
+    recorded.length = 0;
+    const input = { fleet, deposit: "ab".repeat(16) };
+    const entries = (async function* () {
+      yield Promise.resolve(new Uint8Array(2));
+    })();
+    await assert.rejects(remote.depositObjects(input, entries), { code: "DISK_FULL" });
+    assert.deepEqual(recorded, [{ name: "depositObjects", input }]);
+  });
 
   it("arrives at import", async () => {
     recorded.length = 0;

@@ -1,4 +1,9 @@
 /** Models: imports, lineage, differences, recoveries, replays, tags, holds, reduced ones. */
+import assert from "node:assert/strict";
+import type { BegunDeposit } from "../../../../../../server/interface/api/models/bundle-schemas.js";
+import type { ServerOperations } from "../../../../../../server/interface/api/server-operations.js";
+import type { Hash } from "../../../../../../shared/tensor/tensor.js";
+import { collectBytes } from "../../../../../helpers/agent-fixtures.js";
 import { testFleet as fleet } from "../../../../../helpers/test-server.js";
 import { importOnto, importTiny, importWithParts, transferAnd } from "./imports.js";
 import { drain, tiny, type Step } from "./step.js";
@@ -248,4 +253,43 @@ export const modelSteps: readonly Step[] = [
   },
   { name: "hold", shows: "let go", ask: (at) => at.hold({ ...tiny, held: false }) },
   { name: "reduce", ask: (at) => at.reduce({ ...tiny, scheme: "float16", name: "small" }) },
+  { name: "describeBundle", ask: (at) => at.describeBundle({ fleet, models: ["tiny:1"] }) },
+  {
+    name: "bundleObjects",
+    ask: async (at) => {
+      const bytes = await collectBytes(await at.bundleObjects({ fleet, models: ["tiny:1"] }));
+      assert.deepEqual(bytes.subarray(-2), new Uint8Array(2));
+      return null;
+    },
+  },
+  {
+    name: "proveBundle",
+    ask: async (at) => {
+      const { objects } = await at.describeBundle({ fleet, models: ["tiny:1"] });
+      const wanted = { objects: objects.tensor ?? [], challenge: "ab".repeat(32) as Hash };
+      return at.proveBundle({ fleet, models: ["tiny:1"], ...wanted });
+    },
+  },
+  { name: "beginDeposit", ask: depositTiny },
+  {
+    name: "depositObjects",
+    ask: async (at) => {
+      const { deposit } = await depositTiny(at);
+      const entries = await at.bundleObjects({ fleet, models: ["tiny:1"] });
+      return at.depositObjects({ fleet, deposit }, entries);
+    },
+  },
+  {
+    name: "finishDeposit",
+    ask: async (at) => {
+      const { deposit } = await depositTiny(at);
+      return at.finishDeposit({ fleet, deposit, list: true, license: "MIT", task: "regression" });
+    },
+  },
+  { name: "searchHub", ask: (at) => at.searchHub({ fleet, text: "tiny" }) },
 ];
+
+async function depositTiny(at: ServerOperations): Promise<BegunDeposit> {
+  const manifest = await at.describeBundle({ fleet, models: ["tiny:1"] });
+  return await at.beginDeposit({ fleet, manifest });
+}

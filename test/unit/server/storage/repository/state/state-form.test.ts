@@ -16,6 +16,7 @@ const known: Readonly<Record<number, string>> = {
   1: "744594e015694c8c",
   2: "63e963f82a8bdfff",
   3: "d66c126be24b63ff",
+  4: "deb6b9a726371f98",
 };
 
 test("the code that makes a fleet's state is the one of its form", () => {
