@@ -1,9 +1,10 @@
-/** `stemma model card|sbom`: documents about a version, made of its record alone. */
+/** `stemma model card|sbom|openlineage`: documents about a version, made of its record alone. */
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { billOfMaterials, billText } from "../../documents/bill-of-materials.js";
 import { cardText } from "../../documents/card-text.js";
 import { describedForDocument, readDocumentSource } from "../../documents/document-source.js";
+import { lineageEvent } from "../../documents/lineage-event.js";
 import { modelCard } from "../../documents/model-card.js";
 import { pathOf, plain, type Printed } from "../../plain-command.js";
 import { refuseExisting } from "../../stream-file.js";
@@ -89,4 +90,25 @@ recorded: the same version gives the same bytes until something of it is redacte
     }),
 });
 
-export const commands = [card, sbom];
+/** @throws NOT_FOUND where no training is recorded, MODEL_RETIRED, OBJECT_MISSING, FILE_EXISTS */
+const openlineage = plain(null, {
+  name: "openlineage",
+  about: "an event of OpenLineage: what a version was trained from, on and with",
+  takes,
+  options,
+  help: `
+One event, COMPLETE, as JSON; its run has the same id each time. The time is when the training
+ended by the trainer's clock, or of the save where that is redacted. To a collector:
+
+  stemma model openlineage soh | curl -H 'Content-Type: application/json' \\
+    --data-binary @- http://127.0.0.1:5000/api/v1/lineage
+`,
+  run: ({ model, ...choices }, { call }) =>
+    written(choices, async () => {
+      const version = await describedForDocument(call, model);
+      const data = lineageEvent(version);
+      return { kind: "event", text: JSON.stringify(data, null, 2), data, version };
+    }),
+});
+
+export const commands = [card, sbom, openlineage];

@@ -4,6 +4,7 @@ import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
+import { ownerCertificate, pemOf } from "../../../../shared/trust/certificates/owner-certificate.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import {
   isRecipeManifest,
@@ -66,6 +67,26 @@ const createKey = plain(null, {
   print: ({ publicKey }, { file }) => ({
     names: [publicKey],
     text: `made ${file}, public key ${publicKey}`,
+  }),
+});
+
+const certificate = plain(null, {
+  name: "certificate",
+  about: "write the certificate of a release key, for who verifies attestations",
+  options: { file: { text: "<file> where it goes (PEM)", required: true }, ...signerOptions },
+  help: `
+The same key has the same certificate each time. It states the public key, no name and no time.
+`,
+  run: async ({ file, ...choices }) => {
+    const path = resolve(file);
+    await refuseExisting(path);
+    const signer = await signerOf(regularFiles(), choices);
+    await writeDurably(regularFiles(), path, Buffer.from(pemOf(ownerCertificate(signer))));
+    return { file: path, publicKey: signer.publicKey };
+  },
+  print: ({ publicKey }, { file }) => ({
+    names: [publicKey],
+    text: `wrote ${file}, certificate of ${publicKey}`,
   }),
 });
 
@@ -219,7 +240,7 @@ function printChange(file: string, change: ReleaseChange, { output }: PlainConte
 }
 
 export const commands = [
-  { name: "key", about: "keys of the fleet's owner", commands: [createKey] },
+  { name: "key", about: "keys of the fleet's owner", commands: [createKey, certificate] },
   ...[init, create, revoke, refresh, rotate, timeCommand, sign, publish],
   ...listCommands,
 ];
