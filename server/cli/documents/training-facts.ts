@@ -4,6 +4,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
 import { nameOf } from "../version-text.js";
+import { shownText } from "./card-text.js";
 import { isRedacted, knownProvenance, membersOf, textOf, type Members } from "./statement.js";
 
 /** Longest value of the record that a document has in full, in characters of its JSON. */
@@ -33,7 +34,7 @@ export function trainingFacts(described: ModelDescription): TrainingFacts {
     members: Object.fromEntries(Object.entries(members).map(([name, value]) => [name, boundedValue(value)])),
     bases: hashesOf(members["bases"]).map((id) => {
       const base = described.bases.find((each) => each.versionId === id);
-      return { id, name: base && nameOf(base) };
+      return { id, name: base && shownText(nameOf(base)) };
     }),
     data: dataOf(members),
     redacted: Object.keys(members).filter((name) => isRedacted(members[name])),
@@ -48,10 +49,10 @@ function hashesOf(value: unknown): readonly string[] {
 function dataOf({ data, dataHashes }: Members): TrainingFacts["data"] {
   const sets: readonly unknown[] = Array.isArray(data) ? data : [];
   const hashes: readonly unknown[] = Array.isArray(dataHashes) ? dataHashes : [];
-  return hashesOf(hashes).map((hash) => ({
-    hash,
-    name: textOf(membersOf(sets[hashes.indexOf(hash)])["name"]),
-  }));
+  return hashesOf(hashes).map((hash) => {
+    const name = textOf(membersOf(sets[hashes.indexOf(hash)])["name"]);
+    return { hash, name: name === undefined ? undefined : shownText(name) };
+  });
 }
 
 function isDate(value: unknown): value is number {

@@ -43,7 +43,7 @@ certificate verifiers pin:
     --key owner.key --passphrase-file phrase
   stemma release key certificate --file owner.pem --key owner.key --passphrase-file phrase
   model_signing verify certificate soh.safetensors --signature soh.sigstore.json \\
-    --certificate-chain owner.pem
+    --certificate_chain owner.pem
   stemma model attested soh.safetensors --signature soh.sigstore.json --owner owner.key
 
 One key signs, whatever thresholds releases have; the attestation states no time, and cannot be
