@@ -1,4 +1,4 @@
-/** `stemma model attest|attested`: signed statements about a file with a model, for tools of others. */
+/** `stemma model attest|attestation`: signed statements about a file with a model, for tools of others. */
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { defined } from "../../../../shared/defined.js";
@@ -44,7 +44,7 @@ certificate verifiers pin:
   stemma release key certificate --file owner.pem --key owner.key --passphrase-file phrase
   model_signing verify certificate soh.safetensors --signature soh.sigstore.json \\
     --certificate_chain owner.pem
-  stemma model attested soh.safetensors --signature soh.sigstore.json --owner owner.key
+  stemma model attestation soh.safetensors --signature soh.sigstore.json --owner owner.key
 
 One key signs, whatever thresholds releases have; the attestation states no time, and cannot be
 taken back: what may run on devices is what is released.
@@ -73,7 +73,7 @@ taken back: what may run on devices is what is released.
 
 /** @throws SIGNATURE_INVALID, FILE_MISSING, KEY_INVALID */
 const check = plain(null, {
-  name: "attested",
+  name: "attestation",
   about: "check a file against its attestation and a release key; needs no server",
   takes: { exported: "the file" },
   options: {
@@ -100,8 +100,8 @@ const check = plain(null, {
       data: { file: pathOf(exported), sha256, name, predicateType, predicate, publicKey: ownerKey },
       names: [sha256],
       text:
-        `${exported} is attested as ${printable(name.slice(0, 200))}\n` +
-        `by the key ${ownerKey}\nstatement ${printable(predicateType.slice(0, 200))}`,
+        `${exported} has the bytes that were signed as ${printable(name.slice(0, 200))}\n` +
+        `for the key ${ownerKey}\nstatement ${printable(predicateType.slice(0, 200))}`,
     };
   },
 });

@@ -1,4 +1,4 @@
-/** `model attest|attested`, `release key certificate`, and the documents of a release: as a person uses them. */
+/** `model attest|attestation`, `release key certificate`, and the documents of a release: as a person uses them. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -39,8 +39,8 @@ test("a file is attested as its version, and the documents of a release are comp
   await done(...attest);
   await refused("FILE_EXISTS", ...attest);
   await done(...attest, "--force");
-  const attested = ["model", "attested", at("out.safetensors"), "--signature", at("sig.json"), "--owner"];
-  assert.match((await done(...attested, at("owner.key"))).stdout, /is attested as out\.safetensors\n/);
+  const attested = ["model", "attestation", at("out.safetensors"), "--signature", at("sig.json"), "--owner"];
+  assert.match((await done(...attested, at("owner.key"))).stdout, /were signed as out\.safetensors\n/);
   await refused("SIGNATURE_INVALID", ...attested, at("other.key"));
   const changed = await readFile(at("out.safetensors"));
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1;
@@ -48,7 +48,7 @@ test("a file is attested as its version, and the documents of a release are comp
   await refused(
     "SIGNATURE_INVALID",
     "model",
-    "attested",
+    "attestation",
     at("changed.safetensors"),
     ...attested.slice(3),
     at("owner.key"),
