@@ -33,7 +33,7 @@ const bundleSchema = z.object({
   }),
 });
 
-/** What is signed: the pre-authentication encoding of DSSE. */
+/** The bytes that are signed: the pre-authentication encoding of DSSE. */
 function signedBytes(payload: Uint8Array): Buffer {
   return Buffer.concat([
     Buffer.from(`DSSEv1 ${payloadType.length} ${payloadType} ${payload.length} `),

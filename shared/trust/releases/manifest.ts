@@ -46,7 +46,7 @@ const manifestSchema = z.object({
   replay: z
     .object({ engine: hash, recipe: hash.optional(), data: z.array(hash).max(256).optional() })
     .optional(),
-  /** Absent: a release from before there were any, or they were left out. Devices do not read it. */
+  /** The documents of the version; undefined in releases from before there were any, or made without. */
   documents: documentsSchema.optional(),
 });
 export type ReleaseManifest = z.infer<typeof manifestSchema>;
