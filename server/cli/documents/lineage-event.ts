@@ -28,7 +28,7 @@ interface LineageDataset {
   readonly facets: object;
 }
 
-export interface LineageEvent {
+interface LineageEvent {
   readonly eventType: "COMPLETE";
   readonly eventTime: string;
   readonly producer: string;

@@ -10,7 +10,7 @@ import { isRedacted, knownProvenance, membersOf, textOf, type Members } from "./
 /** Longest value of the record that a document has in full, in characters of its JSON. */
 const maxValueCharacters = 8192;
 
-export interface TrainingFacts {
+interface TrainingFacts {
   /** The provenance's members; those that are redacted have the member `redacted` alone. */
   readonly members: Members;
   readonly bases: readonly { readonly id: string; readonly name: string | undefined }[];

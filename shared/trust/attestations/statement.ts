@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import * as z from "zod";
 
 export const statementType = "https://in-toto.io/Statement/v1";
-export const signaturePredicate = "https://model_signing/signature/v1.0";
+const signaturePredicate = "https://model_signing/signature/v1.0";
 export const provenancePredicate = "https://slsa.dev/provenance/v1";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
