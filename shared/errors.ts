@@ -106,6 +106,7 @@ const recoverCodes = {
   RECOVERY_CANCELLED: failed,
   CLAIMS_OPEN: failed,
   ROOT_MISMATCH: verification,
+  EXPORT_MISMATCH: verification,
   ENVIRONMENT_DIFFERENT: verification,
   RECOVERY_INCOMPLETE: partly,
   REPLAY_REFUTED: verification,

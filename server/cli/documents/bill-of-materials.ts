@@ -3,7 +3,6 @@
  * that trained it. It is made of what does not change after the version was recorded, so it has the same bytes each
  * time until something is redacted; evaluations and verdicts are in the model card. Pure.
  */
-import { createHash } from "node:crypto";
 import { defined } from "../../../shared/defined.js";
 import type { ModelDescription } from "../../interface/api/models/version-schemas.js";
 import { isHash } from "../../../shared/tensor/hash.js";
@@ -12,6 +11,7 @@ import { hashesOf, propertiesOf, type BillComponent, type Properties } from "./b
 import { shownText } from "./card-text.js";
 import { isRedacted, knownProvenance, membersOf, textOf, type Members } from "./statement.js";
 import { statedText } from "./stated-notes.js";
+import { uuidOf } from "./uuid.js";
 
 export interface BillOfMaterials {
   readonly $schema: string;
@@ -50,13 +50,9 @@ export function billText(bill: BillOfMaterials): string {
   return JSON.stringify(bill, null, 2);
 }
 
-/** A UUID of version 8 (RFC 9562, 5.8) from the content: another content, such as after a redaction, has another. */
+/** Another content, such as after a redaction, has another number. */
 function serialNumberOf(content: object): string {
-  const bytes = createHash("sha256").update(JSON.stringify(content)).digest().subarray(0, 16);
-  bytes[6] = 0x80 | (bytes.readUInt8(6) & 0x0f);
-  bytes[8] = 0x80 | (bytes.readUInt8(8) & 0x3f);
-  const hex = bytes.toString("hex");
-  return `urn:uuid:${hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")}`;
+  return `urn:uuid:${uuidOf(JSON.stringify(content))}`;
 }
 
 /** The time by the saver's clock; none where that is not in the years that a date of four digits can have. */

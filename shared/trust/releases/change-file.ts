@@ -83,8 +83,12 @@ function describeRoot(root: Metadata<"root">, before: Metadata<"root"> | undefin
 function extrasOf({ manifests }: ReleaseChange, name: string): string {
   const text = Object.hasOwn(manifests, name) ? manifests[name] : undefined;
   const manifest = text === undefined ? undefined : unsignedManifest(text);
-  if (manifest === undefined || isRecipeManifest(manifest) || manifest.pipeline === undefined) return "";
-  return `, with its input pipeline ${manifest.pipeline.slice(0, 16)}…`;
+  if (manifest === undefined || isRecipeManifest(manifest)) return "";
+  const { pipeline, documents } = manifest;
+  return [
+    pipeline === undefined ? "" : `, with its input pipeline ${pipeline.slice(0, 16)}…`,
+    documents === undefined ? "" : `, card ${documents.card.slice(0, 16)}…`,
+  ].join("");
 }
 
 export function changeText(change: ReleaseChange): string {

@@ -18,6 +18,10 @@ export const maxManifestBytes = 16 * 1024;
 
 const hash = z.custom<Hash>(isHash, "is not a hash");
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+/** Files about a version as they were when it was released, by their SHA-256, and the sections of the first. */
+const documentsSchema = z.object({ card: hash, sections: z.record(z.string(), hash), bill: hash });
+export type ReleaseDocuments = z.infer<typeof documentsSchema>;
+
 const manifestSchema = z.object({
   kind: z.literal("stemma-release-manifest"),
   format: z.literal(1),
@@ -42,6 +46,8 @@ const manifestSchema = z.object({
   replay: z
     .object({ engine: hash, recipe: hash.optional(), data: z.array(hash).max(256).optional() })
     .optional(),
+  /** The documents of the version; undefined in releases from before there were any, or made without. */
+  documents: documentsSchema.optional(),
 });
 export type ReleaseManifest = z.infer<typeof manifestSchema>;
 

@@ -4,6 +4,7 @@ import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
+import { ownerCertificate, pemOf } from "../../../../shared/trust/certificates/owner-certificate.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import {
   isRecipeManifest,
@@ -27,6 +28,8 @@ import { parseRestoreFile } from "../../../../shared/trust/releases/restore-appr
 import { parseOwnerTimeFile } from "../../../../shared/trust/releases/owner-time.js";
 import { saveSealedKey } from "../../../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../../../operations/stores/passphrase-file.js";
+import { readDocumentSource } from "../../documents/document-source.js";
+import { documentHashes } from "../../documents/released-documents.js";
 import { plain, type PlainContext } from "../../plain-command.js";
 import { keyOptions, keysOfChoices, publishedOf, validityOf } from "../../release-choices.js";
 import { signerOf, signerOptions } from "../../release-signer.js";
@@ -69,6 +72,26 @@ const createKey = plain(null, {
   }),
 });
 
+const certificate = plain(null, {
+  name: "certificate",
+  about: "write the certificate of a release key, for who verifies attestations",
+  options: { file: { text: "<file> where it goes (PEM)", required: true }, ...signerOptions },
+  help: `
+The same key has the same certificate each time. It states the public key, no name and no time.
+`,
+  run: async ({ file, ...choices }) => {
+    const path = resolve(file);
+    await refuseExisting(path);
+    const signer = await signerOf(regularFiles(), choices);
+    await writeDurably(regularFiles(), path, Buffer.from(pemOf(ownerCertificate(signer))));
+    return { file: path, publicKey: signer.publicKey };
+  },
+  print: ({ publicKey }, { file }) => ({
+    names: [publicKey],
+    text: `wrote ${file}, certificate of ${publicKey}`,
+  }),
+});
+
 const init = plain(null, {
   name: "init",
   about: "begin: the first root and an empty list of releases, to be signed",
@@ -87,6 +110,12 @@ function withPipeline(manifest: AnyManifest, isKept: boolean): AnyManifest {
   return stripped;
 }
 
+/** @throws MODEL_RETIRED, OBJECT_MISSING where documents would leave out what is recorded */
+async function withDocuments(manifest: AnyManifest, { call }: PlainContext): Promise<AnyManifest> {
+  if (isRecipeManifest(manifest)) return manifest;
+  return { ...manifest, documents: documentHashes(await readDocumentSource(call, manifest.versionId)) };
+}
+
 const create = plain("releaseManifest", {
   name: "create",
   about: "release a version or a recipe: its manifest and the new list, to be signed",
@@ -98,11 +127,16 @@ const create = plain("releaseManifest", {
       text: "leave out its input pipeline: devices get the model without it",
       flags: "--no-pipeline",
     },
+    documents: {
+      text: "leave out the hashes of its model card and bill of materials",
+      flags: "--no-documents",
+    },
   },
-  run: async ({ model, file, name, pipeline }, context) => {
+  run: async ({ model, file, name, pipeline, documents }, context) => {
     const now = await publishedOf(await context.operations(), context.fleet);
     const made = await context.call("releaseManifest", { model });
-    const manifest = withPipeline(unsignedManifest(made.manifest), pipeline);
+    const bare = withPipeline(unsignedManifest(made.manifest), pipeline);
+    const manifest = documents ? await withDocuments(bare, context) : bare;
     const change = addRelease(now, name ?? made.model, manifest, validityOf(nodeClock().now()));
     await writeChange(file, change, context);
   },
@@ -219,7 +253,7 @@ function printChange(file: string, change: ReleaseChange, { output }: PlainConte
 }
 
 export const commands = [
-  { name: "key", about: "keys of the fleet's owner", commands: [createKey] },
+  { name: "key", about: "keys of the fleet's owner", commands: [createKey, certificate] },
   ...[init, create, revoke, refresh, rotate, timeCommand, sign, publish],
   ...listCommands,
 ];
