@@ -25,6 +25,7 @@ import {
   modelJson,
   modelsQuery,
   recoveryForm,
+  recoveryLayout,
   recoveryPart,
   recoveryReport,
   verificationReport,
@@ -116,6 +117,7 @@ export const modelOperations = {
     query: {
       environment: environmentPolicy.optional(),
       form: recoveryForm.optional(),
+      layout: recoveryLayout.optional(),
       part: recoveryPart.optional(),
       checkpoint: count
         .optional()
