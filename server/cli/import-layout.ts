@@ -41,7 +41,7 @@ export async function layOutOf(
         "--checkpoint and --optimizer.",
     );
   const limit = toleranceOf(tolerance);
-  const plan = await plannerOf(layout);
+  const plan = await plannerOf(layout, check !== undefined);
   const { readTopology } = await import("../../shared/layouts/topology-weights.js");
   const { layOutFile } = await import("../../shared/layouts/laid-out-file.js");
   const described = readTopology(await readBytes(arch));
@@ -56,8 +56,11 @@ export async function layOutOf(
   };
 }
 
-async function plannerOf(layout: string): Promise<Planner> {
-  if (layout === derived) return (await import("../../shared/layouts/planned-layout.js")).pytorchLayout;
+async function plannerOf(layout: string, isProved: boolean): Promise<Planner> {
+  if (layout === derived) {
+    const { pytorchLayout } = await import("../../shared/layouts/planned-layout.js");
+    return (described, tensors) => pytorchLayout(described, tensors, { isProved });
+  }
   const { writtenLayout } = await import("../../shared/layouts/written-layout.js");
   const { parseYaml } = await import("../../shared/cli/parse-yaml.js");
   const text = new TextDecoder().decode(await readBytes(layout));

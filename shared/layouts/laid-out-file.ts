@@ -84,8 +84,9 @@ function notesOf(tensors: readonly LayoutTensor[]): readonly string[] {
   const beside = tensors.filter((tensor) => !isWeight(tensor));
   if (beside.length === 0) return [];
   const [first] = beside as [LayoutTensor];
-  const more = beside.length === 1 ? "" : ` and ${beside.length - 1} more`;
-  return [`${JSON.stringify(first.name.slice(0, 80))}${more} are kept beside the weights, which are computed without`];
+  const name = JSON.stringify(first.name.slice(0, 80));
+  const which = beside.length === 1 ? `${name} is` : `${name} and ${beside.length - 1} more are`;
+  return [`${which} kept beside the weights; the engine does not compute with them`];
 }
 
 /** @throws ARCHITECTURE_MISMATCH where it must be zero and is not; MODEL_FILE_MALFORMED where it is too long */

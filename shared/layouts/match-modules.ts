@@ -19,8 +19,8 @@ export interface ModuleMatch {
 
 export interface Matches {
   readonly matches: readonly ModuleMatch[];
-  /** The number of modules whose order among equal ones is that of the numbers in their names. */
-  readonly byNumber: number;
+  /** The number of modules whose place among equal ones is stated by no name. */
+  readonly ordered: number;
 }
 
 export interface MatchInput {
@@ -28,7 +28,10 @@ export interface MatchInput {
   /** The names of its layers. */
   readonly titles: readonly string[];
   readonly expected: readonly ExpectedModule[];
+  /** The modules, in the file's order. */
   readonly modules: readonly FileModule[];
+  /** True where outputs are compared afterwards: then the file's order may be tried where nothing states one. */
+  readonly isProved: boolean;
 }
 
 /** @throws ARCHITECTURE_MISMATCH with the layers and modules that have no partner, or several */
@@ -45,15 +48,15 @@ export function matchModules(input: MatchInput): Matches {
       open.flatMap((signature) => layers.get(signature) ?? []),
       open.flatMap((signature) => modules.get(signature) ?? []),
     );
-  let byNumber = 0;
+  let ordered = 0;
   const matches = [...layers].flatMap(([signature, group]) => {
     const candidates = modules.get(signature) as readonly FileModule[];
     const named = group.length === 1 ? candidates : byNames(group, candidates, input.titles);
     const found = named ?? inOrder(group, candidates, input);
-    if (named === undefined) byNumber += group.length;
+    if (named === undefined) ordered += group.length;
     return group.map((expected, at) => ({ expected, module: found[at] as FileModule }));
   });
-  return { matches, byNumber };
+  return { matches, ordered };
 }
 
 function grouped<Item>(
@@ -125,6 +128,7 @@ function inOrder(
     ({ layer }, at) => at === 0 || leadsTo(input.architecture, (group[at - 1] as ExpectedModule).layer, layer),
   );
   if (isNumbered && isChain) return sorted;
+  if (input.isProved) return modules;
   throw refused(
     isChain
       ? "have equal tensors, and neither names nor numbers in them state which is which"
@@ -155,8 +159,8 @@ function refused(
   const ofModules = modules.map((each) => `${each.name} (${signatureOfModule(each)})`);
   return ambiguous(
     `The architecture's layers and the file's modules cannot be matched: some ${reason}. ` +
-      `Layers: ${listed(ofLayers)}. Modules: ${listed(ofModules)}. Name the layers as the modules, or write the ` +
-      "layout by hand (--layout FILE).",
+      `Layers: ${listed(ofLayers)}. Modules: ${listed(ofModules)}. Name the layers as the modules, write the ` +
+      "layout by hand (--layout FILE), or where only the order is open prove that of the file with --check SAMPLES.",
   );
 }
 

@@ -20,16 +20,18 @@ export interface PlannedLayout {
 
 /**
  * The layout of a state dict that PyTorch wrote.
+ * @param options isProved: outputs are compared afterwards, so that an order may be tried
  * @throws ARCHITECTURE_MISMATCH where a layer has no module, or several may be it
  */
 export function pytorchLayout(
   { architecture, names, layerPaths }: DescribedModel,
   tensors: readonly NamedHeader[],
+  { isProved = false } = {},
 ): PlannedLayout {
   const titles = names.layers ?? layerPaths;
   const { modules, counters } = fileModules(tensors);
   const expected = pytorchModules(architecture, titles);
-  const { matches, byNumber } = matchModules({ architecture, titles, expected, modules });
+  const { matches, ordered } = matchModules({ architecture, titles, expected, modules, isProved });
   const leaves = new Map(weightSlots(architecture).map(({ layer, weight }, at) => [`${layer}/${weight}`, at]));
   const found = new Map<string, WeightTensor | PlannedBeside>();
   for (const counter of counters) found.set(counter.name, { ...counter, isZero: false });
@@ -47,9 +49,9 @@ export function pytorchLayout(
         });
     }
   const notes =
-    byNumber === 0
+    ordered === 0 || isProved
       ? []
-      : [`${byNumber} modules have tensors like another's; their order is that of the numbers in their names`];
+      : [`${ordered} modules have tensors like another's; their order is that of the numbers in their names`];
   return {
     tensors: tensors.map(({ name }) => found.get(name) as WeightTensor | PlannedBeside),
     notes,

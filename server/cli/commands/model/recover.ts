@@ -94,7 +94,12 @@ function addModelRecoverCommands(model: Command): void {
             "file that was saved; auto: that where it is a file as it is, else safetensors",
         ).default("auto"),
       )
-      .addOption(inputOption("--layout <layout>", shape.layout))
+      .addOption(
+        new Option(
+          "--layout <layout>",
+          "original: names and axes of the file from which it, or a version that it came from, was imported with --layout",
+        ).choices(["original"]),
+      )
       .addOption(inputOption("--checkpoint <iteration>", shape.checkpoint))
       .option(
         "--layers <pattern>",
