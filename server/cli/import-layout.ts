@@ -68,9 +68,13 @@ async function plannerOf(layout: string, isProved: boolean): Promise<Planner> {
   try {
     value = parseYaml(text);
   } catch (cause) {
-    throw new StemmaError("USAGE", `The layout ${layout} is not YAML. Name pytorch, or a file in YAML or JSON.`, {
-      cause,
-    });
+    throw new StemmaError(
+      "USAGE",
+      `The layout ${layout} is not YAML. Name pytorch, or a file in YAML or JSON.`,
+      {
+        cause,
+      },
+    );
   }
   return (described, tensors) => writtenLayout(value, described, tensors);
 }

@@ -93,7 +93,8 @@ function denseOrder({ order, shape }: LayerInput): FeatureOrder {
 }
 
 function flattened({ order, shape }: LayerInput): FeatureOrder {
-  if (shape === undefined || shape.includes(null)) return unknown("the extents of what is flattened are not known");
+  if (shape === undefined || shape.includes(null))
+    return unknown("the extents of what is flattened are not known");
   const extents = shape as readonly number[];
   // A picture of one channel or of one point has one order only.
   if (order.kind === "flattened") return order;

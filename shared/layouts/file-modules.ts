@@ -7,7 +7,7 @@ export interface NamedHeader extends TensorHeader {
 
 export interface FileModule {
   readonly name: string;
-  /** Its tensors by their names in it. */
+  /** The tensors by their names in the module. */
   readonly tensors: ReadonlyMap<string, NamedHeader>;
 }
 

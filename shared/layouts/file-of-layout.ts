@@ -100,7 +100,10 @@ export function rootOf(leaves: readonly Leaf[]): Hash {
 }
 
 /** Reads all tensors of a file. @throws ROOT_MISMATCH, MODEL_FILE_MALFORMED */
-export async function checkFileOfLayout(sources: readonly TensorSource[], given: Uint8Array): Promise<LaidOut> {
+export async function checkFileOfLayout(
+  sources: readonly TensorSource[],
+  given: Uint8Array,
+): Promise<LaidOut> {
   const file = fileOfLayout(sources, given);
   const checked = checkedFile(file);
   for (const source of checked.sources) for await (const _ of source.chunks());

@@ -1,4 +1,4 @@
-/** A model file of another tool as the weights of an architecture: one safetensors file that exists while it is read. */
+/** A model file of another tool as an architecture's weights: one safetensors file that exists while it is read. */
 import { StemmaError } from "../errors.js";
 import { assembledFile } from "../forms/assembled-file.js";
 import type { FormTensor, OpenedPart } from "../forms/form.js";
@@ -13,7 +13,14 @@ import { tensorOfSource } from "../tensor/tensor.js";
 import { keepsOrder, reordered } from "./axis-order.js";
 import { rootOf } from "./file-of-layout.js";
 import type { NamedHeader } from "./file-modules.js";
-import { checkLayout, encodeLayout, isWeight, maxLayoutBytes, type LayoutTensor, type WeightTensor } from "./layout.js";
+import {
+  checkLayout,
+  encodeLayout,
+  isWeight,
+  maxLayoutBytes,
+  type LayoutTensor,
+  type WeightTensor,
+} from "./layout.js";
 import type { PlannedBeside, PlannedLayout } from "./planned-layout.js";
 
 export interface LaidOutFile {

@@ -74,10 +74,12 @@ export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
     }),
     ...(metadata === undefined ? {} : { metadata }),
   };
-  const bytes = encodeCanonical(value as unknown as CanonicalValue, { ...limits, maxBytes: 2 ** 28 });
+  const bytes = encodeCanonical(value, { ...limits, maxBytes: 2 ** 28 });
   return bytes.length <= maxLayoutBytes
     ? bytes
-    : invalid(`it has ${bytes.length} bytes with the tensors beside the weights, more than ${maxLayoutBytes}`);
+    : invalid(
+        `it has ${bytes.length} bytes with the tensors beside the weights, more than ${maxLayoutBytes}`,
+      );
 }
 
 /**
@@ -92,7 +94,9 @@ export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[])
     return invalid("it has no root, or no list of tensors");
   const read = tensors.map(tensorOf);
   checkLayout(read, leaves);
-  return metadata === undefined ? { root, tensors: read } : { root, tensors: read, metadata: texts(metadata) };
+  return metadata === undefined
+    ? { root, tensors: read }
+    : { root, tensors: read, metadata: texts(metadata) };
 }
 
 /**
@@ -119,7 +123,9 @@ export function checkLayout(tensors: readonly LayoutTensor[], leaves: readonly T
 function checkWeight({ name, dtype, shape, order }: WeightTensor, leaf: TensorHeader): void {
   const byteLength = lengthOf({ name, dtype, shape });
   if (dtype !== leaf.dtype || byteLength !== tensorByteLength(leaf.dtype, leaf.shape))
-    invalid(`${shown(name)} is ${dtype} [${shape.join(", ")}], its weight ${leaf.dtype} [${leaf.shape.join(", ")}]`);
+    invalid(
+      `${shown(name)} is ${dtype} [${shape.join(", ")}], its weight ${leaf.dtype} [${leaf.shape.join(", ")}]`,
+    );
   if (order === undefined) return;
   if (!isAxisOrder(order) || lengthOf({ name, dtype, shape: order.as }) !== byteLength)
     invalid(`the axes of ${shown(name)} are not its own, each once`);
@@ -181,7 +187,9 @@ function counts(value: unknown, name: string): readonly number[] {
     Array.isArray(value) &&
     value.length <= maxAxes &&
     value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0);
-  return isList ? (value as readonly number[]) : invalid(`${shown(name)} has a shape or axes that are no numbers`);
+  return isList
+    ? (value as readonly number[])
+    : invalid(`${shown(name)} has a shape or axes that are no numbers`);
 }
 
 function texts(value: unknown): Readonly<Record<string, string>> {

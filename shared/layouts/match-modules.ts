@@ -1,6 +1,6 @@
 /**
  * Finds for each layer of an architecture the module of a PyTorch state dict that has its weights: by the types and
- * shapes of their tensors, then by names, then by the numbers in the modules' names. What remains open is refused. Pure.
+ * shapes of their tensors, then by names, then by the numbers in the modules' names. What stays open is refused. Pure.
  */
 import { errorOf } from "../errors.js";
 import type { Architecture } from "../model/model.js";
@@ -125,7 +125,8 @@ function inOrder(
     ({ name }, at) => at === 0 || differInNumber((sorted[at - 1] as FileModule).name, name),
   );
   const isChain = group.every(
-    ({ layer }, at) => at === 0 || leadsTo(input.architecture, (group[at - 1] as ExpectedModule).layer, layer),
+    ({ layer }, at) =>
+      at === 0 || leadsTo(input.architecture, (group[at - 1] as ExpectedModule).layer, layer),
   );
   if (isNumbered && isChain) return sorted;
   if (input.isProved) return modules;

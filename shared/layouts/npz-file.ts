@@ -53,7 +53,8 @@ function arrayOf(bytes: Buffer, refuse: (reason: string) => never): Tensor {
   const end = start + (version === 1 ? bytes.readUInt16LE(8) : bytes.readUInt32LE(8));
   const header = bytes.toString("latin1", start, Math.min(end, start + 10_000));
   const [, descr = "", order = "", extents = ""] =
-    /^\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\),? *\}\s*$/.exec(header) ?? [];
+    /^\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\),? *\}\s*$/.exec(header) ??
+    [];
   if (descr !== "<f4" || order !== "False")
     refuse("an array is not of float32 in C order (numpy.ascontiguousarray(a, numpy.float32))");
   const shape = extents

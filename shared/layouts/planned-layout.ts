@@ -1,4 +1,4 @@
-/** What a layout is to be, before the tensors of the file are read: derived from PyTorch's modules. Pure. */
+/** A layout before the tensors of the file are read, derived from the modules of PyTorch. Pure. */
 import { weightSlots } from "../model/architecture.js";
 import type { DescribedModel } from "../model/model-json.js";
 import { fileModules, type NamedHeader } from "./file-modules.js";
@@ -32,7 +32,9 @@ export function pytorchLayout(
   const { modules, counters } = fileModules(tensors);
   const expected = pytorchModules(architecture, titles);
   const { matches, ordered } = matchModules({ architecture, titles, expected, modules, isProved });
-  const leaves = new Map(weightSlots(architecture).map(({ layer, weight }, at) => [`${layer}/${weight}`, at]));
+  const leaves = new Map(
+    weightSlots(architecture).map(({ layer, weight }, at) => [`${layer}/${weight}`, at]),
+  );
   const found = new Map<string, WeightTensor | PlannedBeside>();
   for (const counter of counters) found.set(counter.name, { ...counter, isZero: false });
   for (const { expected, module } of matches)

@@ -1,4 +1,4 @@
-/** The modules by which PyTorch computes what the layers of an architecture do: their tensors, shapes and axes. Pure. */
+/** The modules by which PyTorch computes what an architecture's layers do: their tensors, shapes and axes. Pure. */
 import type { Architecture, LeafLayer } from "../model/model.js";
 import { errorOf } from "../errors.js";
 import { layerShapes, product } from "../model/layer-shapes.js";
@@ -61,7 +61,12 @@ type Rule = (layer: LeafLayer, input: FeatureOrder, fail: Fail) => readonly Modu
 const otherwise: Rule = (_, __, fail) => fail("PyTorch has no module with weights like these");
 
 /** A tensor that is a weight with its axes in another order. @param axes of the tensor, in the weight's order */
-function moved(name: string, weight: number, shape: readonly number[], axes: readonly number[]): ModuleTensor {
+function moved(
+  name: string,
+  weight: number,
+  shape: readonly number[],
+  axes: readonly number[],
+): ModuleTensor {
   return { name, weight, shape, order: { as: shape, axes } };
 }
 
@@ -89,7 +94,12 @@ const depthwise: Rule = (layer, input, fail) => {
   const [height = 0, width = 0, channels = 0, multiplier = 0] = layer.weights[0]?.shape ?? [];
   const as = [channels, multiplier, height, width];
   return [
-    { name: "weight", weight: 0, shape: [channels * multiplier, 1, height, width], order: { as, axes: [2, 3, 0, 1] } },
+    {
+      name: "weight",
+      weight: 0,
+      shape: [channels * multiplier, 1, height, width],
+      order: { as, axes: [2, 3, 0, 1] },
+    },
     ...biasOf(layer),
   ];
 };
@@ -162,7 +172,8 @@ const recurrent: Rule = (layer, input, fail) => {
   ];
 };
 
-const gru: Rule = (_, __, fail) => fail("PyTorch's GRU applies the reset gate after the product, which the engine does not");
+const gru: Rule = (_, __, fail) =>
+  fail("PyTorch's GRU applies the reset gate after the product, which the engine does not");
 
 const rules: Readonly<Record<string, Rule>> = {
   Dense: dense,

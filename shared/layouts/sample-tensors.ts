@@ -25,10 +25,7 @@ export const maxSampleFileBytes = 256 * 1024 * 1024;
  * first, as PyTorch has them.
  * @throws DATASET_MALFORMED, and what reading the file throws
  */
-export async function readSampleTensors(
-  path: string,
-  architecture: Architecture,
-): Promise<SampleTensors> {
+export async function readSampleTensors(path: string, architecture: Architecture): Promise<SampleTensors> {
   const fail = (reason: string): never => {
     throw new StemmaError(
       "DATASET_MALFORMED",
@@ -59,7 +56,9 @@ async function tensorsOf(
   path: string,
   fail: (reason: string) => never,
 ): Promise<{ readonly inputs: Tensor; readonly outputs: Tensor }> {
-  const tensors = (await isNpz(path)) ? await readNpz(path, maxSampleFileBytes) : await safetensorsOf(path, fail);
+  const tensors = (await isNpz(path))
+    ? await readNpz(path, maxSampleFileBytes)
+    : await safetensorsOf(path, fail);
   const of = (name: string): Tensor => {
     const tensor = tensors.get(name) ?? fail(`it has no tensor "${name}"`);
     return tensor.dtype === "F32" ? tensor : fail(`its tensor "${name}" is ${tensor.dtype}`);
@@ -99,7 +98,9 @@ function arranged(
   // Where both would fit, a picture has its channels first, and steps come before their features.
   const isMoved = own.length > 1 && fits(moved) && (own.length > 2 || !fits(own));
   if (!isMoved && !fits(own))
-    fail(`are [${own.join(", ")}], and the architecture has [${(wanted ?? []).map((each) => each ?? "?").join(", ")}]`);
+    fail(
+      `are [${own.join(", ")}], and the architecture has [${(wanted ?? []).map((each) => each ?? "?").join(", ")}]`,
+    );
   const ordered = isMoved ? reordered(bytes, { as: shape, axes: last }, 4) : bytes;
   const view = new DataView(ordered.buffer, ordered.byteOffset, ordered.byteLength);
   const values = Float32Array.from({ length: ordered.length / 4 }, (_, at) => view.getFloat32(4 * at, true));

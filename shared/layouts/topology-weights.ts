@@ -37,9 +37,9 @@ function weightsOf(calls: readonly GraphCall[]): ReadonlyMap<string, TensorHeade
     if (instances.has(instance)) continue;
     instances.add(instance);
     const [first] = inputs;
-    const channels = first === undefined || first.output !== 0 ? null : (shapes[first.layer]?.at(-1) ?? null);
+    const input = first === undefined || first.output !== 0 ? undefined : shapes[first.layer];
     for (const form of weightForms(className, config)) {
-      const shape = shapeOf(form, { className, config, channels });
+      const shape = shapeOf(form, { className, config, input });
       if (shape !== undefined) found.set(`${path}/${form.name}`, { dtype: "F32", shape });
     }
   }
@@ -52,17 +52,21 @@ function shapeOf(
   {
     className,
     config,
-    channels,
-  }: Pick<GraphCall, "className" | "config"> & { readonly channels: number | null },
+    input,
+  }: Pick<GraphCall, "className" | "config"> & { readonly input: Shape | undefined },
 ): readonly number[] | undefined {
-  if (channels === null) return undefined;
+  const channels = input?.at(-1) ?? null;
+  if (input === undefined || channels === null) return undefined;
+  const isNormalization = className.endsWith("Normalization");
+  // The axis of samples, which shapes here have not, is counted too.
+  const [axis, ...more] = [config["axis"] ?? -1].flat();
+  if (isNormalization && (more.length > 0 || (axis !== -1 && axis !== input.length))) return undefined;
   const multiplied = channels * ((config["depth_multiplier"] ?? 1) as number);
   const isMultiplied =
     (className === "SeparableConv2D" && name === "pointwise_kernel") ||
     (className === "DepthwiseConv2D" && name === "bias");
   const groups = className.startsWith("Conv") ? ((config["groups"] ?? 1) as number) : 1;
-  const whole: Shape | undefined =
-    shape ?? (className === "LayerNormalization" && (config["axis"] ?? -1) === -1 ? [null] : undefined);
+  const whole: Shape | undefined = shape ?? (isNormalization ? [null] : undefined);
   const filled = isMultiplied ? multiplied : channels / groups;
   return Number.isInteger(filled) ? whole?.map((extent) => extent ?? filled) : undefined;
 }

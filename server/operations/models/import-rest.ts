@@ -1,4 +1,4 @@
-/** What is kept of a foreign file beside a model: its layout, and the rest of it where both give the very file again. */
+/** The layout and the rest of a foreign file; the rest is kept only where it and the tensors give the file again. */
 import { isStemmaError } from "../../../shared/errors.js";
 import { checkFileOfLayout, type LaidOut } from "../../../shared/layouts/file-of-layout.js";
 import { layoutName } from "../../../shared/layouts/layout.js";

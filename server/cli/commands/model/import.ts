@@ -22,7 +22,8 @@ const options = {
   arch: "<file> tfjs model.json: gives the tensors an architecture (else kind opaque)",
   layout:
     "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md)",
-  check: "<samples> with --layout: save only if the engine gives the outputs of these inputs (.safetensors, .npz)",
+  check:
+    "<samples> with --layout: save only if the engine gives the outputs of these inputs (.safetensors, .npz)",
   tolerance: "<difference> the largest difference that --check lets pass (1e-5)",
   line: "<line> the line it belongs to",
   meta: repeated("<key=value> typed metadata that queries can use (repeatable)"),
@@ -89,20 +90,20 @@ async function importFile(
   const further = await Promise.all(
     attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
   );
-  if (as === "file" && ((onto ?? arch ?? optimizer) !== undefined || checkpoint.length > 0))
-    throw new StemmaError(
-      "USAGE",
-      "--as file keeps the file as it is, and nothing in it is read. Leave out --onto, --arch, --checkpoint and " +
-        "--optimizer.",
-    );
+  const unread = onto ?? arch ?? layout ?? optimizer ?? checkpoint[0];
+  if (as === "file" && unread !== undefined) throw keptUnread();
   const adapter =
     as === "file"
       ? { attachment: undefined, notes: [] }
       : await adapterConfigBeside(file, { base, onto, attached: further });
   if (adapter.attachment !== undefined) further.push(adapter.attachment);
   const parts = partsOf(checkpoint, optimizer);
-  const laid = { layout, arch, check, tolerance, others: onto ?? as ?? optimizer ?? checkpoint[0] };
-  const layOut = await layOutOf(laid, context);
+  const others = onto ?? as ?? optimizer ?? checkpoint[0];
+  const layOut = await layOutOf({ layout, arch, check, tolerance, others }, context).catch(
+    (error: unknown) => {
+      throw arch === undefined ? error : withArchitectureFile(error, arch);
+    },
+  );
   const sent = { file, parts, isKept: as === "file", layOut };
   return await withImport(sent, async (opened) => {
     if (arch !== undefined && opened.architecture !== undefined)
@@ -133,6 +134,14 @@ async function importFile(
       });
     return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
+}
+
+function keptUnread(): StemmaError {
+  return new StemmaError(
+    "USAGE",
+    "--as file keeps the file as it is, and nothing in it is read. Leave out --onto, --arch, --layout, --checkpoint " +
+      "and --optimizer.",
+  );
 }
 
 /** A report, and sentences about what of the file was not read. */

@@ -285,7 +285,16 @@ async function recoverToPipe(
   const { environment, form, layout, checkpoint, layers } = choices;
   const { fleet } = options;
   const opened = await operations();
-  const asked = { fleet, model: reference, environment, form, layout, checkpoint, layers, ...storyOf(choices) };
+  const asked = {
+    fleet,
+    model: reference,
+    environment,
+    form,
+    layout,
+    checkpoint,
+    layers,
+    ...storyOf(choices),
+  };
   const stream = await opened.recover(asked, { signal });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));

@@ -69,7 +69,14 @@ for (const where of ["a home", "its server"])
       await writeFile(at("tuned.safetensors"), bytes);
       const arch = ["--arch", vector("cnn.json")];
       await good("import", at("tuned.safetensors"), "--name", "tuned", "--base", "cnn", ...arch);
-      const { stdout } = await good("recover", "tuned", "--layout", "original", "--file", at("child.safetensors"));
+      const { stdout } = await good(
+        "recover",
+        "tuned",
+        "--layout",
+        "original",
+        "--file",
+        at("child.safetensors"),
+      );
       assert.match(stdout, /cnn:1 was imported/);
       const child = await readSafetensors(fileOfBytes(await readFile(at("child.safetensors"))), "child");
       assert.ok(child.tensors.some(({ name }) => name === "norm.num_batches_tracked"));
@@ -77,7 +84,17 @@ for (const where of ["a home", "its server"])
       await refused("MODEL_PART_MISSING", "recover", "alone", "--layout", "original");
       await refused("MODEL_PART_MISSING", "recover", "alone", "--form", "original");
       await refused("NOT_ALLOWED", "recover", "cnn", "--layout", "original", "--layers", "d");
-      await refused("USAGE", "recover", "cnn", "--layout", "original", "--form", "tfjs", "--folder", at("web"));
+      await refused(
+        "USAGE",
+        "recover",
+        "cnn",
+        "--layout",
+        "original",
+        "--form",
+        "tfjs",
+        "--folder",
+        at("web"),
+      );
     });
 
     it("that lies is refused, and nothing is saved", async () => {

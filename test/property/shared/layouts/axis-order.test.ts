@@ -4,15 +4,13 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { inverseOrder, isAxisOrder, reordered } from "../../../../shared/layouts/axis-order.js";
 
-const orders = fc
-  .array(fc.integer({ min: 0, max: 5 }), { maxLength: 5 })
-  .chain((as) =>
-    fc.record({
-      as: fc.constant(as),
-      axes: fc.shuffledSubarray([...as.keys()], { minLength: as.length, maxLength: as.length }),
-      elementBytes: fc.constantFrom(1, 2, 4, 8),
-    }),
-  );
+const orders = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 5 }).chain((as) =>
+  fc.record({
+    as: fc.constant(as),
+    axes: fc.shuffledSubarray([...as.keys()], { minLength: as.length, maxLength: as.length }),
+    elementBytes: fc.constantFrom(1, 2, 4, 8),
+  }),
+);
 
 test("the inverse of an order of axes gives the tensor again", () => {
   fc.assert(

@@ -51,14 +51,20 @@ async function laidOut(
   return { laidOut: laid, described, model, tensors };
 }
 
-const sequential = (shape: readonly (number | null)[], ...layers: (readonly [string, object])[]): Uint8Array =>
+const sequential = (
+  shape: readonly (number | null)[],
+  ...layers: (readonly [string, object])[]
+): Uint8Array =>
   Buffer.from(
     JSON.stringify({
       class_name: "Sequential",
       config: {
         name: "net",
         layers: [
-          { class_name: "InputLayer", config: { name: "in", batch_input_shape: [null, ...shape], dtype: "float32" } },
+          {
+            class_name: "InputLayer",
+            config: { name: "in", batch_input_shape: [null, ...shape], dtype: "float32" },
+          },
           ...layers.map(([className, config], at) => ({
             class_name: className,
             config: { name: `layer${at}`, ...config },
@@ -148,12 +154,21 @@ beside: [norm.num_batches_tracked]
       /layer2 \(Dense\).*gets a picture/,
     );
     refused(sequential([3, 4], ["LSTM", { units: 2, go_backwards: true }]), [], /backwards/);
-    refused(sequential([4, 4, 2], ["SeparableConv2D", { filters: 2, kernel_size: 3 }]), [], /SeparableConv2D/);
+    refused(
+      sequential([4, 4, 2], ["SeparableConv2D", { filters: 2, kernel_size: 3 }]),
+      [],
+      /SeparableConv2D/,
+    );
   });
 
   it("keeps the order of sequences and of one channel when they are flattened", () => {
     const recurrent = readTopology(
-      sequential([3, 4], ["LSTM", { units: 2, return_sequences: true }], ["Flatten", {}], ["Dense", { units: 1 }]),
+      sequential(
+        [3, 4],
+        ["LSTM", { units: 2, return_sequences: true }],
+        ["Flatten", {}],
+        ["Dense", { units: 1 }],
+      ),
     );
     const lstm = ["weight_ih_l0:8,4", "weight_hh_l0:8,2", "bias_ih_l0:8", "bias_hh_l0:8"].map((text) => {
       const [name = "", shape = ""] = text.split(":");
@@ -201,7 +216,10 @@ describe("hostile layouts", () => {
       try {
         layout = decodeLayout(given, model.leaves);
       } catch (error) {
-        assert.ok(isStemmaError(error, "MODEL_FILE_MALFORMED"), `seed ${seed}, round ${round}: ${String(error)}`);
+        assert.ok(
+          isStemmaError(error, "MODEL_FILE_MALFORMED"),
+          `seed ${seed}, round ${round}: ${String(error)}`,
+        );
         refusals++;
         continue;
       }
