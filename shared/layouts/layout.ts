@@ -5,7 +5,6 @@
  */
 import { errorOf } from "../errors.js";
 import { decodeCanonical, encodeCanonical, type CanonicalValue } from "../model/canonical-json.js";
-import type { LeafTable } from "../model/model.js";
 import { maxLeaves } from "../model/tree.js";
 import { dtypeBits, isDType, tensorByteLength } from "../tensor/dtype.js";
 import { isHash } from "../tensor/hash.js";
@@ -201,9 +200,4 @@ function texts(value: unknown): Readonly<Record<string, string>> {
 
 function shown(name: string): string {
   return JSON.stringify(name.slice(0, 80));
-}
-
-/** The headers of weights, as a layout is checked against them. */
-export function headersOf(leaves: LeafTable): readonly TensorHeader[] {
-  return leaves.map(({ dtype, shape }) => ({ dtype, shape }));
 }
