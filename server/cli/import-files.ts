@@ -4,6 +4,8 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
 import { openFileAsItIs } from "../../shared/forms/file-as-it-is.js";
 import { openModelFile, type ModelFile } from "../../shared/forms/model-file.js";
+import type { LaidOutFile } from "../../shared/layouts/laid-out-file.js";
+import { layoutName } from "../../shared/layouts/layout.js";
 import { restOfFileName } from "../../shared/model/rest-of-file.js";
 import { uninitializedBytes } from "../../shared/tensor/uninitialized-bytes.js";
 import type { ImportStream, LocalFile } from "../interface/api/server-operations.js";
@@ -22,6 +24,8 @@ export interface ImportedFiles {
   readonly parts: readonly NamedPart[];
   /** True where the file is kept as it is. */
   readonly isKept: boolean;
+  /** Makes of the model's file the weights of an architecture; absent: its tensors are saved as they are. */
+  readonly layOut?: ((model: ModelFile) => Promise<LaidOutFile>) | undefined;
 }
 
 /** Files of any form, opened for an import. */
@@ -33,7 +37,7 @@ export interface OpenedImport {
   readonly architecture: string | undefined;
   /** Sentences about what of the model's file is not read. */
   readonly notes: readonly string[];
-  /** The rest of the model's file besides its tensors, to be attached; none where that is not kept. */
+  /** The file's layout, and the rest of it besides its tensors, to be attached; none where that is not kept. */
   readonly rest: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 
@@ -42,7 +46,7 @@ export interface OpenedImport {
  * @throws NOT_FOUND, USAGE where one is not a file, what openModelFile and `save` throw
  */
 export async function withImport<Result>(
-  { file, parts: named, isKept }: ImportedFiles,
+  { file, parts: named, isKept, layOut }: ImportedFiles,
   save: (opened: OpenedImport) => Promise<Result>,
 ): Promise<Result> {
   const opened: ModelFile[] = [];
@@ -58,7 +62,12 @@ export async function withImport<Result>(
       await describeFile(part.fileName);
       parts.push({ ...part, byteLength: (await open(part.fileName)).size });
     }
-    const { architecture, notes, isPlain, rest } = await open(file, isKept);
+    const model = await open(file, isKept);
+    const { architecture, rest } = model;
+    const laidOut = await layOut?.(model);
+    if (laidOut !== undefined) opened[opened.length - 1] = { ...model, ...laidOut.part };
+    const isPlain = model.isPlain && laidOut === undefined;
+    const notes = [...model.notes, ...(laidOut?.notes ?? [])];
     const bytes = await rest();
     const stream = {
       byteLength: opened.reduce((sum, { size }) => sum + size, 0),
@@ -66,7 +75,10 @@ export async function withImport<Result>(
       // With further files, or ones that are assembled here, the server receives all of them.
       ...(isPlain && parts.length === 0 ? { localFile } : {}),
     };
-    const kept = bytes === undefined ? [] : [{ name: restOfFileName, bytes }];
+    const kept = [
+      ...(bytes === undefined ? [] : [{ name: restOfFileName, bytes }]),
+      ...(laidOut === undefined ? [] : [{ name: layoutName, bytes: laidOut.layout }]),
+    ];
     return await save({ stream, parts, architecture, notes, rest: kept });
   } finally {
     for (const each of opened) await each.close();

@@ -47,6 +47,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "shared/recover",
     "shared/save",
     "shared/forms",
+    "shared/layouts",
     "shared/programs",
     "shared/wire",
     "shared/trust",

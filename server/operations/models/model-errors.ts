@@ -67,6 +67,20 @@ export const originalOfPart = (): StemmaError =>
   notAllowed(
     "Form original is the whole file that was saved. Leave part, checkpoint, layers and lease out, or name safetensors.",
   );
+export const layoutWithoutArchitecture = (): StemmaError =>
+  notAllowed(
+    "A layout belongs to all tensors of a model that has an architecture. Give one with --arch, and leave out --onto.",
+  );
+export const layoutOfPart = (): StemmaError =>
+  notAllowed(
+    "A layout gives one safetensors file of a whole model. Leave form, part, checkpoint, layers and lease out.",
+  );
+export const noLayout = ({ name, version }: Pick<VersionSummary, "name" | "version">): StemmaError =>
+  new StemmaError(
+    "MODEL_PART_MISSING",
+    `Neither ${name}:${version} nor a version with its architecture from which it came was imported with a layout. ` +
+      "Recover it as safetensors, or import the file again with --layout.",
+  );
 export const originalNotKept = ({ name, version }: Pick<VersionSummary, "name" | "version">): StemmaError =>
   new StemmaError(
     "MODEL_PART_MISSING",

@@ -30,6 +30,7 @@ import type {
 } from "../../interface/api/models/version-schemas.js";
 import type { RecoveryStream } from "../../interface/api/server-operations.js";
 import {
+  layoutOfPart,
   leaseOfAnother,
   leaseWithChoice,
   modelJsonOfLayers,
@@ -38,6 +39,7 @@ import {
   originalNotKept,
   originalOfPart,
 } from "./model-errors.js";
+import { fileInLayout, ownLayout } from "./recover-layout.js";
 import { storyOfVersion, type StoryStore } from "./story-of-version.js";
 import { requireArchitecture } from "../../services/context/require-architecture.js";
 
@@ -76,6 +78,8 @@ export interface RecoverOptions {
   readonly environment?: EnvironmentPolicy | undefined;
   /** tfjs: the tensors' bytes one after the other, in the order of the version's model.json. */
   readonly form?: RecoveryForm | undefined;
+  /** original: named and laid out as the file from which it, or a version before it, was imported. */
+  readonly layout?: "original" | undefined;
   readonly part?: "model" | "optimizer" | undefined;
   /** Iteration of a checkpoint. */
   readonly checkpoint?: number | undefined;
@@ -95,16 +99,17 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
 }
 
 /**
- * @throws MODEL_RETIRED, MODEL_PART_MISSING, LAYER_NOT_FOUND, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH,
+ * @throws MODEL_RETIRED, MODEL_PART_MISSING, LAYER_NOT_FOUND, MODEL_OPAQUE (form tfjs), NOT_ALLOWED, ROOT_MISMATCH,
  * ENVIRONMENT_DIFFERENT, OBJECT_MISSING
  */
 export async function recoverAsStream(
-  repository: Pick<FleetRepository, "recover" | "leases"> & StoryStore,
+  repository: Pick<FleetRepository, "recover" | "leases" | "get"> & StoryStore,
   summary: VersionSummary,
   options: RecoverOptions = {},
 ): Promise<RecoveryStream> {
   const { environment = "report", form = "safetensors" } = options;
   if (form === "original") refuseChoiceOfOriginal(options);
+  if (options.layout !== undefined) refuseChoiceOfLayout(options);
   const part = partOf(options);
   if (form === "tfjs") {
     requireArchitecture(summary);
@@ -120,6 +125,11 @@ export async function recoverAsStream(
   });
   const model = lease === undefined ? found : namedAsChild(found, lease);
   const expected = reportOf(summary, model, part);
+  if (options.layout !== undefined) {
+    const { from, ...bytes } = await fileInLayout(repository, summary, model);
+    const { versionId, name, version } = from;
+    return provenStream({ expected: { ...expected, layout: { versionId, name, version } }, ...bytes });
+  }
   if (form === "tfjs")
     return provenStream({
       expected,
@@ -162,12 +172,21 @@ async function originalFile(
   const rest = model.record.objects.attachments?.find(({ name }) => name === restOfFileName);
   return rest === undefined || form === "auto"
     ? undefined
-    : originalFileOf(model, await objects.read("attachment", rest.hash));
+    : originalFileOf(
+        (await ownLayout({ objects }, model)) ?? model,
+        await objects.read("attachment", rest.hash),
+      );
 }
 
 /** @throws USAGE for what names a part of a model: its file is one piece */
 function refuseChoiceOfOriginal({ part = "model", checkpoint, layers, lease }: RecoverOptions): void {
   if (part !== "model" || (checkpoint ?? layers ?? lease) !== undefined) throw originalOfPart();
+}
+
+/** @throws NOT_ALLOWED for what names a part of a model, or another form */
+function refuseChoiceOfLayout({ form, part = "model", checkpoint, layers, lease }: RecoverOptions): void {
+  const isFile = form === undefined || form === "safetensors" || form === "auto";
+  if (!isFile || part !== "model" || (checkpoint ?? layers ?? lease) !== undefined) throw layoutOfPart();
 }
 
 /** The file of a model; one that Stemma trained also carries its story. */

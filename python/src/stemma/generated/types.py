@@ -1445,6 +1445,12 @@ class VerificationReportEnvironment(TypedDict):
     differing: list[VerificationReportEnvironmentDifferingItem]
 
 
+class VerificationReportLayout(TypedDict):
+    versionId: Hash
+    name: str
+    version: int
+
+
 class VerificationReport(TypedDict):
     versionId: Hash
     name: str
@@ -1460,13 +1466,8 @@ class VerificationReport(TypedDict):
     partOf: NotRequired[int]
     story: NotRequired[Hash]
     file: NotRequired[str]
+    layout: NotRequired[VerificationReportLayout]
     parts: list[str]
-
-
-class ImportReportLikelyBasesItem(TypedDict):
-    versionId: Hash
-    name: str
-    version: int
 
 
 class ImportReportStory(TypedDict):
@@ -1487,7 +1488,7 @@ class ImportReport(TypedDict):
     unchanged: bool
     isFile: NotRequired[Literal[True]]
     notes: NotRequired[list[str]]
-    likelyBases: NotRequired[list[ImportReportLikelyBasesItem]]
+    likelyBases: NotRequired[list[VerificationReportLayout]]
     story: NotRequired[ImportReportStory]
 
 
@@ -1510,7 +1511,7 @@ class EvaluatedCandidate(TypedDict):
     settings: dict[str, str | float | bool]
     figure: float | None
     iteration: int | None
-    saved: NotRequired[ImportReportLikelyBasesItem]
+    saved: NotRequired[VerificationReportLayout]
     reason: NotRequired[str]
 
 
@@ -1560,7 +1561,7 @@ class DerivedModelSaved(TypedDict):
 
 
 class DerivedModel(TypedDict):
-    source: ImportReportLikelyBasesItem
+    source: VerificationReportLayout
     name: str
     reason: NotRequired[str]
     network: NotRequired[DerivedModelNetwork]
@@ -2167,7 +2168,7 @@ class DepositReportTagsKeptItem(TypedDict):
 
 
 class DepositReport(TypedDict):
-    recorded: list[ImportReportLikelyBasesItem]
+    recorded: list[VerificationReportLayout]
     alreadyHere: int
     tagsKept: list[DepositReportTagsKeptItem]
 

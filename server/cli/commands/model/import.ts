@@ -7,6 +7,7 @@ import { forceText } from "../../force-option.js";
 import { adapterConfigBeside } from "../../adapter-files.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
+import { layOutOf } from "../../import-layout.js";
 import { describeImport, likelyBasesText } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
 
@@ -19,6 +20,11 @@ const options = {
   onto: "<model> instead of --base: the file has only some of that model's tensors",
   lease: "<id> instead of --base: the lease of stemma model transfer, which ends with the import",
   arch: "<file> tfjs model.json: gives the tensors an architecture (else kind opaque)",
+  layout:
+    "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md)",
+  check:
+    "<samples> with --layout: save only if the engine gives the outputs of these inputs (.safetensors, .npz)",
+  tolerance: "<difference> the largest difference that --check lets pass (1e-5)",
   line: "<line> the line it belongs to",
   meta: repeated("<key=value> typed metadata that queries can use (repeatable)"),
   attach: repeated("<file> a file kept with this version (repeatable)"),
@@ -65,6 +71,9 @@ async function importFile(
     onto,
     lease,
     arch,
+    layout,
+    check,
+    tolerance,
     line,
     meta,
     attach,
@@ -75,24 +84,27 @@ async function importFile(
     force,
     dryRun,
   }: Choices<unknown, unknown, typeof options>,
-  { operations, fleet }: PlainContext,
+  context: PlainContext,
 ): Promise<Imported> {
+  const { operations, fleet } = context;
   const further = await Promise.all(
     attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
   );
-  if (as === "file" && ((onto ?? arch ?? optimizer) !== undefined || checkpoint.length > 0))
-    throw new StemmaError(
-      "USAGE",
-      "--as file keeps the file as it is, and nothing in it is read. Leave out --onto, --arch, --checkpoint and " +
-        "--optimizer.",
-    );
+  const unread = onto ?? arch ?? layout ?? optimizer ?? checkpoint[0];
+  if (as === "file" && unread !== undefined) throw keptUnread();
   const adapter =
     as === "file"
       ? { attachment: undefined, notes: [] }
       : await adapterConfigBeside(file, { base, onto, attached: further });
   if (adapter.attachment !== undefined) further.push(adapter.attachment);
   const parts = partsOf(checkpoint, optimizer);
-  const sent = { file, parts, isKept: as === "file" };
+  const others = onto ?? as ?? optimizer ?? checkpoint[0];
+  const layOut = await layOutOf({ layout, arch, check, tolerance, others }, context).catch(
+    (error: unknown) => {
+      throw arch === undefined ? error : withArchitectureFile(error, arch);
+    },
+  );
+  const sent = { file, parts, isKept: as === "file", layOut };
   return await withImport(sent, async (opened) => {
     if (arch !== undefined && opened.architecture !== undefined)
       throw new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
@@ -122,6 +134,14 @@ async function importFile(
       });
     return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
+}
+
+function keptUnread(): StemmaError {
+  return new StemmaError(
+    "USAGE",
+    "--as file keeps the file as it is, and nothing in it is read. Leave out --onto, --arch, --layout, --checkpoint " +
+      "and --optimizer.",
+  );
 }
 
 /** A report, and sentences about what of the file was not read. */

@@ -24,6 +24,7 @@ interface RecoverChoices {
   readonly at?: string;
   readonly folder?: string;
   readonly form: RecoveryForm;
+  readonly layout?: "original";
   readonly environment: NonNullable<OperationInput<"recover">["environment"]>;
   readonly checkpoint?: number;
   readonly layers?: readonly string[];
@@ -93,6 +94,12 @@ function addModelRecoverCommands(model: Command): void {
             "file that was saved; auto: that where it is a file as it is, else safetensors",
         ).default("auto"),
       )
+      .addOption(
+        new Option(
+          "--layout <layout>",
+          "original: names and axes of the file from which it, or a version that it came from, was imported with --layout",
+        ).choices(["original"]),
+      )
       .addOption(inputOption("--checkpoint <iteration>", shape.checkpoint))
       .option(
         "--layers <pattern>",
@@ -144,7 +151,7 @@ function refuseMixed(reference: string | undefined, choices: RecoverChoices): vo
     merged &&
     (explain ||
       ["tfjs", "original"].includes(choices.form) ||
-      (at ?? layers ?? checkpoint ?? choices.with) !== undefined)
+      (at ?? layers ?? checkpoint ?? choices.with ?? choices.layout) !== undefined)
   )
     throw new StemmaError(
       "USAGE",
@@ -154,6 +161,11 @@ function refuseMixed(reference: string | undefined, choices: RecoverChoices): vo
     throw new StemmaError(
       "USAGE",
       "--layers is for one model, as safetensors. Name the model, and leave out --at and --form.",
+    );
+  if (choices.layout !== undefined && (reference === undefined || choices.form === "tfjs"))
+    throw new StemmaError(
+      "USAGE",
+      "--layout is for one model, as safetensors. Name the model, and leave out --at and --form.",
     );
   if (choices.checkpoint === undefined && choices.with === undefined) return;
   if (reference === undefined)
@@ -176,7 +188,7 @@ async function recoverFile(
   choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
-  const { file, form, environment, checkpoint, layers, force } = choices;
+  const { file, form, layout, environment, checkpoint, layers, force } = choices;
   const { operations, options } = context;
   if (file === "-") return recoverToPipe(reference, choices, context);
   const path = file === undefined ? undefined : resolve(file);
@@ -185,7 +197,16 @@ async function recoverFile(
     if (each !== undefined) await refuseExisting(each, force);
   const opened = await operations();
   const stream = await opened.recover(
-    { fleet: options.fleet, model: reference, environment, form, checkpoint, layers, ...storyOf(choices) },
+    {
+      fleet: options.fleet,
+      model: reference,
+      environment,
+      form,
+      layout,
+      checkpoint,
+      layers,
+      ...storyOf(choices),
+    },
     { signal: context.signal },
   );
   if (path !== undefined) await requireEnding(path, form, stream);
@@ -261,10 +282,19 @@ async function recoverToPipe(
       "USAGE",
       "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
     );
-  const { environment, form, checkpoint, layers } = choices;
+  const { environment, form, layout, checkpoint, layers } = choices;
   const { fleet } = options;
   const opened = await operations();
-  const asked = { fleet, model: reference, environment, form, checkpoint, layers, ...storyOf(choices) };
+  const asked = {
+    fleet,
+    model: reference,
+    environment,
+    form,
+    layout,
+    checkpoint,
+    layers,
+    ...storyOf(choices),
+  };
   const stream = await opened.recover(asked, { signal });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
@@ -365,11 +395,13 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
     report.file === undefined
       ? `${report.tensors} ${report.partOf === undefined ? "" : `of ${report.partOf} `}tensors, `
       : `the very file ${report.file}, `;
+  const { layout } = report;
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
     `${nameOf(report)}${partText(report)} recovered exactly: ${what}${formatBytes(report.byteLength)}, ` +
       `root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
+    ...(layout === undefined ? [] : [`in the layout of the file from which ${nameOf(layout)} was imported`]),
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined
       ? "nothing was written: name a file with --file PATH, or --file - to pipe the model"

@@ -26,6 +26,7 @@ import {
   modelJson,
   modelsQuery,
   recoveryForm,
+  recoveryLayout,
   recoveryPart,
   recoveryReport,
   verificationReport,
@@ -122,6 +123,7 @@ export const modelOperations = {
     query: {
       environment: environmentPolicy.optional(),
       form: recoveryForm.optional(),
+      layout: recoveryLayout.optional(),
       part: recoveryPart.optional(),
       checkpoint: count
         .optional()

@@ -323,6 +323,10 @@ export const recoveryReport = z
       .describe("Where only some layers were recovered: how many tensors there are"),
     story: hash.exactOptional().describe("SHA-256 of the story in the file; absent: it has none"),
     file: text.exactOptional().describe("Name of the file that was saved, where these are its very bytes"),
+    layout: z
+      .object({ versionId: hash, name: text, version: count })
+      .exactOptional()
+      .describe("The version whose layout the file has: itself, or one that it came from"),
   })
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
@@ -347,6 +351,12 @@ export const recoveryForm = z
   .describe(
     "safetensors (default); tfjs: the weights' bytes as the model.json of the version has them; original: the very " +
       "file that was saved; auto: that of a file that is kept as it is, else safetensors",
+  );
+
+export const recoveryLayout = z
+  .enum(["original"])
+  .describe(
+    "original: the tensors as the file had them from which the model, or a version that it came from, was imported",
   );
 
 /** The parts of a version that can be recovered: its model, or the optimizer's state after the training. */

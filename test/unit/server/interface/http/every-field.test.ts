@@ -259,6 +259,7 @@ const inputs = {
     model,
     environment: "refuse-any",
     form: "tfjs",
+    layout: "original",
     part: "optimizer",
     checkpoint: 3,
     layers: ["lstm*", "dense"],

@@ -1,0 +1,155 @@
+/** A model file of another tool as an architecture's weights: one safetensors file that exists while it is read. */
+import { StemmaError } from "../errors.js";
+import { assembledFile } from "../forms/assembled-file.js";
+import type { FormTensor, OpenedPart } from "../forms/form.js";
+import { weightSlots } from "../model/architecture.js";
+import type { DescribedModel } from "../model/model-json.js";
+import { openSafetensors, type OpenedSafetensors } from "../save/open-safetensors.js";
+import { dtypeBits } from "../tensor/dtype.js";
+import { tensorIdOfSource } from "../tensor/hash.js";
+import { readFully, type ByteFile } from "../tensor/safetensors-reader.js";
+import type { SafetensorsEntry } from "../tensor/safetensors-header.js";
+import { tensorOfSource } from "../tensor/tensor.js";
+import { keepsOrder, reordered } from "./axis-order.js";
+import { rootOf } from "./file-of-layout.js";
+import type { NamedHeader } from "./file-modules.js";
+import {
+  checkLayout,
+  encodeLayout,
+  isWeight,
+  maxLayoutBytes,
+  type LayoutTensor,
+  type WeightTensor,
+} from "./layout.js";
+import type { PlannedBeside, PlannedLayout } from "./planned-layout.js";
+
+export interface LaidOutFile {
+  /** The weights by their names in the architecture, in canonical order. */
+  readonly part: OpenedPart;
+  /** The attachment with which the file comes back. */
+  readonly layout: Uint8Array;
+  readonly notes: readonly string[];
+}
+
+/** Makes the layout of a file's tensors. */
+export type Planner = (described: DescribedModel, tensors: readonly NamedHeader[]) => PlannedLayout;
+
+/**
+ * @param file any model file, as one safetensors file; it stays open as long as the result is read
+ * @param where its path, for messages
+ * @throws ARCHITECTURE_MISMATCH, MODEL_FILE_MALFORMED, and what reading safetensors throws
+ */
+export async function layOutFile(
+  file: ByteFile,
+  where: string,
+  { described, plan }: { readonly described: DescribedModel; readonly plan: Planner },
+): Promise<LaidOutFile> {
+  const opened = await openSafetensors(file, where);
+  const entries = new Map(opened.tensors.map((tensor) => [tensor.name, tensor]));
+  const planned = plan(
+    described,
+    opened.tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
+  );
+  const slots = weightSlots(described.architecture);
+  const tensors: LayoutTensor[] = [];
+  for (const tensor of planned.tensors)
+    tensors.push(isWeightPlan(tensor) ? tensor : await besideOf(tensor, entries, opened));
+  checkLayout(tensors, slots);
+  const leaves = [];
+  for (const [name, entry] of entries) {
+    const { dtype, shape } = entry;
+    leaves.push({ path: name, dtype, shape, tensor: await tensorIdOfSource(opened.source(entry)) });
+  }
+  const weights = tensors.filter(isWeight).sort((a, b) => a.leaf - b.leaf);
+  const reader = new WeightReader(file, where, opened.dataStart);
+  const part = assembledFile({
+    tensors: weights.map((weight, at): FormTensor => {
+      const { dtype, shape, path } = slots[at] as (typeof slots)[number];
+      const entry = entries.get(weight.name) as SafetensorsEntry;
+      return {
+        name: described.names.leaves[at] ?? path,
+        dtype,
+        shape,
+        read: (target, from) => reader.read(weight, entry, { target, from }),
+      };
+    }),
+  });
+  const { metadata } = opened;
+  const layout = encodeLayout({
+    tensors,
+    root: rootOf(leaves),
+    ...(metadata === undefined ? {} : { metadata }),
+  });
+  return { part, layout, notes: [...planned.notes, ...notesOf(tensors)] };
+}
+
+function isWeightPlan(tensor: WeightTensor | PlannedBeside): tensor is WeightTensor {
+  return "leaf" in tensor;
+}
+
+function notesOf(tensors: readonly LayoutTensor[]): readonly string[] {
+  const beside = tensors.filter((tensor) => !isWeight(tensor));
+  if (beside.length === 0) return [];
+  const [first] = beside as [LayoutTensor];
+  const name = JSON.stringify(first.name.slice(0, 80));
+  const which = beside.length === 1 ? `${name} is` : `${name} and ${beside.length - 1} more are`;
+  return [`${which} kept beside the weights; the engine does not compute with them`];
+}
+
+/** @throws ARCHITECTURE_MISMATCH where it must be zero and is not; MODEL_FILE_MALFORMED where it is too long */
+async function besideOf(
+  { name, dtype, shape, isZero }: PlannedBeside,
+  entries: ReadonlyMap<string, SafetensorsEntry>,
+  opened: OpenedSafetensors,
+): Promise<LayoutTensor> {
+  const entry = entries.get(name) as SafetensorsEntry;
+  const shown = JSON.stringify(name.slice(0, 80));
+  if (entry.end - entry.begin > maxLayoutBytes)
+    throw new StemmaError(
+      "MODEL_FILE_MALFORMED",
+      `The tensor ${shown} has more than ${maxLayoutBytes} bytes, too many to be kept beside the weights. ` +
+        "Give the architecture a weight for it, or import the model without --arch.",
+    );
+  const { bytes } = await tensorOfSource(opened.source(entry));
+  if (isZero && bytes.some((byte) => byte !== 0))
+    throw new StemmaError(
+      "ARCHITECTURE_MISMATCH",
+      `The tensor ${shown} is not zero, and the architecture has one bias where PyTorch adds two. In PyTorch add it ` +
+        "to the other one (bias_ih), set it to zero, and save the file again.",
+    );
+  return { name, dtype, shape, bytes };
+}
+
+/** Reads weights in pieces; one that is put in another order is in memory meanwhile, one at a time. */
+class WeightReader {
+  #name: string | undefined;
+  #bytes: Promise<Uint8Array> | undefined;
+
+  constructor(
+    private readonly file: ByteFile,
+    private readonly where: string,
+    private readonly dataStart: number,
+  ) {}
+
+  async read(
+    { name, dtype, order }: WeightTensor,
+    { begin, end }: SafetensorsEntry,
+    { target, from }: { readonly target: Uint8Array; readonly from: number },
+  ): Promise<void> {
+    const start = this.dataStart + begin;
+    if (order === undefined || keepsOrder(order)) {
+      await readFully(this.file, target, start + from, this.where);
+      return;
+    }
+    const read = async (): Promise<Uint8Array> => {
+      const bytes = new Uint8Array(end - begin);
+      await readFully(this.file, bytes, start, this.where);
+      return reordered(bytes, order, dtypeBits(dtype) / 8);
+    };
+    if (this.#name !== name || this.#bytes === undefined) {
+      this.#name = name;
+      this.#bytes = read();
+    }
+    target.set((await this.#bytes).subarray(from, from + target.length));
+  }
+}

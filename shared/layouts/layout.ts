@@ -1,0 +1,203 @@
+/**
+ * A layout: how the tensors of another tool's file and the weights of an architecture are made of each other. Each
+ * weight is one of the file's tensors, with its axes in another order; what the architecture has no weight for is kept
+ * beside. So both are exact, in either direction. Pure.
+ */
+import { errorOf } from "../errors.js";
+import { decodeCanonical, encodeCanonical, type CanonicalValue } from "../model/canonical-json.js";
+import { maxLeaves } from "../model/tree.js";
+import { dtypeBits, isDType, tensorByteLength } from "../tensor/dtype.js";
+import { isHash } from "../tensor/hash.js";
+import type { Hash, TensorHeader } from "../tensor/tensor.js";
+import { isAxisOrder, keepsOrder, type AxisOrder } from "./axis-order.js";
+
+/** Name of the attachment that it is. */
+export const layoutName = "stemma.layout";
+/** The most bytes of it, with the tensors that are kept beside. */
+export const maxLayoutBytes = 16 * 1024 * 1024;
+/** A tensor whose axes are put in another order is in memory meanwhile. */
+export const maxReorderedBytes = 256 * 1024 * 1024;
+const maxAxes = 16;
+const limits = { maxBytes: maxLayoutBytes, maxDepth: 6 };
+
+/** A tensor of the file that is a weight of the architecture. */
+export interface WeightTensor extends TensorHeader {
+  readonly name: string;
+  /** Index of the weight in canonical order. */
+  readonly leaf: number;
+  /** The order of axes that makes the weight of the tensor; absent: its elements stay where they are. */
+  readonly order?: AxisOrder | undefined;
+}
+
+/** A tensor of the file that the architecture has no weight for. */
+export interface TensorBeside extends TensorHeader {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+export type LayoutTensor = WeightTensor | TensorBeside;
+
+export interface Layout {
+  /** The tensors of the file, in its order. */
+  readonly tensors: readonly LayoutTensor[];
+  /** The file's own metadata. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** The root of the file's tensors, as of a model without an architecture. */
+  readonly root: Hash;
+}
+
+const malformed = errorOf("MODEL_FILE_MALFORMED");
+
+function invalid(reason: string): never {
+  throw malformed(
+    `The layout of the file that the model came from cannot be used: ${reason}. Recover the model as safetensors.`,
+  );
+}
+
+export function isWeight(tensor: LayoutTensor): tensor is WeightTensor {
+  return "leaf" in tensor;
+}
+
+/** The attachment's bytes: canonical JSON. @throws MODEL_FILE_MALFORMED where it is longer than is kept */
+export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
+  const value = {
+    format: 1,
+    root,
+    tensors: tensors.map((tensor) => {
+      const { name, dtype, shape } = tensor;
+      if (!isWeight(tensor))
+        return { name, dtype, shape: [...shape], bytes: Buffer.from(tensor.bytes).toString("base64") };
+      const { leaf, order } = tensor;
+      const moved = order === undefined ? {} : { as: [...order.as], axes: [...order.axes] };
+      return { name, dtype, shape: [...shape], leaf, ...moved };
+    }),
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+  const bytes = encodeCanonical(value, { ...limits, maxBytes: 2 ** 28 });
+  return bytes.length <= maxLayoutBytes
+    ? bytes
+    : invalid(
+        `it has ${bytes.length} bytes with the tensors beside the weights, more than ${maxLayoutBytes}`,
+      );
+}
+
+/**
+ * Reads a layout that may be hostile.
+ * @param leaves the weights of the model that it is of
+ * @throws MODEL_FILE_MALFORMED where it does not make each of them of one tensor, of the same size
+ */
+export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[]): Layout {
+  const { format, root, tensors, metadata, ...others } = objectOf(valueOf(given), "it");
+  if (format !== 1 || Object.keys(others).length > 0) return invalid("its format is not 1");
+  if (!isHash(root) || !Array.isArray(tensors) || tensors.length > maxLeaves)
+    return invalid("it has no root, or no list of tensors");
+  const read = tensors.map(tensorOf);
+  checkLayout(read, leaves);
+  return metadata === undefined
+    ? { root, tensors: read }
+    : { root, tensors: read, metadata: texts(metadata) };
+}
+
+/**
+ * @throws MODEL_FILE_MALFORMED where the tensors are not the weights, each once
+ * @internal Also what is derived here is checked.
+ */
+export function checkLayout(tensors: readonly LayoutTensor[], leaves: readonly TensorHeader[]): void {
+  const names = new Set<string>();
+  const made = new Set<number>();
+  for (const tensor of tensors) {
+    if (names.has(tensor.name)) invalid(`it has the tensor ${shown(tensor.name)} twice`);
+    names.add(tensor.name);
+    if (!isWeight(tensor)) continue;
+    const leaf = leaves[tensor.leaf];
+    if (leaf === undefined || made.has(tensor.leaf))
+      return invalid(`${shown(tensor.name)} is a weight that is not there, or is made of another tensor too`);
+    made.add(tensor.leaf);
+    checkWeight(tensor, leaf);
+  }
+  if (made.size !== leaves.length)
+    invalid(`it makes ${made.size} of the architecture's ${leaves.length} weights`);
+}
+
+function checkWeight({ name, dtype, shape, order }: WeightTensor, leaf: TensorHeader): void {
+  const byteLength = lengthOf({ name, dtype, shape });
+  if (dtype !== leaf.dtype || byteLength !== tensorByteLength(leaf.dtype, leaf.shape))
+    invalid(
+      `${shown(name)} is ${dtype} [${shape.join(", ")}], its weight ${leaf.dtype} [${leaf.shape.join(", ")}]`,
+    );
+  if (order === undefined) return;
+  if (!isAxisOrder(order) || lengthOf({ name, dtype, shape: order.as }) !== byteLength)
+    invalid(`the axes of ${shown(name)} are not its own, each once`);
+  if (dtypeBits(dtype) % 8 !== 0 || (byteLength > maxReorderedBytes && !keepsOrder(order)))
+    invalid(`${shown(name)} has more than ${maxReorderedBytes} bytes to be put in another order`);
+}
+
+function valueOf(given: Uint8Array): CanonicalValue {
+  try {
+    return decodeCanonical(given, limits);
+  } catch {
+    return invalid("it is not canonical JSON, or too long");
+  }
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function objectOf(value: unknown, what: string): Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Members)
+    : invalid(`${what} is not an object`);
+}
+
+function tensorOf(value: unknown): LayoutTensor {
+  const { name, dtype, shape, leaf, as, axes, bytes, ...others } = objectOf(value, "a tensor");
+  if (typeof name !== "string" || Object.keys(others).length > 0)
+    return invalid("a tensor has no name, or unknown members");
+  if (typeof dtype !== "string" || !isDType(dtype)) return invalid(`${shown(name)} has no type`);
+  const header = { name, dtype, shape: counts(shape, name) };
+  if (typeof bytes === "string") {
+    if (leaf !== undefined || as !== undefined || axes !== undefined)
+      return invalid(`${shown(name)} is a weight and beside them`);
+    return besideOf(header, bytes);
+  }
+  if (bytes !== undefined || !Number.isSafeInteger(leaf)) return invalid(`${shown(name)} is no weight`);
+  const weight = { ...header, leaf: leaf as number };
+  if (as === undefined && axes === undefined) return weight;
+  return { ...weight, order: { as: counts(as, name), axes: counts(axes, name) } };
+}
+
+function besideOf(header: TensorHeader & { readonly name: string }, text: string): TensorBeside {
+  const bytes = new Uint8Array(Buffer.from(text, "base64"));
+  if (Buffer.from(bytes).toString("base64") !== text || bytes.length !== lengthOf(header))
+    return invalid(`${shown(header.name)} has not the bytes of its shape`);
+  return { ...header, bytes };
+}
+
+/** @throws MODEL_FILE_MALFORMED for a shape that no tensor has */
+function lengthOf({ name, dtype, shape }: TensorHeader & { readonly name: string }): number {
+  try {
+    return tensorByteLength(dtype, shape);
+  } catch {
+    return invalid(`${shown(name)} has a shape that no tensor has`);
+  }
+}
+
+function counts(value: unknown, name: string): readonly number[] {
+  const isList =
+    Array.isArray(value) &&
+    value.length <= maxAxes &&
+    value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0);
+  return isList
+    ? (value as readonly number[])
+    : invalid(`${shown(name)} has a shape or axes that are no numbers`);
+}
+
+function texts(value: unknown): Readonly<Record<string, string>> {
+  const members = objectOf(value, "its metadata");
+  return Object.values(members).every((item) => typeof item === "string")
+    ? (members as Readonly<Record<string, string>>)
+    : invalid("its metadata are not all texts");
+}
+
+function shown(name: string): string {
+  return JSON.stringify(name.slice(0, 80));
+}

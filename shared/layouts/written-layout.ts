@@ -1,0 +1,119 @@
+/** A layout that a person wrote: for each weight of the architecture the tensor of the file, and its axes. Pure. */
+import { errorOf } from "../errors.js";
+import { weightSlots } from "../model/architecture.js";
+import type { DescribedModel } from "../model/model-json.js";
+import { tensorByteLength } from "../tensor/dtype.js";
+import { isAxisOrder, type AxisOrder } from "./axis-order.js";
+import type { NamedHeader } from "./file-modules.js";
+import type { WeightTensor } from "./layout.js";
+import type { PlannedBeside, PlannedLayout } from "./planned-layout.js";
+
+const malformed = errorOf("MODEL_FILE_MALFORMED");
+const maxWeights = 100_000;
+
+function invalid(reason: string): never {
+  throw malformed(
+    `This is not a layout: ${reason}. Write "format: 1", under "weights" for each weight its tensor (or "from", ` +
+      '"as" and "axes"), and under "beside" the names of the other tensors.',
+  );
+}
+
+/**
+ * @param value the parsed YAML: format, weights, beside
+ * @param tensors those of the file, in its order
+ * @throws MODEL_FILE_MALFORMED naming the weight or tensor that it does not name once
+ */
+export function writtenLayout(
+  value: unknown,
+  { architecture, names }: DescribedModel,
+  tensors: readonly NamedHeader[],
+): PlannedLayout {
+  const { format, weights, beside = [], ...others } = membersOf(value, "it");
+  if (format !== 1) return invalid('it has no "format: 1"');
+  requireNoOthers(others, "it");
+  if (!Array.isArray(beside) || !beside.every((name) => typeof name === "string"))
+    return invalid('"beside" is not a list of names');
+  const given = Object.entries(membersOf(weights, '"weights"'));
+  if (given.length > maxWeights) return invalid(`it has more than ${maxWeights} weights`);
+  const leaves = new Map<string, number>();
+  weightSlots(architecture).forEach(({ path }, at) => {
+    for (const name of [names.leaves[at] ?? path, path]) leaves.set(name, at);
+  });
+  const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const found = new Map<string, WeightTensor | PlannedBeside>();
+  const add = (name: string, planned: (header: NamedHeader) => WeightTensor | PlannedBeside): void => {
+    const header = byName.get(name) ?? invalid(`the file has no tensor ${shown(name)}`);
+    if (found.has(name)) invalid(`it uses the tensor ${shown(name)} twice`);
+    found.set(name, planned(header));
+  };
+  for (const [weight, from] of given) {
+    const leaf = leaves.get(weight) ?? invalid(`the architecture has no weight ${shown(weight)}`);
+    const { name, ...written } = sourceOf(from, weight);
+    add(name, (header) => ({ ...header, leaf, ...orderOf(written, header) }));
+  }
+  for (const name of beside as readonly string[]) add(name, (header) => ({ ...header, isZero: false }));
+  const left = tensors.find(({ name }) => !found.has(name));
+  if (left !== undefined) return invalid(`it does not say what the file's tensor ${shown(left.name)} is`);
+  const inOrder = tensors.map(({ name }) => found.get(name) as WeightTensor | PlannedBeside);
+  return { tensors: inOrder, notes: [] };
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function membersOf(value: unknown, what: string): Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Members)
+    : invalid(`${what} is not an object`);
+}
+
+function requireNoOthers(others: Members, what: string): void {
+  const [other] = Object.keys(others);
+  if (other !== undefined) invalid(`${what} has the unknown member ${shown(other)}`);
+}
+
+/** The tensor of a weight as it is written. */
+interface WrittenSource {
+  readonly name: string;
+  readonly as?: readonly number[];
+  readonly axes?: readonly number[];
+}
+
+function sourceOf(value: unknown, weight: string): WrittenSource {
+  if (typeof value === "string") return { name: value };
+  const { from, as, axes, ...others } = membersOf(value, `the weight ${shown(weight)}`);
+  requireNoOthers(others, `the weight ${shown(weight)}`);
+  if (typeof from !== "string") return invalid(`the weight ${shown(weight)} has no "from"`);
+  return {
+    name: from,
+    ...(as === undefined ? {} : { as: numbersOf(as, weight) }),
+    ...(axes === undefined ? {} : { axes: numbersOf(axes, weight) }),
+  };
+}
+
+function numbersOf(value: unknown, weight: string): readonly number[] {
+  const isList =
+    Array.isArray(value) &&
+    value.length <= 16 &&
+    value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0);
+  return isList
+    ? (value as readonly number[])
+    : invalid(`"as" and "axes" of the weight ${shown(weight)} are not lists of whole numbers`);
+}
+
+function orderOf(
+  { as, axes }: Pick<WrittenSource, "as" | "axes">,
+  { name, dtype, shape }: NamedHeader,
+): { readonly order?: AxisOrder } {
+  if (axes === undefined) return {};
+  const order = { as: as ?? shape, axes };
+  const isSame =
+    as === undefined ||
+    (as.every((extent) => extent > 0) && tensorByteLength(dtype, as) === tensorByteLength(dtype, shape));
+  return isAxisOrder(order) && isSame
+    ? { order }
+    : invalid(`"as" and "axes" do not fit the tensor ${shown(name)} [${shape.join(", ")}]`);
+}
+
+function shown(name: string): string {
+  return JSON.stringify(name.slice(0, 80));
+}

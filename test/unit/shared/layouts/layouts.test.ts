@@ -1,0 +1,264 @@
+/** State dicts of PyTorch become the weights of an architecture, and come back with the same bits. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { describe, it, type TestContext } from "node:test";
+import { isStemmaError } from "../../../../shared/errors.js";
+import { parseYaml } from "../../../../shared/cli/parse-yaml.js";
+import { openModelFile } from "../../../../shared/forms/model-file.js";
+import { checkFileOfLayout } from "../../../../shared/layouts/file-of-layout.js";
+import type { NamedHeader } from "../../../../shared/layouts/file-modules.js";
+import { layOutFile, type LaidOutFile, type Planner } from "../../../../shared/layouts/laid-out-file.js";
+import { decodeLayout, type Layout } from "../../../../shared/layouts/layout.js";
+import { pytorchLayout } from "../../../../shared/layouts/planned-layout.js";
+import { readTopology } from "../../../../shared/layouts/topology-weights.js";
+import { writtenLayout } from "../../../../shared/layouts/written-layout.js";
+import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
+import type { DescribedModel } from "../../../../shared/model/model-json.js";
+import type { ModelSource } from "../../../../shared/model/model.js";
+import { openSafetensors } from "../../../../shared/save/open-safetensors.js";
+import { tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { testSeed } from "../../../helpers/crash-states.js";
+import { seededNumbers } from "../../../helpers/manual-clock.js";
+
+const vectors = new URL("../../../../../test/vectors/layouts/", import.meta.url);
+const pathOf = (name: string): string => fileURLToPath(new URL(name, vectors));
+
+interface LaidOutModel {
+  readonly laidOut: LaidOutFile;
+  readonly described: DescribedModel;
+  readonly model: ModelSource;
+  /** The file's tensors in its order. */
+  readonly tensors: readonly (Tensor & { readonly name: string })[];
+}
+
+async function laidOut(
+  t: TestContext,
+  name: string,
+  plan: Planner = (described, tensors) => pytorchLayout(described, tensors),
+): Promise<LaidOutModel> {
+  const file = await openModelFile(pathOf(`${name}.pt`));
+  t.after(() => file.close());
+  const described = readTopology(await readFile(pathOf(`${name}.json`)));
+  const laid = await layOutFile(file.file, name, { described, plan });
+  const model = await modelSourceOfSafetensors(laid.part.file, name, {
+    architecture: { architecture: described.architecture, names: described.names },
+  });
+  const opened = await openSafetensors(file.file, name);
+  const tensors = [];
+  for (const entry of opened.tensors)
+    tensors.push({ name: entry.name, ...(await tensorOfSource(opened.source(entry))) });
+  return { laidOut: laid, described, model, tensors };
+}
+
+const sequential = (
+  shape: readonly (number | null)[],
+  ...layers: (readonly [string, object])[]
+): Uint8Array =>
+  Buffer.from(
+    JSON.stringify({
+      class_name: "Sequential",
+      config: {
+        name: "net",
+        layers: [
+          {
+            class_name: "InputLayer",
+            config: { name: "in", batch_input_shape: [null, ...shape], dtype: "float32" },
+          },
+          ...layers.map(([className, config], at) => ({
+            class_name: className,
+            config: { name: `layer${at}`, ...config },
+          })),
+        ],
+      },
+    }),
+  );
+
+const header = (name: string, ...shape: number[]): NamedHeader => ({ name, dtype: "F32", shape });
+
+function refused(topology: Uint8Array, tensors: readonly NamedHeader[], text: RegExp): void {
+  assert.throws(
+    () => pytorchLayout(readTopology(topology), tensors),
+    (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH") && text.test(error.message),
+  );
+}
+
+describe("a layout of PyTorch", () => {
+  for (const name of ["mlp", "cnn", "mobile", "residual", "lstm"])
+    it(`gives the weights of ${name}, and of them every tensor of the file`, async (t) => {
+      const { laidOut: laid, model, tensors } = await laidOut(t, name);
+      assert.equal(model.kind, "architecture");
+      const file = await checkFileOfLayout(model.sources, laid.layout);
+      assert.deepEqual(
+        file.names.leaves,
+        tensors.map((tensor) => tensor.name),
+      );
+      for (const [at, { dtype, shape, bytes }] of tensors.entries())
+        assert.deepEqual(await tensorOfSource(file.sources[at]!), { dtype, shape, bytes });
+      const { leaves } = opaqueModelSource(tensors);
+      assert.equal(leaves.length, tensors.length);
+    });
+
+  it("can be written by hand, to the same weights", async (t) => {
+    const text = `
+format: 1
+weights:
+  c/kernel: { from: conv.weight, axes: [2, 3, 1, 0] }
+  c/bias: conv.bias
+  n/gamma: norm.weight
+  n/beta: norm.bias
+  n/moving_mean: norm.running_mean
+  n/moving_variance: norm.running_var
+  d/kernel: { from: fc.weight, as: [4, 3, 2, 3], axes: [2, 3, 1, 0] }
+  d/bias: fc.bias
+beside: [norm.num_batches_tracked]
+`;
+    const plan: Planner = (described, tensors) => writtenLayout(parseYaml(text), described, tensors);
+    const [written, derived] = [await laidOut(t, "cnn", plan), await laidOut(t, "cnn")];
+    assert.deepEqual(written.model.leaves, derived.model.leaves);
+    assert.deepEqual(written.laidOut.layout, derived.laidOut.layout);
+  });
+
+  it("is not guessed: equal modules need names or numbers, and layers one after the other", () => {
+    const dense = ["Dense", { units: 4 }] as const;
+    const chain = sequential([4], dense, dense);
+    const modules = (...names: string[]): NamedHeader[] =>
+      names.flatMap((name) => [header(`${name}.weight`, 4, 4), header(`${name}.bias`, 4)]);
+    refused(chain, modules("first", "second"), /neither names nor numbers/);
+    refused(chain, modules("a.1", "b.2"), /neither names nor numbers/);
+    refused(chain, modules("fc1"), /no partner/);
+    refused(chain, modules("fc1", "fc2", "fc3"), /no partner/);
+    const plan = pytorchLayout(readTopology(chain), modules("fc10", "fc9"));
+    assert.deepEqual(
+      plan.tensors.map((tensor) => ("leaf" in tensor ? tensor.leaf : undefined)),
+      [2, 3, 0, 1],
+    );
+    const tried = pytorchLayout(readTopology(chain), modules("second", "first"), { isProved: true });
+    assert.deepEqual(
+      tried.tensors.map((tensor) => ("leaf" in tensor ? tensor.leaf : undefined)),
+      [0, 1, 2, 3],
+    );
+    const named = pytorchLayout(readTopology(chain), modules("layer1", "layer0"));
+    assert.deepEqual(named.notes, []);
+  });
+
+  it("refuses by name what PyTorch computes otherwise, or in an order that is not known", () => {
+    const dense = ["Dense", { units: 2 }] as const;
+    const last = [header("d.weight", 2, 12), header("d.bias", 2)];
+    refused(sequential([3, 4], ["GRU", { units: 2 }]), [], /layer0 \(GRU\)/);
+    refused(sequential([3, 4], ["Flatten", {}], dense), last, /layer1 \(Dense\).*two axes is flattened/);
+    refused(sequential([12], ["Reshape", { target_shape: [2, 6] }], ["Flatten", {}], dense), last, /Reshape/);
+    refused(
+      sequential([2, 2, 3], ["Dense", { units: 3 }], ["Flatten", {}], dense),
+      [header("a.weight", 3, 3), header("a.bias", 3), ...last],
+      /layer2 \(Dense\).*gets a picture/,
+    );
+    refused(sequential([3, 4], ["LSTM", { units: 2, go_backwards: true }]), [], /backwards/);
+    refused(
+      sequential([4, 4, 2], ["SeparableConv2D", { filters: 2, kernel_size: 3 }]),
+      [],
+      /SeparableConv2D/,
+    );
+  });
+
+  it("keeps the order of sequences and of one channel when they are flattened", () => {
+    const recurrent = readTopology(
+      sequential(
+        [3, 4],
+        ["LSTM", { units: 2, return_sequences: true }],
+        ["Flatten", {}],
+        ["Dense", { units: 1 }],
+      ),
+    );
+    const lstm = ["weight_ih_l0:8,4", "weight_hh_l0:8,2", "bias_ih_l0:8", "bias_hh_l0:8"].map((text) => {
+      const [name = "", shape = ""] = text.split(":");
+      return header(`lstm.${name}`, ...shape.split(",").map(Number));
+    });
+    const plan = pytorchLayout(recurrent, [...lstm, header("fc.weight", 1, 6), header("fc.bias", 1)]);
+    const fc = plan.tensors.find(({ name }) => name === "fc.weight");
+    assert.deepEqual(fc && "order" in fc ? fc.order : undefined, { as: [1, 6], axes: [1, 0] });
+  });
+
+  it("refuses biases that would have to be added", async (t) => {
+    const plan: Planner = (described, tensors) => {
+      const planned = pytorchLayout(described, tensors);
+      const swapped = planned.tensors.map((tensor): (typeof planned.tensors)[number] => {
+        const { name, dtype, shape } = tensor;
+        if (name.endsWith("bias_hh_l0")) return { name, dtype, shape, leaf: 2 };
+        return name.endsWith("bias_ih_l0") ? { name, dtype, shape, isZero: true } : tensor;
+      });
+      return { ...planned, tensors: swapped };
+    };
+    await assert.rejects(
+      laidOut(t, "lstm", plan),
+      (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH") && /bias_ih_l0/.test(error.message),
+    );
+  });
+});
+
+describe("hostile layouts", () => {
+  it("are refused, or give tensors of the sizes that they state", async (t) => {
+    const seed = testSeed();
+    const random = seededNumbers(seed);
+    const below = (limit: number): number => Math.floor(random() * limit);
+    const { laidOut: laid, model } = await laidOut(t, "cnn");
+    let refusals = 0;
+    for (let round = 0; round < 500; round++) {
+      const bytes = laid.layout.slice();
+      const count = 1 + below(3);
+      for (let each = 0; each < count; each++) {
+        const digits = [...bytes.keys()].filter((at) => bytes[at]! >= 48 && bytes[at]! <= 57);
+        if (random() < 0.5) bytes[digits[below(digits.length)]!] = 48 + below(10);
+        else bytes[below(bytes.length)] = below(256);
+      }
+      const given = random() < 0.1 ? bytes.subarray(0, below(bytes.length)) : bytes;
+      let layout: Layout;
+      try {
+        layout = decodeLayout(given, model.leaves);
+      } catch (error) {
+        assert.ok(
+          isStemmaError(error, "MODEL_FILE_MALFORMED"),
+          `seed ${seed}, round ${round}: ${String(error)}`,
+        );
+        refusals++;
+        continue;
+      }
+      assert.equal(layout.tensors.length, 9);
+      await checkFileOfLayout(model.sources, given).catch((error: unknown) => {
+        assert.ok(isStemmaError(error, "ROOT_MISMATCH"), `seed ${seed}, round ${round}: ${String(error)}`);
+      });
+    }
+    assert.ok(refusals > 100);
+  });
+
+  it("that a person wrote are refused with what is wrong", async () => {
+    const described = readTopology(await readFile(pathOf("mlp.json")));
+    const tensors = [header("w", 5, 4)];
+    const others: readonly unknown[] = [
+      null,
+      [],
+      { format: 2, weights: {} },
+      { format: 1 },
+      { format: 1, weights: {}, more: 1 },
+      { format: 1, weights: {} },
+      { format: 1, weights: { "no/kernel": "w" } },
+      { format: 1, weights: { "d0/kernel": "none" } },
+      { format: 1, weights: { "d0/kernel": "w" }, beside: ["w"] },
+      { format: 1, weights: { "d0/kernel": 3 } },
+      { format: 1, weights: { "d0/kernel": { axes: [1, 0] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", axes: [1, 1] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", axes: [0, 2] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", axes: ["0"] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", as: [4, 4], axes: [1, 0] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", as: [-5, -4], axes: [1, 0] } } },
+      { format: 1, weights: { __proto__: null, "d0/kernel": { from: "w", extra: 1 } } },
+      { format: 1, weights: {}, beside: "w" },
+    ];
+    for (const value of others)
+      assert.throws(
+        () => writtenLayout(value, described, tensors),
+        (error) => isStemmaError(error, "MODEL_FILE_MALFORMED"),
+        JSON.stringify(value),
+      );
+  });
+});
