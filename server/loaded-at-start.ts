@@ -90,6 +90,7 @@ import "./storage/repository/check-fleet.js";
 import "./storage/repository/erasure/erase-devices.js";
 import "./storage/repository/row-keeper.js";
 import "./storage/repository/version-finder.js";
+import "./storage/repository/versions/compare-files.js";
 import "./storage/repository/versions/record-bundle.js";
 import "../shared/train/own-recipes/confinement.js";
 import "../shared/train/own-recipes/describe-recipe.js";

@@ -90,24 +90,22 @@ async function importFile(
   const further = await Promise.all(
     attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
   );
-  const unread = onto ?? arch ?? layout ?? optimizer ?? checkpoint[0];
-  if (as === "file" && unread !== undefined) throw keptUnread();
+  if (as === "file" && (onto ?? arch ?? layout ?? optimizer ?? checkpoint[0]) !== undefined)
+    throw keptUnread();
   const adapter =
     as === "file"
       ? { attachment: undefined, notes: [] }
       : await adapterConfigBeside(file, { base, onto, attached: further });
   if (adapter.attachment !== undefined) further.push(adapter.attachment);
-  const parts = partsOf(checkpoint, optimizer);
   const others = onto ?? as ?? optimizer ?? checkpoint[0];
   const layOut = await layOutOf({ layout, arch, check, tolerance, others }, context).catch(
     (error: unknown) => {
       throw arch === undefined ? error : withArchitectureFile(error, arch);
     },
   );
-  const sent = { file, parts, isKept: as === "file", layOut };
+  const sent = { file, parts: partsOf(checkpoint, optimizer), isKept: as === "file", layOut };
   return await withImport(sent, async (opened) => {
-    if (arch !== undefined && opened.architecture !== undefined)
-      throw new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
+    if (arch !== undefined && opened.architecture !== undefined) throw layersTwice(file);
     const described = arch ?? (opened.architecture === undefined ? undefined : file);
     const { parts } = opened;
     const report = await (
@@ -134,6 +132,10 @@ async function importFile(
       });
     return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
+}
+
+function layersTwice(file: string): StemmaError {
+  return new StemmaError("USAGE", `${file} describes its layers itself. Leave out --arch.`);
 }
 
 function keptUnread(): StemmaError {

@@ -1,5 +1,4 @@
 /** Compares two files that are kept as they are, byte by byte. */
-import { isKeptFile } from "../../../../shared/model/kept-file.js";
 import type { LeafTable } from "../../../../shared/model/model.js";
 import type { ObjectReader } from "../../../../shared/objects/object-store.js";
 import type { ModelDiff } from "../answers/version-answers.js";
@@ -7,14 +6,14 @@ import type { ModelDiff } from "../answers/version-answers.js";
 /** Longer files are not read to count what differs. */
 const maxComparedBytes = 256 * 1024 * 1024;
 
-/** @returns undefined where one of them is a model of tensors. @throws what reading a tensor throws */
+/** @param a the leaves of one file, and `b` those of the other. @throws what reading a tensor throws */
 export async function comparedFiles(
   objects: Pick<ObjectReader, "openTensor">,
   a: LeafTable,
   b: LeafTable,
 ): Promise<ModelDiff["files"]> {
   const [one, other] = [a[0], b[0]];
-  if (!isKeptFile(a) || !isKeptFile(b) || one === undefined || other === undefined) return undefined;
+  if (one === undefined || other === undefined) return undefined;
   const lengths = { a: one.shape[0] ?? 0, b: other.shape[0] ?? 0 };
   if (one.tensor === other.tensor) return { ...lengths, differing: 0 };
   if (Math.max(lengths.a, lengths.b) > maxComparedBytes) return lengths;

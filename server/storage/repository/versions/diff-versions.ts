@@ -13,7 +13,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import type { RepositoryContext } from "../context.js";
 import type { ModelDiff, VersionSummary } from "../answers/version-answers.js";
 import { readLeaves } from "../state/references.js";
-import { comparedFiles } from "./compare-files.js";
+import { isKeptFile } from "../../../../shared/model/kept-file.js";
 import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";
 import { erasedError } from "../state/erased.js";
@@ -26,7 +26,10 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
   const others = await otherBases(context, a, b);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
   await turnAfter(sideB.leaves);
-  const files = await comparedFiles(context.objects, sideA.leaves, sideB.leaves);
+  const areFiles = isKeptFile(sideA.leaves) && isKeptFile(sideB.leaves);
+  const files = areFiles
+    ? await (await import("./compare-files.js")).comparedFiles(context.objects, sideA.leaves, sideB.leaves)
+    : undefined;
   return {
     a,
     b,
