@@ -31,6 +31,7 @@ export const readingOperations: ReadonlySet<OperationName> = new Set<OperationNa
     "successors",
     "verify",
     "nearest",
+    "runQuery",
     "savedQueries",
   ] as const),
   ...(["describeBundle", "bundleObjects", "proveBundle", "searchHub"] as const),

@@ -1,7 +1,7 @@
 /** `stemma pull`: models of a hub, or of a file, come into this repository with their lineage (MH16). */
 import { formatBytes } from "../../../shared/cli/output.js";
 import { defined } from "../../../shared/defined.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { pathOf, plain, type Printed } from "../plain-command.js";
 import { copiedText } from "./copied-text.js";
 import { hubText, namespaceText, openHub } from "./hub-address.js";
@@ -46,7 +46,11 @@ not fetched again. Killed or cut off, the same command goes on.
           const asked = { models, ...defined(range) };
           return copiedText(
             "pulled",
-            await copyBundle(hub, target, { asked, statement: {}, force, signal, onBytes }),
+            await copyBundle(hub, target, { asked, statement: {}, force, signal, onBytes }).catch(
+              (error: unknown) => {
+                throw adviseSearch(error, hub.fleet);
+              },
+            ),
           );
         } finally {
           await hub.operations.close();
@@ -57,3 +61,12 @@ not fetched again. Killed or cut off, the same command goes on.
     },
   }),
 );
+
+/** Names the verb that lists the models of the hub; others list those of this repository. */
+function adviseSearch(error: unknown, fleet: string): unknown {
+  if (!isStemmaError(error, "MODEL_NOT_FOUND")) return error;
+  const message = error.message
+    .replace("This fleet has", `The fleet ${fleet} of the hub has`)
+    .replace("`stemma model list`", "`stemma search`");
+  return new StemmaError(error.code, message, { ...error.details, cause: error });
+}

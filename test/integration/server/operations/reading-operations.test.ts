@@ -81,6 +81,7 @@ describe("reading a home without its lock", () => {
     assert.equal((await operations.model({ fleet, model: "m:2" })).version, 2);
     assert.equal((await operations.log({ fleet, model: "m" })).length, 2);
     assert.ok((await operations.diff({ fleet, a: "m:1", b: "m:2" })).changes.length > 0);
+    assert.equal((await operations.runQuery({ fleet, query: 'select v where v.name = "m"' })).rows.length, 2);
     assert.deepEqual((await operations.check({ fleet })).problems, []);
     assert.equal((await operations.stats({ fleet })).versions, 2);
     assert.equal((await recovered(operations, "m:2")).length, 64);
