@@ -1,4 +1,6 @@
 /** Runs the simulation of one seed. */
+// A module that is loaded when it is first needed comes at a time that no seed decides.
+import "../../server/loaded-at-start.js";
 import { Choice } from "./choice.js";
 import { Faults } from "./faults.js";
 import { Invariants, type Violation } from "./invariants.js";
