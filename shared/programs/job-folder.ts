@@ -14,7 +14,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileError } from "../files/file-error.js";
+import { fileError, systemCode } from "../files/file-error.js";
 import { requireKeptFileName } from "../model/kept-file.js";
 import type { Files, Random } from "../ports.js";
 import { safetensorsChunks, type NamedSource } from "../tensor/safetensors.js";
@@ -151,7 +151,7 @@ export async function copyModel(
 ): Promise<Record<string, string>> {
   const to = join(input, folder);
   const present = new Set(await readdir(from));
-  const kept = present.has("manifest.json") ? await keptNameIn(from) : undefined;
+  const kept = await keptNameIn(from);
   const paths: Record<string, string> = {};
   for (const name of kept === undefined ? baseFiles.filter((each) => present.has(each)) : [kept]) {
     await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
@@ -162,12 +162,17 @@ export async function copyModel(
 }
 
 /**
- * Name of the file that an installed version is, where it is one that is kept as it is.
+ * Name of the file that an installed version is, where it is one that is kept as it is; a folder without a manifest has
+ * none.
  * @throws NAME_INVALID where the manifest was changed into one that leads out of its folder
  */
 export async function keptNameIn(folder: string): Promise<string | undefined> {
   const path = join(folder, "manifest.json");
-  if ((await stat(path)).size > maxManifestBytes) return undefined;
+  const found = await stat(path).catch((error: unknown) => {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  });
+  if (found === undefined || found.size > maxManifestBytes) return undefined;
   const { file } = JSON.parse(await readFile(path, "utf8")) as { readonly file?: unknown };
   if (typeof file !== "string") return undefined;
   requireKeptFileName(file);

@@ -8,7 +8,14 @@ import { committedMembers } from "../../../../shared/provenance/provenance.js";
 import { memberAt, nameOfMember, storyMembers } from "../../../../shared/provenance/story-members.js";
 
 /** Members that are only places of others. */
-const containers: readonly string[] = ["record.objects", "record.uses", "parameters", "data", "program"];
+const containers: readonly string[] = [
+  "record.objects",
+  "record.uses",
+  "parameters",
+  "data",
+  "program",
+  "average",
+];
 /** Members of a story's file whose own members have rows, and its format. */
 const opened: readonly string[] = ["format", "record", "provenance", "openings", "environment", "metadata"];
 
