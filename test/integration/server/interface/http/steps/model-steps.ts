@@ -253,6 +253,16 @@ export const modelSteps: readonly Step[] = [
   },
   { name: "hold", shows: "let go", ask: (at) => at.hold({ ...tiny, held: false }) },
   { name: "reduce", ask: (at) => at.reduce({ ...tiny, scheme: "float16", name: "small" }) },
+  {
+    name: "mergeModels",
+    ask: (at) => at.mergeModels({ fleet, models: ["tiny:1", "tiny:2"], name: "mean", weights: [1, 2] }),
+  },
+  {
+    name: "averageFleet",
+    shows: "too few devices",
+    ask: (at) => at.averageFleet({ fleet, line: "line", select: "all", name: "mean" }),
+    fails: "AVERAGE_REFUSED",
+  },
   { name: "describeBundle", ask: (at) => at.describeBundle({ fleet, models: ["tiny:1"] }) },
   {
     name: "bundleObjects",
