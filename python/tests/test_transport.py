@@ -136,7 +136,9 @@ def test_a_body_that_is_longer_than_declared_is_cut_where_it_was_declared():
 def test_every_schema_can_be_used_and_refuses_a_foreign_value():
     text = json.dumps(answers._schemas())
     for pattern in json.loads("[" + ",".join(re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', text)) + "]"):
-        re.compile(pattern)
+        answers._pattern(pattern)
+    task = answers._pattern(r"^[\p{L}\p{N}][\p{L}\p{N} ._/-]*$")
+    assert [task.search(text) is not None for text in ("Zähler/3", "-x", "a\n")] == [True, False, False]
     operations = list(answers._schemas()["answers"])
     assert len(operations) > 100
     for operation in operations:

@@ -85,8 +85,16 @@ def _type_problem(schema: Schema, value: Any, where: str) -> str | None:
     return None if fits else f"{where} has the type {type(value).__name__}, not {names}"
 
 
+@functools.lru_cache(maxsize=256)
+def _pattern(written: str) -> re.Pattern[str]:
+    r"""Read a pattern of ECMAScript: without classes such as \p{L}, where Python takes any letter or digit."""
+    # In Python a last $ matches before an end of line, too.
+    ended = re.sub(r"(?<!\\)\$\Z", r"\\Z", written)
+    return re.compile(re.sub(r"\\p\{[A-Za-z]+\}", r"\\w", ended))
+
+
 def _member_problem(schema: Schema, value: Any, where: str, depth: int) -> str | None:
-    if isinstance(value, str) and "pattern" in schema and re.search(schema["pattern"], value) is None:
+    if isinstance(value, str) and "pattern" in schema and _pattern(schema["pattern"]).search(value) is None:
         return f"{where} has not the expected form"
     if isinstance(value, list) and "items" in schema:
         found = (_problem(schema["items"], each, f"{where}[{i}]", depth - 1) for i, each in enumerate(value))

@@ -101,10 +101,19 @@ ${[...this.#classes.values()].map(separated).join("")}`;
     });
     this.#classes.set(
       name,
-      members.some(({ member }) => member === "from") ? called(name, members) : body(name, members),
+      members.every(({ member }) => isAttribute(member)) ? body(name, members) : called(name, members),
     );
   }
 }
+
+/** False for keywords of Python, and for names with other signs than letters, digits and underscores. */
+const isAttribute = (member: string): boolean => /^[A-Za-z_]\w*$/.test(member) && !keywords.has(member);
+const keywords: ReadonlySet<string> = new Set(
+  (
+    "False None True and as assert async await break class continue def del elif else except finally for from " +
+    "global if import in is lambda nonlocal not or pass raise return try while with yield"
+  ).split(" "),
+);
 
 interface Member {
   readonly member: string;
@@ -116,7 +125,7 @@ function body(name: string, members: readonly Member[]): string {
   return `class ${name}(TypedDict):\n${lines.join("\n")}`;
 }
 
-/** The form for members whose names are keywords of Python. */
+/** The form for members whose names cannot be those of attributes. */
 function called(name: string, members: readonly Member[]): string {
   const lines = members.map(({ member, type }) => {
     const quoted = type.includes('"') ? `'${type}'` : `"${type}"`;

@@ -2080,22 +2080,26 @@ class TrainingResult(TypedDict):
     files: dict[str, Any]
 
 
-class BundleManifestObjects(TypedDict):
-    tree: NotRequired[list[Hash]]
-    architecture: NotRequired[list[Hash]]
-    names: NotRequired[list[Hash]]
-    owner-map: NotRequired[list[Hash]]
-    environment: NotRequired[list[Hash]]
-    metadata: NotRequired[list[Hash]]
-    measurements: NotRequired[list[Hash]]
-    provenance: NotRequired[list[Hash]]
-    openings: NotRequired[list[Hash]]
-    checkpoints: NotRequired[list[Hash]]
-    attachment: NotRequired[list[Hash]]
-    evaluation: NotRequired[list[Hash]]
-    recipe: NotRequired[list[Hash]]
-    data: NotRequired[list[Hash]]
-    tensor: NotRequired[list[Hash]]
+BundleManifestObjects = TypedDict(
+    "BundleManifestObjects",
+    {
+        "tree": "NotRequired[list[Hash]]",
+        "architecture": "NotRequired[list[Hash]]",
+        "names": "NotRequired[list[Hash]]",
+        "owner-map": "NotRequired[list[Hash]]",
+        "environment": "NotRequired[list[Hash]]",
+        "metadata": "NotRequired[list[Hash]]",
+        "measurements": "NotRequired[list[Hash]]",
+        "provenance": "NotRequired[list[Hash]]",
+        "openings": "NotRequired[list[Hash]]",
+        "checkpoints": "NotRequired[list[Hash]]",
+        "attachment": "NotRequired[list[Hash]]",
+        "evaluation": "NotRequired[list[Hash]]",
+        "recipe": "NotRequired[list[Hash]]",
+        "data": "NotRequired[list[Hash]]",
+        "tensor": "NotRequired[list[Hash]]",
+    },
+)
 
 
 class BundleManifestAbsentItem(TypedDict):

@@ -34,10 +34,15 @@ it("has an annotation for each form of a schema, and one class for one structure
     [{}, "Any"],
     [{ ...object, description: "the same structure" }, "Span"],
     [{ type: "object", properties: { a: reference } }, "Name"],
+    [{ type: "object", properties: { "owner-map": reference } }, "Name2"],
   ];
   for (const [schema, annotation] of forms) assert.equal(types.of({ ...schema }, "Name"), annotation);
   const text = types.text("Types.");
   assert.match(text, /^Span = TypedDict\(\n {4}"Span",\n {4}\{\n {8}"from": "int",\n {4}\},\n\)$/mu);
+  assert.match(
+    text,
+    /^Name2 = TypedDict\(\n {4}"Name2",\n {4}\{\n {8}"owner-map": "NotRequired\[Hash\]",\n/mu,
+  );
   assert.match(text, /^class Name\(TypedDict\):\n {4}a: NotRequired\[Hash\]$/mu);
   assert.match(text, /^Hash: TypeAlias = "str"$/mu);
 });
