@@ -32,10 +32,15 @@ export function addedBytes({ storedBytes }: { readonly storedBytes?: number | un
   return storedBytes === undefined ? "-" : formatBytes(storedBytes);
 }
 
+/** The device that made a version; "-" for none of this fleet. */
+export function makerText({ record, received }: Pick<VersionSummary, "record" | "received">): string {
+  return received === true || record.device === "" ? "-" : record.device;
+}
+
 export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "MODEL", value: (row) => nameOf(row) },
   { title: "ID", value: (row) => row.versionId.slice(0, 12) },
-  { title: "DEVICE", value: (row) => row.record.device || "-" },
+  { title: "DEVICE", value: makerText },
   { title: "LINE", value: (row) => row.record.line || "-" },
   {
     title: "APPROACH",

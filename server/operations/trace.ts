@@ -17,6 +17,7 @@ import type { OperationsContext } from "../services/context/operations-context.j
 import { withoutTokenHash } from "../services/context/without-secrets.js";
 import type { FleetRepository } from "../storage/repository/fleet-repository.js";
 import { factCodec } from "../storage/repository/state/fact-codec.js";
+import { makerOf } from "../storage/repository/state/version-state.js";
 
 export type TraceSubject =
   | { readonly kind: "version"; readonly id: Hash; readonly name?: string; readonly device?: string }
@@ -76,7 +77,8 @@ function versionSubject(
   id: Hash,
 ): Extract<TraceSubject, { kind: "version" }> {
   const version = repository.get(id);
-  const device = (version ?? repository.claim(id))?.record.device ?? "";
+  const made = version ?? repository.claim(id);
+  const device = made === undefined ? "" : makerOf(made, made.record);
   return {
     kind: "version",
     id,

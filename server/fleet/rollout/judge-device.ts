@@ -18,6 +18,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { RolloutState } from "../../storage/repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates, trialOf } from "./gates.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 export interface Judgement extends DeviceJudgement {
   /** The device measured, or could not: a trial on its live inputs, where the rollout has one, comes next. */
@@ -140,7 +141,12 @@ export async function measureOnDevice(
     if (gates !== undefined && "failed" in gates)
       return { verdict: "failed", before, because: gates.failed, trial };
     if (paired !== null && paired.samples > 0) {
-      const compared = { before, isOwn: runs.record.device === device, losses: lossesOf(paired), trial };
+      const compared = {
+        before,
+        isOwn: makerOf(runs, runs.record) === device,
+        losses: lossesOf(paired),
+        trial,
+      };
       return { compared: { ...compared, ...defined({ unanswered: gates?.unmeasured }) } };
     }
     if (gates !== undefined) return { ...unmeasured(gates.unmeasured), trial };

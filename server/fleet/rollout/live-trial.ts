@@ -15,6 +15,7 @@ import type { RolloutMember, RolloutState } from "../../storage/repository/state
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates } from "./gates.js";
 import { afterError, comparedWith, differenceText, type Judgement, type Waits } from "./judge-device.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 /** A device may have to install the version first. */
 const answerMs = 300_000;
@@ -62,7 +63,7 @@ export async function askTrial(
     if (!answer.success) return { waits: "its agent tells nothing of use of its trial on live inputs" };
     return progressOf(policy.live as LiveTrialPolicy, {
       before,
-      isOwn: standing.runs.record.device === device,
+      isOwn: makerOf(standing.runs, standing.runs.record) === device,
       answer: answer.data,
     });
   } catch (error) {

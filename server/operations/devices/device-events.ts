@@ -6,6 +6,7 @@ import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { factCodec } from "../../storage/repository/state/fact-codec.js";
 import { withoutTokenHash } from "../../services/context/without-secrets.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 /** Facts that one call looks at: a page of a quiet device in a busy fleet may be short or empty. */
 const maxLookedAt = 20_000;
@@ -29,8 +30,10 @@ export async function factsAbout(
 ): Promise<CallOutput<"deviceEvents">> {
   const { journal } = repository;
   const { length } = journal.head();
-  const deviceOf = (versionId: Hash): string | undefined =>
-    (repository.get(versionId) ?? repository.claim(versionId))?.record.device;
+  const deviceOf = (versionId: Hash): string | undefined => {
+    const version = repository.get(versionId) ?? repository.claim(versionId);
+    return version && makerOf(version, version.record);
+  };
   const facts: ListedFact[] = [];
   const from = Math.min(before ?? length, length);
   let position = from;

@@ -3,6 +3,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { versionRetired } from "../../storage/repository/state/state-errors.js";
 import { neverRan, ranNoOther } from "./device-errors.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 /**
  * The model that the line ran before the present one, or the one that is named, which it must have run or made.
@@ -15,7 +16,7 @@ export function modelBefore(
   const ran = repository.ran(device, line);
   const present = ran.at(-1);
   const named = to === undefined ? undefined : repository.resolve(to);
-  if (named !== undefined && named.record.device !== device && !ran.includes(named.versionId))
+  if (named !== undefined && makerOf(named, named.record) !== device && !ran.includes(named.versionId))
     throw neverRan(device, line, `${named.name}:${named.version}`);
   const before = named?.versionId ?? ran.findLast((versionId) => versionId !== present);
   const summary = before === undefined ? undefined : repository.get(before);

@@ -17,6 +17,7 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { DeclaredRelation } from "../../storage/repository/state/successors.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 type LineageOperations = Pick<
   ServerOperations,
@@ -113,7 +114,7 @@ function lineageOf(
         state,
         tags,
         held,
-        device: record.device,
+        device: makerOf(summary, record),
         line: record.line,
         savedAtMs: record.savedAtMs,
         ownBytes,

@@ -3,6 +3,7 @@ import { noSuchRelease } from "../../../shared/missing-errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { releasesOf, revocationOf } from "../../../shared/trust/releases/manifest.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { makerOf } from "../../storage/repository/state/version-state.js";
 
 const prefix = "release:";
 
@@ -32,7 +33,8 @@ export async function refusingOf(
   const targets = (await repository.releases())?.published.targets.signed;
   const isRevoked = targets !== undefined && revocationOf(targets, versionId) !== undefined;
   const isReleased = targets !== undefined && releasesOf(targets, versionId).length > 0;
-  const maker = repository.get(versionId)?.record.device;
+  const version = repository.get(versionId);
+  const maker = version && makerOf(version, version.record);
   return devices.filter((device) => {
     const policy = policyOf(device);
     if (policy === undefined) return false;

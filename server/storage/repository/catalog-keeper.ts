@@ -17,6 +17,7 @@ import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
 import { maxSkipped, type VersionQuery } from "../catalog/version-query.js";
 import type { VersionFinder } from "./version-finder.js";
 import { summaryOf, type VersionTable } from "./state/version-table.js";
+import { makerOf } from "./state/version-state.js";
 
 export interface CatalogSource {
   readonly table: VersionTable;
@@ -153,7 +154,7 @@ export class CatalogKeeper {
       state: summary.state,
       recordedAtMs: summary.recordedAtMs,
       tags: summary.tags,
-      device: record.device,
+      device: makerOf(state, record),
       line: record.line,
       kind: record.kind,
       approach: record.approach,

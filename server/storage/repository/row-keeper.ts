@@ -12,6 +12,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "./answers/version-answers.js";
 import type { VersionState } from "./state/version-state.js";
 import { stateName, versionsIn, type VersionTable } from "./state/version-table.js";
+import { makerOf } from "./state/version-state.js";
 
 /** A version as far as a query may ask about it without its objects, and the ids of those that it may read. */
 export interface VersionRow extends Pick<
@@ -153,13 +154,21 @@ export class RowKeeper {
     if (this.table.damaged.has(versionId)) return undefined;
     const record = this.table.records.get(versionId);
     if (record === undefined) return undefined;
-    const { device, line, savedAtMs, approach, kind, scheme, bases, objects } = record;
+    const { line, savedAtMs, approach, kind, scheme, bases, objects } = record;
     const { architecture, names, metadata, measurements, provenance, openings } = objects;
     return {
       ...{ versionId, name, version: version.version, position, recordedAtMs, tensorBytes, ownBytes },
       ...{ storedBytes, by, state: stateName(version), tags: [...tags], isHeld: version.hold !== undefined },
       record: {
-        ...{ device, line, savedAtMs, approach, kind, bases, architecture: record.architecture },
+        ...{
+          device: makerOf(version, record),
+          line,
+          savedAtMs,
+          approach,
+          kind,
+          bases,
+          architecture: record.architecture,
+        },
         ...(scheme === undefined ? {} : { scheme }),
       },
       objects: defined({ metadata, measurements, provenance, openings }),

@@ -20,6 +20,7 @@ import {
 } from "../catalog/version-query.js";
 import { countVersions, stateName, versionsIn, type VersionTable } from "./state/version-table.js";
 import type { VersionState } from "./state/version-state.js";
+import { makerOf } from "./state/version-state.js";
 
 /** Journal positions of one window. */
 const windowPositions = 4096;
@@ -162,7 +163,7 @@ export class VersionFinder {
       if (!fitsState(version, conditions) || damaged.has(versionId)) continue;
       if (ofRecord || metadata.length > 0) {
         const record = records.get(versionId);
-        if (record === undefined || !fitsRecord(record, conditions)) continue;
+        if (record === undefined || !fitsRecord(version, record, conditions)) continue;
         if (metadata.length > 0 && !(await this.#hasMetadata(version, record, metadata))) continue;
       }
       yield versionId;
@@ -202,9 +203,14 @@ function fitsState(version: VersionState, conditions: Conditions): boolean {
   );
 }
 
-function fitsRecord(record: SaveRecord, { base, ...conditions }: Conditions): boolean {
+function fitsRecord(
+  version: VersionState,
+  record: SaveRecord,
+  { base, device, ...conditions }: Conditions,
+): boolean {
   return (
-    (["device", "line", "approach", "kind", "contentId", "architecture"] as const).every(
+    (device === undefined || makerOf(version, record) === device) &&
+    (["line", "approach", "kind", "contentId", "architecture"] as const).every(
       (field) => conditions[field] === undefined || record[field] === conditions[field],
     ) &&
     (base === undefined || record.bases.includes(base))

@@ -699,6 +699,7 @@ class VersionSummary(TypedDict):
     by: NotRequired[str]
     tensorBytes: int
     ownBytes: int
+    received: NotRequired[Literal[True]]
     storedBytes: NotRequired[int]
 
 
@@ -1268,6 +1269,7 @@ class ModelDescription(TypedDict):
     by: NotRequired[str]
     tensorBytes: int
     ownBytes: int
+    received: NotRequired[Literal[True]]
     storedBytes: NotRequired[int]
     leaves: list[ModelDescriptionLeavesItem]
     layers: NotRequired[list[ModelDescriptionLayersItem]]

@@ -2,7 +2,7 @@
 import { formatBytes, formatTime, type Column } from "../../../../shared/cli/output.js";
 import type { Successors, TensorOwner } from "../../../interface/api/models/lineage-definitions.js";
 import { listed, plain, type Printed } from "../../plain-command.js";
-import { describeBy, nameOf, stateOf } from "../../version-text.js";
+import { describeBy, makerText, nameOf, stateOf } from "../../version-text.js";
 
 /** Returns a line that says how to see more, where a page is not the last one. */
 function moreOf({
@@ -32,7 +32,7 @@ const descendants = plain("descendants", {
         { title: "MODEL", value: ({ version }) => nameOf(version) },
         { title: "ID", value: ({ version }) => version.versionId.slice(0, 12) },
         { title: "GENERATION", value: ({ generation }) => generation, align: "right" },
-        { title: "DEVICE", value: ({ version }) => version.record.device || "-" },
+        { title: "DEVICE", value: ({ version }) => makerText(version) },
         { title: "STATE", value: ({ version }) => stateOf(version) },
         { title: "SAVED", value: ({ version }) => formatTime(version.record.savedAtMs) },
       ],

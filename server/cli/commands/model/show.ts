@@ -65,7 +65,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
       "scheme",
       record.scheme && `${record.scheme}: reduced, its numbers are not those that were trained`,
     ),
-    ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`],
+    ["fleet / device / line", placeText(description)],
     ["state", stateOf(description)],
     ...fact("held", hold && describeHold(hold)),
     ...fact("retired", retired && describeEnd(retired)),
@@ -163,6 +163,12 @@ function describeMeasurements(measurements: readonly Measurement[]): string {
       ? ""
       : `, loss ${lossOf(first)} at iteration ${first.iteration} → ${lossOf(last)} at ${last.iteration}`;
   return `${measurements.length} times${course} (all with -o json)`;
+}
+
+function placeText({ record, received }: Pick<ModelDescription, "record" | "received">): string {
+  const { fleet, device, line } = record;
+  const place = `${fleet} / ${device || "-"} / ${line || "-"}`;
+  return received === true ? `${place}, of another repository, as its record states` : place;
 }
 
 const diff = plain("diff", {

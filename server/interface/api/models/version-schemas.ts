@@ -149,6 +149,12 @@ const versionMembers = {
   by: text.exactOptional().describe("The caller that recorded it; absent where a device did"),
   tensorBytes: count.describe("Bytes of all its tensors"),
   ownBytes: count.describe("Bytes, decoded, of the tensors that this version changed or added"),
+  received: z
+    .literal(true)
+    .exactOptional()
+    .describe(
+      "It came from another repository: fleet, device and line of its record are of that one, as it states",
+    ),
   storedBytes: count
     .exactOptional()
     .describe(

@@ -46,6 +46,8 @@ export interface VersionSummary {
    * Absent where it was recorded before this was noted.
    */
   readonly storedBytes?: number;
+  /** True for one of another repository: its record names fleet, device and line of that one. */
+  readonly received?: true;
   /** Generation of the device that sent every byte of it; absent where no device did. */
   readonly generation?: number;
 }

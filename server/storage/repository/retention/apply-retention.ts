@@ -9,6 +9,7 @@ import type { Fate, RetentionOptions, RetentionOutcome } from "./fleet-retention
 import { candidateOf, fateOf, planInSteps, reasonOf, type Candidate } from "./plan-versions.js";
 import { ruleFor, type Retired, type RetentionPlan, type ScopedRule } from "./retention-plan.js";
 import { rulesOf, settingsOf } from "./rules-in-force.js";
+import { makerOf } from "../state/version-state.js";
 
 /**
  * Plans that are made for one application at most, where versions are retired or rules set again and again meanwhile.
@@ -150,7 +151,8 @@ function isNewestOfSeries(
   for (const later of versionsIn(state, state.names.reversed(name))) {
     if (later.position <= position) return true;
     const record = records.get(later.versionId);
-    if (later.retired === undefined && record?.device === device && record.line === line) return false;
+    if (record === undefined || later.retired !== undefined) continue;
+    if (makerOf(later, record) === device && record.line === line) return false;
   }
   return true;
 }

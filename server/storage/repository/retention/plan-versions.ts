@@ -18,6 +18,7 @@ import {
   type RetentionPlan,
   type ScopedRule,
 } from "./retention-plan.js";
+import { makerOf } from "../state/version-state.js";
 
 /** The parts of a repository that a plan looks at. */
 type Planned = Pick<RepositoryContext, "state" | "records">;
@@ -122,7 +123,7 @@ export function candidateOf(
     distributed: context.state.distributed.has(versionId),
     // A version whose record cannot be read is a series of its own, so that no other version is retired for
     // it.
-    device: record?.device ?? `\0${versionId}`,
+    device: record === undefined ? `\0${versionId}` : makerOf(version, record),
     line: record?.line ?? "",
     bases: record?.bases ?? [],
     ...defined({ needed }),
@@ -143,8 +144,9 @@ function neededBecause(
   const record = records.get(versionId);
   if (record === undefined)
     return { reason: "refused", because: "its record cannot be read; see stemma storage check" };
-  if (record.device !== ownDevice && version.released === undefined && state.devices.has(record.device))
-    return { reason: "unreleased", because: `${record.device} may not delete it yet` };
+  const maker = makerOf(version, record);
+  if (maker !== ownDevice && version.released === undefined && state.devices.has(maker))
+    return { reason: "unreleased", because: `${maker} may not delete it yet` };
   const busy = underWay.get(versionId);
   if (busy !== undefined) return { reason: "busy", because: busy };
   // Any other reason for which the repository would refuse.
@@ -165,7 +167,7 @@ export function fateOf(
     versionId: version.versionId,
     name: version.name,
     version: version.version,
-    device: record?.device ?? "",
+    device: record === undefined ? "" : makerOf(version, record),
     line: record?.line ?? "",
     recordedAtMs: version.recordedAtMs,
     tensorBytes: version.tensorBytes,

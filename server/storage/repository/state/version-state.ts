@@ -1,6 +1,7 @@
 /** The state of a version, as facts made it, and the lists of versions in a fleet's state. */
 import { LayeredItems } from "../../index/layered-items.js";
 import type { SavedRows } from "../../index/layers.js";
+import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Dropped, Ended, Replayed } from "../answers/version-answers.js";
 import type { FormerClaim } from "../claim.js";
@@ -57,4 +58,12 @@ export function versionStates(saved: SavedRows, size: number): VersionStates {
     saved,
     size,
   );
+}
+
+/** The device of this fleet that made a version; "" for one received from another repository, which names its own. */
+export function makerOf(
+  { received }: Pick<VersionState, "versionId" | "received">,
+  { device }: Pick<SaveRecord, "device">,
+): string {
+  return received === true ? "" : device;
 }

@@ -18,6 +18,7 @@ import { allRetired, modelNotFound, recordMissing } from "./state-errors.js";
 import type { FleetState } from "./state.js";
 import { stateTables, versionLists, type VersionLists } from "./state-tables.js";
 import type { VersionState, VersionStates } from "./version-state.js";
+import { makerOf } from "./version-state.js";
 
 export interface VersionTable {
   readonly state: FleetState;
@@ -62,7 +63,11 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     ...defined({ evaluations: version.evaluations?.length, claim: version.claim, by: version.by }),
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
-    ...defined({ storedBytes: version.storedBytes, generation: version.generation }),
+    ...defined({
+      storedBytes: version.storedBytes,
+      generation: version.generation,
+      received: version.received,
+    }),
   };
 }
 
@@ -251,7 +256,7 @@ export function listVersions(
     const record = records.get(version.versionId);
     if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
     if (
-      (device === undefined || record.device === device) &&
+      (device === undefined || makerOf(version, record) === device) &&
       (name === undefined || version.name === name) &&
       (line === undefined || record.line === line)
     )

@@ -11,6 +11,7 @@ import type { ServerOperations } from "../../../../../server/interface/api/serve
 import { copyBundle, type CopyOptions, type End } from "../../../../../server/cli/repository/copy-bundle.js";
 import { readBundle, writeBundle } from "../../../../../server/cli/repository/bundle-file.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
+import { defined } from "../../../../../shared/defined.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { asyncIterableOf } from "../../../../../shared/tensor/async-iterable.js";
 import { objectId } from "../../../../../shared/tensor/hash.js";
@@ -238,6 +239,35 @@ describe("a hub", () => {
     });
   });
 
+  it("counts no version of another repository among a device's, whatever its record names", async () => {
+    const source = await local("spoof");
+    await importInto(source, "spoofed");
+    const hub = await as("spoofer");
+    const { operations: at } = hub;
+    const own = { fleet, models: ["spoofed"] };
+    const manifest = withRecord(await source.operations.describeBundle(own), {
+      fleet: testFleet,
+      device: "van-7",
+      line: "cam",
+    });
+    const liar: Partial<ServerOperations> = {
+      describeBundle: () => Promise.resolve(manifest),
+      bundleObjects: (asked) => source.operations.bundleObjects({ ...asked, ...own }),
+      proveBundle: (asked) => source.operations.proveBundle({ ...asked, ...own }),
+    };
+    await copyBundle({ operations: liar as ServerOperations, fleet }, hub, options("spoofed"));
+    const { received, record } = await at.model({ fleet: testFleet, model: "spoofed" });
+    assert.deepEqual([received, record.device], [true, "van-7"]);
+    const listed = async (device?: string): Promise<number> =>
+      (await at.listModels({ fleet: testFleet, name: "spoofed", ...defined({ device }) })).total ?? 0;
+    assert.deepEqual([await listed(), await listed("van-7")], [1, 0]);
+    const found = async (condition: string): Promise<number> =>
+      (await at.runQuery({ fleet: testFleet, query: `select m where ${condition}` })).rows.length;
+    assert.equal(await found('m.device = "van-7"'), 0);
+    assert.equal(await found('m.device like "van-%"'), 0);
+    assert.equal(await found('m.name = "spoofed"'), 1);
+  });
+
   it("takes the same models from two senders at once, and keeps one copy", async () => {
     const source = await local("twice");
     const id = await importInto(source, "both");
@@ -277,9 +307,12 @@ async function* cutAfter(
 }
 
 /** The same objects under another name: the record of a model that its sender may not have. */
-function renamed(manifest: BundleManifest, name: string): BundleManifest {
+const renamed = (manifest: BundleManifest, name: string): BundleManifest => withRecord(manifest, { name });
+
+/** The same objects, with a record that was changed. */
+function withRecord(manifest: BundleManifest, changed: object): BundleManifest {
   const record = JSON.parse(Buffer.from(manifest.records[0] ?? "", "base64").toString("utf8")) as object;
-  const bytes = Buffer.from(JSON.stringify({ ...record, name }));
+  const bytes = Buffer.from(JSON.stringify({ ...record, ...changed }));
   const id = objectId("record", bytes);
   return {
     ...manifest,
