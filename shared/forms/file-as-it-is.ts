@@ -1,18 +1,13 @@
 /** Opens any file as the model that keeps it as it is (shared/model/kept-file.ts). */
-import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { StemmaError } from "../errors.js";
 import { openRegularFile } from "../files/regular-file.js";
 import { keptFileKey, metadataOfKeptFile, requireKeptFileName } from "../model/kept-file.js";
 import { maxTensorBytes } from "../tensor/dtype.js";
-import { readFully, type ByteFile } from "../tensor/safetensors-reader.js";
-import type { Hash } from "../tensor/tensor.js";
-import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
+import { readFully } from "../tensor/safetensors-reader.js";
 import { assembledFile } from "./assembled-file.js";
 import type { ModelFile } from "./model-file.js";
-
-/** Bytes of one read. */
-const pieceBytes = 4 * 1024 * 1024;
+import { sha256OfFile } from "./sha256-of-file.js";
 
 /**
  * Reads the file once, for its SHA-256; its bytes are read again when they are saved.
@@ -44,7 +39,7 @@ export async function openFileAsItIs(
         `${path} has ${size} bytes; a file that is kept as it is may have ${maxTensorBytes}. Split it.`,
         { path },
       );
-    const metadata = metadataOfKeptFile({ name, sha256: await sha256Of(file, size, path) });
+    const metadata = metadataOfKeptFile({ name, sha256: await sha256OfFile(file, size, path) });
     const tensor = {
       name: keptFileKey,
       dtype: "U8" as const,
@@ -65,15 +60,4 @@ export async function openFileAsItIs(
     await file.close();
     throw error;
   }
-}
-
-async function sha256Of(file: ByteFile, size: number, path: string): Promise<Hash> {
-  const hash = createHash("sha256");
-  const piece = uninitializedBytes(Math.min(size, pieceBytes));
-  for (let at = 0; at < size; at += piece.length) {
-    const part = piece.subarray(0, Math.min(piece.length, size - at));
-    await readFully(file, part, at, path);
-    hash.update(part);
-  }
-  return hash.digest("hex") as Hash;
 }

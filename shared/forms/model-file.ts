@@ -58,7 +58,8 @@ const maxFiles = 2_000;
  * safetensors throws, for each shard
  */
 export async function openModelFile(path: string, { followLinks = true } = {}): Promise<ModelFile> {
-  const opened = [await openRegularFile(path, { followLinks })];
+  const named = await openRegularFile(path, { followLinks });
+  const opened = [named];
   const beside: string[] = [];
   const close = async (): Promise<void> => {
     for (const { file } of opened) await file.close();
@@ -69,8 +70,7 @@ export async function openModelFile(path: string, { followLinks = true } = {}): 
   try {
     refuseLoneShard(path);
     const content = await contentOf(inputOf(path, { opened, beside }));
-    if (content === undefined) await refuseOtherFile(opened[0] as RegularFile, path);
-    const named = opened[0] as RegularFile;
+    if (content === undefined) await refuseOtherFile(named, path);
     const model = content === undefined ? plainFile(named) : assembled(path, content);
     // A file that consists of others, too, comes back as safetensors alone.
     const rest = (): Promise<Uint8Array | undefined> =>

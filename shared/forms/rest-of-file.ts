@@ -1,16 +1,11 @@
 /** Reads what of a model's file is not its tensors, so that the very file can be written again. */
-import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { encodeRest, maxRestBytes, type RestOfFile } from "../model/rest-of-file.js";
 import { endingOf, isKeptFileName } from "../model/kept-file.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { readFully } from "../tensor/safetensors-reader.js";
-import type { Hash } from "../tensor/tensor.js";
-import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { FormContent, OpenedPart } from "./form.js";
-
-/** Bytes of one read. */
-const pieceBytes = 4 * 1024 * 1024;
+import { sha256OfFile } from "./sha256-of-file.js";
 
 interface Span {
   readonly tensor: number;
@@ -44,7 +39,7 @@ export async function restOfFile(
   const name = basename(path);
   const rest: RestOfFile = {
     name: isKeptFileName(name) ? name : `original${endingOf(name)}`,
-    sha256: await sha256Of(part, path),
+    sha256: await sha256OfFile(part.file, part.size, path),
     byteLength: part.size,
     pieces,
     bytes: Buffer.concat(bytes),
@@ -66,15 +61,4 @@ function spansOf(tensors: FormContent["tensors"], size: number): readonly Span[]
       end = span.end;
       return true;
     });
-}
-
-async function sha256Of({ file, size }: OpenedPart, path: string): Promise<Hash> {
-  const hash = createHash("sha256");
-  const piece = uninitializedBytes(Math.min(size, pieceBytes));
-  for (let at = 0; at < size; at += piece.length) {
-    const part = piece.subarray(0, Math.min(piece.length, size - at));
-    await readFully(file, part, at, path);
-    hash.update(part);
-  }
-  return hash.digest("hex") as Hash;
 }

@@ -105,7 +105,7 @@ const depthwise: Rule = (layer, input, fail) => {
 };
 
 const dense: Rule = (layer, input, fail) => {
-  // Of a sequence that comes from the model's input, the last axis is that of the features in either.
+  // The last axis of a sequence that comes from the model's input has the features in both layouts.
   requireKnown(input, fail);
   const [inputs = 0, outputs = 0] = layer.weights[0]?.shape ?? [];
   const shape = [outputs, inputs];

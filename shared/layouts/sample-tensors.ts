@@ -95,7 +95,7 @@ function arranged(
   const axes = own.map((_, axis) => axis + 1);
   const last = [0, ...axes.slice(1), 1];
   const moved = last.slice(1).map((axis) => shape[axis] as number);
-  // Where both would fit, a picture has its channels first, and steps come before their features.
+  // A shape that fits both is read as PyTorch orders it: channels of a picture first, steps before features.
   const isMoved = own.length > 1 && fits(moved) && (own.length > 2 || !fits(own));
   if (!isMoved && !fits(own))
     fail(

@@ -59,7 +59,7 @@ function spreadText(spread: Spread | undefined): string {
 }
 
 export function describeStudy(summary: StudySummary): string[] {
-  const { overheads, profile, didBarePairsDiffer } = summary;
+  const { overheads, profile, control } = summary;
   const units = criteriaOf(summary, true)
     .filter((criterion) => criterionUnits[criterion] !== "")
     .map((criterion) => `${titles[criterion].toLowerCase()} in ${criterionUnits[criterion]}`);
@@ -69,9 +69,28 @@ export function describeStudy(summary: StudySummary): string[] {
       ? []
       : [`largest difference within a pair (standard deviation over pairs); ${units.join(", ")}`]),
     ...(equal.length === 0 ? [] : [`equal in every pair: ${equal.join(", ")}`]),
+    ...summary.setups.flatMap(unequalText),
     ...overheads.map(overheadText),
     ...(profile === undefined ? [] : [profileText(profile)]),
-    controlText(didBarePairsDiffer),
+    controlText(control),
+  ];
+}
+
+/** The pairs that are not equal by what they drew or recorded, which no difference shows. */
+function unequalText({ setup, pairs, diverged, incomplete }: SetupSummary): string[] {
+  const [first] = diverged;
+  return [
+    ...(first === undefined
+      ? []
+      : [
+          `${setup}: ${diverged.length} of ${pairs} replays did not draw what was recorded and count as not equal ` +
+            `(pair ${first.pair}: ${first.place})`,
+        ]),
+    ...(incomplete === 0
+      ? []
+      : [
+          `${setup}: in ${incomplete} of ${pairs} pairs one run recorded what the other did not; they count as not equal`,
+        ]),
   ];
 }
 
@@ -91,9 +110,10 @@ function profileText({ bytes, modelBytes }: NonNullable<StudySummary["profile"]>
   return `profile: ${formatBytes(bytes)}${share}`;
 }
 
-function controlText(didBarePairsDiffer: boolean | null): string {
-  if (didBarePairsDiffer === null) return "no control: the setup free was left out";
-  return didBarePairsDiffer
-    ? "control: bare pairs differed, so equal pairs of another setup say something"
-    : "control FAILED: no bare pair differed, so equal pairs of another setup say nothing";
+function controlText(control: StudySummary["control"]): string {
+  if (control === null) return "no control: the setup free was left out";
+  const { different, pairs } = control;
+  return different > 0
+    ? `control: ${different} of ${pairs} bare pairs differed, so equal pairs of another setup say something`
+    : `control FAILED: none of ${pairs} bare pairs differed, so equal pairs of another setup say nothing`;
 }

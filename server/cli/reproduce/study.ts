@@ -51,7 +51,7 @@ export async function study(choices: StudyChoices, { signal, output }: PlainCont
     }),
     data: { command, folder, patch, ...summary, pairs },
     names: complete.map(({ setup }) => setup),
-    ...(summary.didBarePairsDiffer === false ? { status: exitStatus.partly } : {}),
+    ...(summary.control?.different === 0 ? { status: exitStatus.partly } : {}),
   };
 }
 

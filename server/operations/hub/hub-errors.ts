@@ -41,7 +41,7 @@ export const notAHub = (): StemmaError =>
 export const noDeposit = (): StemmaError =>
   new StemmaError(
     "NOT_FOUND",
-    "There is no such deposit of this sender: it was finished, or nothing came for an hour. Run the command again.",
+    "This sender has no deposit of this name: it was finished, or nothing came for an hour. Run the command again.",
   );
 
 export const tooManyDeposits = (most: number): StemmaError =>

@@ -41,7 +41,7 @@ export async function receiveObjects(
     if (pack === undefined) return;
     const { writer, ids } = pack;
     pack = undefined;
-    // Where another sender was faster, these bytes were perhaps not read.
+    // An object that another sender stored meanwhile is not this sender's: its bytes here may not have been checked.
     const own = [...ids].filter((id) => !objects.has(id));
     await writer.commit();
     for (const id of own) deposit.received.add(id);

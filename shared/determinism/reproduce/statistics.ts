@@ -14,8 +14,8 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Wilcoxon's rank-sum test of two samples, two-sided, by the normal distribution: equal values have their mean rank,
- * and there is no correction for them, nor for continuity (as `scipy.stats.ranksums`). Few values make p approximate.
+ * Wilcoxon's rank-sum test of two samples, two-sided, by the normal distribution, so p is approximate for small samples.
+ * Equal values have their mean rank; nothing is corrected for them, nor for continuity (as `scipy.stats.ranksums`).
  */
 export function rankSum(
   a: readonly number[],

@@ -71,7 +71,16 @@ export interface SetupSummary {
   readonly pairs: number;
   /** Pairs that were equal by every criterion that both runs recorded. */
   readonly equal: number;
+  /** Pairs whose replay drew otherwise than was recorded, with the place; they are not equal, whatever came out. */
+  readonly diverged: readonly Divergence[];
+  /** Pairs of which one run recorded something that the other did not. */
+  readonly incomplete: number;
   readonly spreads: Readonly<Partial<Record<Criterion, Spread>>>;
+}
+
+export interface Divergence {
+  readonly pair: number;
+  readonly place: string;
 }
 
 /** Times of two kinds of runs compared (CH7). */
@@ -90,8 +99,8 @@ export interface StudySummary {
   readonly overheads: readonly Overhead[];
   /** Medians, of pairs that were recorded. */
   readonly profile?: { readonly bytes: number; readonly modelBytes?: number };
-  /** The positive control: whether any pair of the free setup differed; null: that setup was left out. */
-  readonly didBarePairsDiffer: boolean | null;
+  /** The positive control: pairs of the free setup that differed; null: that setup was left out. */
+  readonly control: { readonly different: number; readonly pairs: number } | null;
 }
 
 export function summarizeStudy(pairs: readonly StudyPair[]): StudySummary {
@@ -118,7 +127,10 @@ export function summarizeStudy(pairs: readonly StudyPair[]): StudySummary {
       : {
           profile: { bytes: median(sizes), ...(models.length === 0 ? {} : { modelBytes: median(models) }) },
         }),
-    didBarePairsDiffer: free.length === 0 ? null : free.some(({ verdict }) => verdict === "different"),
+    control:
+      free.length === 0
+        ? null
+        : { different: free.filter(({ verdict }) => verdict === "different").length, pairs: free.length },
   };
 }
 
@@ -133,6 +145,10 @@ function summarizeSetup(setup: Setup, pairs: readonly StudyPair[]): SetupSummary
     setup,
     pairs: pairs.length,
     equal: pairs.filter(({ verdict, diverged }) => verdict === "equal" && diverged === undefined).length,
+    diverged: pairs.flatMap(({ pair, diverged }) =>
+      diverged === undefined ? [] : [{ pair, place: diverged }],
+    ),
+    incomplete: pairs.filter(({ verdict }) => verdict === "incomplete").length,
     spreads: Object.fromEntries(spreads),
   };
 }

@@ -91,7 +91,7 @@ export function verifyAttestation(where: string, bytes: Uint8Array, ownerKey: st
   if (!verify("sha256", signedBytes(payload), key, signature))
     throw invalid(where, "its statement is not the one that was signed");
   const statement = statementSchema.safeParse(parseJson(payload));
-  if (!statement.success) throw invalid(where, "what was signed is no in-toto statement about one file");
+  if (!statement.success) throw invalid(where, "what was signed is not an in-toto statement about one file");
   return statement.data;
 }
 

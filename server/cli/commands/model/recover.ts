@@ -188,31 +188,29 @@ async function recoverFile(
   choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
-  const { file, form, layout, environment, checkpoint, layers, force } = choices;
-  const { operations, options } = context;
+  const { file, form, force } = choices;
   if (file === "-") return recoverToPipe(reference, choices, context);
   const path = file === undefined ? undefined : resolve(file);
   const second = path === undefined ? undefined : optimizerPath(path);
   for (const each of choices.with === undefined ? [path] : [path, second])
     if (each !== undefined) await refuseExisting(each, force);
-  const opened = await operations();
-  const stream = await opened.recover(
-    {
-      fleet: options.fleet,
-      model: reference,
-      environment,
-      form,
-      layout,
-      checkpoint,
-      layers,
-      ...storyOf(choices),
-    },
-    { signal: context.signal },
-  );
+  const stream = await openModel(reference, choices, context);
   if (path !== undefined) await requireEnding(path, form, stream);
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path, await optimizer?.write(second));
+}
+
+/** @throws NOT_FOUND and others that `recover` throws */
+async function openModel(
+  reference: string,
+  { form, layout, environment, checkpoint, layers, story }: RecoverChoices,
+  { operations, options, signal }: CommandContext,
+): Promise<RecoveryStream> {
+  const { fleet } = options;
+  const asked = { fleet, model: reference, environment, form, layout, checkpoint, layers };
+  const opened = await operations();
+  return opened.recover(story ? asked : { ...asked, story: "omit" }, { signal });
 }
 
 /** Compares the named file's ending with what the stream is, before anything is written. @throws USAGE */
@@ -225,10 +223,6 @@ async function requireEnding(path: string, form: RecoveryForm, stream: RecoveryS
     await stream.chunks[Symbol.asyncIterator]().return?.();
     throw error;
   }
-}
-
-function storyOf({ story }: RecoverChoices): Pick<OperationInput<"recover">, "story"> {
-  return story ? {} : { story: "omit" };
 }
 
 /** `soh.safetensors` gives `soh.optimizer.safetensors`. */
@@ -275,29 +269,16 @@ async function openOptimizer(
 async function recoverToPipe(
   reference: string,
   choices: RecoverChoices,
-  { operations, options, output, signal }: CommandContext,
+  context: CommandContext,
 ): Promise<void> {
   if (process.stdout.isTTY)
     throw new StemmaError(
       "USAGE",
       "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
     );
-  const { environment, form, layout, checkpoint, layers } = choices;
-  const { fleet } = options;
-  const opened = await operations();
-  const asked = {
-    fleet,
-    model: reference,
-    environment,
-    form,
-    layout,
-    checkpoint,
-    layers,
-    ...storyOf(choices),
-  };
-  const stream = await opened.recover(asked, { signal });
+  const stream = await openModel(reference, choices, context);
   const report = await writeStreamTo(stream, process.stdout);
-  output.info(describeRecovery(report, "standard output"));
+  context.output.info(describeRecovery(report, "standard output"));
 }
 
 /** Writes the weights first, so that a model.json never exists without its weights. */

@@ -81,7 +81,7 @@ for (const where of ["a home", "its server"])
       await good("verify", "soh:3");
     });
 
-    it("is shown and compared as a file, and is no network", async () => {
+    it("is shown and compared as a file, not as a network", async () => {
       const shown = await good("show", "soh:1");
       assert.match(
         shown,

@@ -1,6 +1,7 @@
 /** The summary of a study: spreads of differences, equal pairs, overheads, and the positive control. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { describeStudy } from "../../../../../server/cli/reproduce/study-text.js";
 import {
   summarizeStudy,
   type PairFinding,
@@ -47,12 +48,22 @@ test("a difference without a number has neither, and what one side lacks is not 
 });
 
 test("a replay that drew otherwise, and a pair of which one side lacks something, are never equal", () => {
-  const { setups } = summarizeStudy([
+  const summary = summarizeStudy([
     pairOf({ setup: "record", verdict: "equal", diverged: "draw 3" }),
     pairOf({ setup: "record", pair: 2, verdict: "incomplete" }),
     pairOf({ setup: "record", pair: 3, verdict: "equal" }),
   ]);
+  const { setups } = summary;
   assert.deepEqual([setups[0]?.equal, setups[0]?.pairs], [1, 3]);
+  const text = describeStudy(summary).join("\n");
+  assert.match(
+    text,
+    /record: 1 of 3 replays did not draw what was recorded and count as not equal \(pair 1: draw 3\)/,
+  );
+  assert.match(
+    text,
+    /record: in 1 of 3 pairs one run recorded what the other did not; they count as not equal/,
+  );
 });
 
 test("overheads compare recorded runs, replays and patched runs with their bare ones", () => {
@@ -76,7 +87,11 @@ test("overheads compare recorded runs, replays and patched runs with their bare 
 });
 
 test("the control is that a bare pair differed; without bare pairs there is none", () => {
-  assert.equal(summarizeStudy([pairOf({})]).didBarePairsDiffer, true);
-  assert.equal(summarizeStudy([pairOf({ verdict: "equal" })]).didBarePairsDiffer, false);
-  assert.equal(summarizeStudy([pairOf({ setup: "seed" })]).didBarePairsDiffer, null);
+  const equal = pairOf({ pair: 2, verdict: "equal" });
+  const lastLine = (pairs: readonly StudyPair[]): string | undefined =>
+    describeStudy(summarizeStudy(pairs)).at(-1);
+  assert.deepEqual(summarizeStudy([pairOf({}), equal]).control, { different: 1, pairs: 2 });
+  assert.match(lastLine([pairOf({}), equal]) ?? "", /^control: 1 of 2 bare pairs differed, so equal pairs/);
+  assert.match(lastLine([equal]) ?? "", /^control FAILED: none of 1 bare pairs differed/);
+  assert.equal(summarizeStudy([pairOf({ setup: "seed" })]).control, null);
 });
