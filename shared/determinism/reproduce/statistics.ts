@@ -14,7 +14,7 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Wilcoxon's rank-sum test of two samples, two-sided, by the normal distribution, so p is approximate for small samples.
+ * Wilcoxon's rank-sum test of two samples, two-sided, by the normal distribution, so p is approximate for few values.
  * Equal values have their mean rank; nothing is corrected for them, nor for continuity (as `scipy.stats.ranksums`).
  */
 export function rankSum(
