@@ -3,6 +3,7 @@
  * was found at each point, what could not be looked at, and which recorded differences are left as causes. Pure.
  */
 import type { Finding, RunComparison } from "../../shared/determinism/reproduce/criteria.js";
+import type { ComparedCheckpoints } from "../../shared/provenance/compare-checkpoints.js";
 import { cutText } from "../../shared/cli/text-width.js";
 import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
 import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
@@ -80,14 +81,17 @@ export interface ComparedVersions {
   /** The metrics that the trainers stated. */
   readonly metrics: readonly FieldOfBoth[];
   readonly fields: readonly FieldOfBoth[];
+  /** Of the iterations that both have; undefined: there are none. */
+  readonly checkpoints: ComparedCheckpoints | undefined;
 }
 
-export function explainVersions({ comparison, provenance, metrics, fields }: ComparedVersions): Explanation {
+export function explainVersions(versions: ComparedVersions): Explanation {
+  const { comparison, provenance, metrics, fields, checkpoints } = versions;
   const of = (...names: readonly Finding["criterion"][]): readonly Finding[] =>
     comparison.findings.filter(({ criterion }) => names.includes(criterion));
   return concluded([
     { point: "predictions", ...findingsTogether(of("every prediction")) },
-    { point: "weights", ...findingsTogether(of("tensors")) },
+    { point: "weights", ...withText(findingsTogether(of("tensors")), checkpointsText(checkpoints)) },
     {
       point: "evaluations",
       ...findingsTogether([
@@ -98,6 +102,11 @@ export function explainVersions({ comparison, provenance, metrics, fields }: Com
     { point: "provenance", ...provenanceFound(provenance) },
     ...environmentPoints(fields),
   ]);
+}
+
+/** The finding, with more to say where it was looked at. */
+function withText({ verdict, text }: Found, more: string): Found {
+  return { verdict, text: verdict === "not looked at" ? text : text + more };
 }
 
 type NamedFinding = Pick<Finding, "verdict" | "text"> & { readonly criterion: string };
@@ -131,7 +140,7 @@ function provenanceFound(provenance: ProvenanceDiffJson | undefined): Found {
 
 /** @param fields of the record, and of the server that ran the replay */
 export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth[]): Explanation {
-  const { difference, grade, members = [], text } = report;
+  const { difference, grade, members = [], text, checkpoints } = report;
   const isRun = grade !== undefined;
   const measures = members.filter((name) => /^metadata\.metric|measurements$/.test(name));
   const others = members.filter((name) => !measures.includes(name));
@@ -141,16 +150,18 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
       : names.length === 0
         ? { verdict: "equal", text: equal }
         : { verdict: "different", text: names.join(", ") };
+  const begins = checkpointsText(checkpoints);
   const weights =
     difference === undefined
-      ? found([], "every tensor has the recorded bytes")
+      ? found([], `every tensor has the recorded bytes${begins}`)
       : {
           verdict: "different" as const,
           text:
             `${difference.tensors} tensors, the first ${JSON.stringify(difference.first)}` +
             (difference.largest === undefined
               ? ""
-              : `; largest difference ${difference.largest.difference.toPrecision(3)}, in ${difference.largest.tensor}`),
+              : `; largest difference ${difference.largest.difference.toPrecision(3)}, in ${difference.largest.tensor}`) +
+            begins,
         };
   return concluded([
     {
@@ -162,6 +173,16 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
     { point: "provenance", ...found(others, "every member that the replay makes again") },
     ...environmentPoints(fields),
   ]);
+}
+
+/** A sentence part about where a training begins to differ, by what both sides kept on the way. */
+function checkpointsText(checkpoints: ComparedCheckpoints | undefined): string {
+  if (checkpoints === undefined) return "";
+  const { compared, lastEqual, firstDifferent } = checkpoints;
+  if (firstDifferent === undefined) return `; ${compared} checkpoints are equal`;
+  return lastEqual === undefined
+    ? `; the first of ${compared} checkpoints differs, after ${firstDifferent} steps`
+    : `; equal after ${lastEqual} steps, different after ${firstDifferent}, by ${compared} checkpoints`;
 }
 
 function concluded(points: readonly ExplainedPoint[]): Explanation {

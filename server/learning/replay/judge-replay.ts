@@ -21,6 +21,7 @@ import { programVersion } from "../../../shared/adapters/program-version.js";
 import type { ReplayReport } from "../../interface/api/models/evaluation-schemas.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { readLeaves } from "../../storage/repository/state/references.js";
+import { compareKeptStates } from "./compare-kept-states.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
 import type { StoredDescription } from "../../services/data/locate-data.js";
@@ -70,7 +71,8 @@ export async function judgeReplay(
   const isOtherEngine = result.engine !== story.engineId;
   const description = isOtherEngine ? "none" : descriptionSource(opened, again, storedDescription);
   const parts: StoryParts = { ...(await recorded.parts()), opened };
-  const members = [
+  const states = await compareKeptStates(parts.record?.uses, outcome);
+  const ofStory = [
     ...differingMembers(
       treeOfStory(parts),
       withDescription(
@@ -81,11 +83,12 @@ export async function judgeReplay(
     ),
     ...(hasSameMeasurements(parts, result) ? [] : [measurementsMember]),
   ];
+  const members = [...ofStory, ...states.members];
   const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
   const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm" && !isOtherEngine;
   const isRepeated = isEqual && members.length === 0;
   const hasRepeatedMeasures =
-    members.every((member) => member === measurementsMember) && parts.metadata !== undefined;
+    ofStory.every((member) => member === measurementsMember) && parts.metadata !== undefined;
   const verdict = isRepeated ? "proved" : mustBeEqual ? "refuted" : "unreplayable";
   return {
     verdict,
@@ -94,7 +97,7 @@ export async function judgeReplay(
       ? { reason: isOtherEngine ? ("other-engine" as const) : ("other-class" as const) }
       : {}),
     text: describe(verdict, { isEqual, difference, isOtherEngine, description }, members),
-    ...defined({ difference }),
+    ...defined({ difference, checkpoints: states.checkpoints }),
     ...(members.length === 0 ? {} : { members }),
     ...(verdict === "proved" ? { proof: proofOfMembers(parts, { description }), description } : {}),
     engineId: result.engine,

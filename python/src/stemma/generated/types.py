@@ -1996,6 +1996,12 @@ class ReplayReportDifference(TypedDict):
     largest: NotRequired[ReplayReportDifferenceLargest]
 
 
+class ReplayReportCheckpoints(TypedDict):
+    compared: int
+    lastEqual: NotRequired[int]
+    firstDifferent: NotRequired[int]
+
+
 class ReplayReport(TypedDict):
     versionId: Hash
     name: str
@@ -2024,6 +2030,7 @@ class ReplayReport(TypedDict):
     ]
     text: str
     difference: NotRequired[ReplayReportDifference]
+    checkpoints: NotRequired[ReplayReportCheckpoints]
     members: NotRequired[list[str]]
     proof: NotRequired[MemberProof]
     description: NotRequired[Literal["reader", "stored", "sent", "none"]]

@@ -1,5 +1,6 @@
 /** `stemma replay explain`: what is known of why a replay, or another version, differs (MERIT, appendix B; ME12). */
 import { exitStatus } from "../../../../shared/errors.js";
+import { compareCheckpoints } from "../../../../shared/provenance/compare-checkpoints.js";
 import {
   explainReplay,
   explainVersions,
@@ -59,11 +60,14 @@ async function ofVersions(a: string, b: string, context: PlainContext): Promise<
   const ids = { a: one.versionId, b: other.versionId };
   const { metadata: metricsA = {} } = one;
   const { metadata: metricsB = {} } = other;
+  const others = new Map(other.record.uses?.checkpoints?.map(({ iteration, tree }) => [iteration, tree]));
+  const checkpoints = (one.record.uses?.checkpoints ?? []).filter(({ iteration }) => others.has(iteration));
   return explainVersions({
     comparison: await compareSides(ids.a, ids.b, context),
     provenance: (await call("diff", ids)).provenance,
     metrics: fieldsOf(metricsA, metricsB).filter(({ field }) => field.startsWith("metric.")),
     fields: fieldsOf(one.environment, other.environment),
+    checkpoints: compareCheckpoints(checkpoints, others),
   });
 }
 

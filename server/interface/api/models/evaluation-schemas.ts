@@ -273,6 +273,14 @@ export const replayReport = z
           .describe("The largest difference of a float32 number"),
       })
       .exactOptional(),
+    checkpoints: z
+      .object({
+        compared: count,
+        lastEqual: count.exactOptional().describe("Training steps before the last one that is equal"),
+        firstDifferent: count.exactOptional().describe("Training steps before the first one that differs"),
+      })
+      .exactOptional()
+      .describe("Where the training begins to differ, by the checkpoints that the version has"),
     members: z
       .array(text)
       .exactOptional()

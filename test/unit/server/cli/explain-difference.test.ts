@@ -39,13 +39,47 @@ describe("an explanation", () => {
       ],
       [[field("cpu", "x", "x"), field("gpu", "g")], alike, /what was not looked at or is not recorded/],
     ] as const) {
-      const explanation = explainVersions({ comparison, provenance, metrics: [], fields });
+      const explanation = explainVersions({
+        comparison,
+        provenance,
+        metrics: [],
+        fields,
+        checkpoints: undefined,
+      });
       assert.match(explanation.conclusion, expected);
       assert.equal(verdicts(explanation)["predictions"], "not looked at");
     }
     assert.equal(
-      verdicts(explainVersions({ comparison, provenance: undefined, metrics: [], fields: [] }))["provenance"],
+      verdicts(
+        explainVersions({
+          comparison,
+          provenance: undefined,
+          metrics: [],
+          fields: [],
+          checkpoints: undefined,
+        }),
+      )["provenance"],
       "not looked at",
+    );
+  });
+
+  it("names the last equal and the first different checkpoint", () => {
+    const weightsOf = (more: Partial<ReplayReport>): string | undefined =>
+      explainReplay(report({ grade: "different", ...more }), []).points.find(
+        ({ point }) => point === "weights",
+      )?.text;
+    const checkpoints = { compared: 4, lastEqual: 200, firstDifferent: 300 };
+    assert.match(
+      weightsOf({ difference, checkpoints }) ?? "",
+      /in w; equal after 200 steps, different after 300, by 4 checkpoints$/,
+    );
+    assert.match(
+      weightsOf({ difference, checkpoints: { compared: 4, firstDifferent: 100 } }) ?? "",
+      /; the first of 4 checkpoints differs, after 100 steps$/,
+    );
+    assert.match(
+      weightsOf({ checkpoints: { compared: 4, lastEqual: 400 } }) ?? "",
+      /; 4 checkpoints are equal$/,
     );
   });
 
