@@ -81,7 +81,7 @@ export interface ComparedVersions {
   /** The metrics that the trainers stated. */
   readonly metrics: readonly FieldOfBoth[];
   readonly fields: readonly FieldOfBoth[];
-  /** Of the iterations that both have; undefined: there are none. */
+  /** Checkpoints after the same steps, compared; undefined where there are none. */
   readonly checkpoints: ComparedCheckpoints | undefined;
 }
 

@@ -13,7 +13,7 @@ export interface ComparedCheckpoints {
   readonly compared: number;
   /** Iteration of the last equal one before the first that differs; absent: the first one differs. */
   readonly lastEqual?: number;
-  /** Absent: all are equal. */
+  /** Iteration of the first one that differs; absent where all are equal. */
   readonly firstDifferent?: number;
 }
 

@@ -15,7 +15,7 @@ import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 export interface ComparedStates {
   /** Members of the record that differ. */
   readonly members: readonly string[];
-  /** Undefined: the version has no checkpoints. */
+  /** The version's checkpoints, compared; undefined where it has none. */
   readonly checkpoints: ComparedCheckpoints | undefined;
 }
 
