@@ -16,6 +16,8 @@ export interface ProbeDifference {
   readonly phase: ProbePhase;
   /** Index of the layer. */
   readonly layer: number;
+  /** The path of a module of PyTorch; undefined for a layer of an architecture. */
+  readonly name: string | undefined;
   readonly className: string;
   /** "output 0", "gradient of output 0", "gradient of kernel". */
   readonly value: string;
@@ -43,7 +45,9 @@ export type OperationDifference =
   /** The first two that are not the same operation, so which one made the difference is not known; null: none. */
   | { readonly kind: "others"; readonly a: PlacedOperation | null; readonly b: PlacedOperation | null }
   /** All listed ones are equal. */
-  | { readonly kind: "unlisted" };
+  | { readonly kind: "unlisted" }
+  /** None is listed, as of a backward pass of PyTorch. */
+  | { readonly kind: "none" };
 
 export interface ProbeComparison {
   readonly differences: readonly ProbeDifference[];
@@ -161,8 +165,9 @@ class Comparison implements ProbeComparison {
       });
   }
 
-  #place(phase: ProbePhase, layer: number): Pick<ProbeDifference, "phase" | "layer" | "className"> {
-    return { phase, layer, className: this.#a[layer]?.className ?? "" };
+  #place(phase: ProbePhase, layer: number): Pick<ProbeDifference, "phase" | "layer" | "name" | "className"> {
+    const { name, className = "" } = this.#a[layer] ?? {};
+    return { phase, layer, name, className };
   }
 
   #compare(
@@ -225,7 +230,7 @@ function differingOperation(
       return { kind: "others", a: left ?? null, b: right ?? null };
     if (left.digest !== right.digest) return { kind: "differs", a: left, b: right };
   }
-  return { kind: "unlisted" };
+  return { kind: a.length === 0 ? "none" : "unlisted" };
 }
 
 /** The largest absolute difference of two tensors as far as their figures tell it. */

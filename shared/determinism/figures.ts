@@ -7,7 +7,7 @@ import type { Hash } from "../tensor/tensor.js";
 
 /** A tensor as a probe keeps it. */
 export interface Figures {
-  readonly dtype: "F32" | "I32" | "BOOL";
+  readonly dtype: "F32" | "I32" | "BOOL" | "F64" | "F16" | "BF16" | "I64";
   readonly shape: readonly number[];
   /** SHA-256 of the values' bits, little-endian, every NaN as 7fc00000: WebAssembly does not fix its other bits. */
   readonly digest: Hash;

@@ -27,7 +27,8 @@ const text = z.string().max(200);
 const float = z.custom<number>((value) => typeof value === "number", "is not a number");
 
 const figures = z.strictObject({
-  dtype: z.enum(["F32", "I32", "BOOL"]),
+  /** Values of F16 and BF16 are kept as the float32 numbers that they are. */
+  dtype: z.enum(["F32", "I32", "BOOL", "F64", "F16", "BF16", "I64"]),
   shape: z.array(count).max(32).readonly(),
   digest: hash,
   min: float.nullable(),
@@ -38,11 +39,11 @@ const figures = z.strictObject({
   sample: z.array(float).max(8).readonly(),
 });
 
-/** An operation of TensorFlow.js that a layer ran. */
+/** An operation of TensorFlow.js or PyTorch that a layer ran. */
 const operation = z.strictObject({
   name: word,
-  /** The backend, and whose kernel it is: "wasm stemma", "cpu tfjs". */
-  kernel: z.string().regex(/^[a-z]{1,20} (stemma|tfjs)$/),
+  /** The backend, and whose kernel it is: "wasm stemma", "cpu tfjs", "cuda torch". */
+  kernel: z.string().regex(/^[a-z]{1,20} (stemma|tfjs|torch)$/),
   /** First 16 digits of the SHA-256 of its outputs: enough to find a place, not to prove that they are equal. */
   digest: z.string().regex(/^[0-9a-f]{16}$/),
 });
@@ -61,6 +62,8 @@ const pass = z.strictObject({
 });
 
 const layer = z.strictObject({
+  /** The path of a module of PyTorch; layers of an architecture have none. */
+  name: word.exactOptional(),
   className: word,
   /** The outputs of other layers that it reads. */
   inputs: z

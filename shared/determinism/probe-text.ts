@@ -15,10 +15,14 @@ const phaseText: Readonly<Record<ProbePhase, string>> = {
   backward: "the backward pass",
 };
 
-/** "wasm, 1 thread, x64, Node v20.19.0": what decides bits, and where. */
+/** "wasm, 1 thread, x64, Node v20.19.0" or "cuda, 4 threads, x86_64, Python 3.12": what decides bits, and where. */
 export function describeMachine({ environment }: Pick<ProbeSummary, "environment">): string {
-  const { backend = "?", threads = "?", architecture = "?", node = "?", engine = "" } = environment;
-  return `${backend}, ${threads} ${threads === "1" ? "thread" : "threads"}, ${architecture}, Node ${node}, engine ${engine.slice(0, 12)}`;
+  const { backend = "?", threads = "?", architecture = "?", node = "?", engine = "", python } = environment;
+  const software =
+    python === undefined
+      ? `Node ${node}, engine ${engine.slice(0, 12)}`
+      : `Python ${python}, PyTorch ${environment["library.torch"] ?? "?"}`;
+  return `${backend}, ${threads} ${threads === "1" ? "thread" : "threads"}, ${architecture}, ${software}`;
 }
 
 /** Describes a probe on one machine. @param title what was probed @param difference of a run from the first one */
@@ -33,7 +37,7 @@ export function describeProbe(title: string, summary: ProbeSummary, difference?:
         : `${runs.count} runs did NOT give the same bits: ${runs.differing} values differ`;
   return [
     `${title}: ${agreement}`,
-    `  architecture ${model.architecture.slice(0, 12)}, ${layers.length} layers, ${model.weights === "own" ? "its own weights" : "weights drawn from the seed"}; seed ${inputs.seed}, batch ${inputs.batch}`,
+    `  architecture ${model.architecture.slice(0, 12)}, ${layers.length} ${layers.length === 1 ? "layer" : "layers"}, ${model.weights === "own" ? "its own weights" : "weights drawn from the seed"}; seed ${inputs.seed}, batch ${inputs.batch}`,
     `  ${describeMachine(summary)}`,
     `  probed: ${reached.map((phase) => phaseText[phase]).join(", ") || "nothing"}`,
     ...(refused === null ? [] : [`  the engine does not train it: ${refused.because}`]),
@@ -43,23 +47,28 @@ export function describeProbe(title: string, summary: ProbeSummary, difference?:
 
 /** The first place, and what is known of its size. @param exact from the tensors, where they are there */
 export function describeDifference(difference: ProbeDifference, exact?: ExactDifference): string[] {
-  const { phase, layer, className, value, a, b, madeBy } = difference;
+  const { phase, layer, name, className, value, a, b, madeBy } = difference;
   const before = madeBy.filter((each) => phase !== "backward" && each !== layer);
   const together =
     before.length === 0 ? "" : `, which one of the two computes together with layer ${short(before)}`;
   return [
-    `  first difference: ${phaseText[phase]}, layer ${layer} (${className}), ${value}${together}`,
+    `  first difference: ${phaseText[phase]}, layer ${layer} (${name === undefined ? "" : `${name}, `}${className}), ${value}${together}`,
     `  ${operationText(difference)}`,
     ...sizeText(a, b, exact).map((line) => `  ${line}`),
   ];
 }
 
-function operationText({ operation, madeBy, layer }: ProbeDifference): string {
+const noOperation = "no operation that made it is listed";
+
+function operationText({ operation, madeBy, layer, name: module }: ProbeDifference): string {
   const name = (one: PlacedOperation | null): string =>
     one === null ? "none" : `${one.name} (${one.kernel})`;
   const place = ({ position, layer: own }: PlacedOperation): string =>
     `number ${position}${own === layer ? "" : ` of layer ${own}`}`;
-  if (madeBy.length === 0) return "made by the loss, whose operations are not listed";
+  // The output of a module may be read by operations outside of all modules.
+  if (madeBy.length === 0)
+    return module === undefined ? "made by the loss, whose operations are not listed" : noOperation;
+  if (operation.kind === "none") return noOperation;
   if (operation.kind === "unlisted") return "none of the listed operations that made it differs";
   const { a, b } = operation;
   if (operation.kind === "others")

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { probeDifferences, whyIncomparable } from "../../../../shared/determinism/compare-probes.js";
 import { describeComparison, describeProbe } from "../../../../shared/determinism/probe-text.js";
+import { appendValue } from "../../../../shared/cli/command-line.js";
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
 import { probeBackends, probeThreads } from "../../../../shared/determinism/probe/probe-job.js";
 import { probeInChildren, type ProbeOutcome } from "../../../../shared/determinism/probe/probe-in-child.js";
@@ -13,6 +14,7 @@ import { readExactDifference, readProbe, tensorsPath, writeProbe } from "../../p
 import { listProbed } from "../../probe-list.js";
 import { findProbed, writeProbedModel, type ProbedModel } from "../../probed-model.js";
 import { refuseExisting } from "../../stream-file.js";
+import { nameOf } from "../../version-text.js";
 
 const whole =
   (low: number, high: number) =>
@@ -53,6 +55,15 @@ const options = {
     read: whole(1, 65_536),
     default: 32,
   },
+  exec: {
+    text: "<program...> a program of your own, and its words, that runs its model and leaves the summary",
+    read: appendValue,
+  },
+  timeout: {
+    text: "<seconds> with --exec: end the program after this time",
+    read: whole(1, 2_000_000),
+    default: 3600,
+  },
   memory: {
     text: "<MiB> memory for tensors",
     read: whole(16, 1_048_576),
@@ -73,7 +84,7 @@ const probe = plain(null, {
   about: "probe a model, or an architecture with weights from a seed; `stemma probe MODEL` does it, too",
   takes: {
     model:
-      "<model> name, name:version, name:tag or id; a file of an architecture (model.json), or its hash from `stemma probe list`",
+      "[model] name, name:version, name:tag or id; a file of an architecture (model.json), or its hash from `stemma probe list`",
   },
   options,
   help: `
@@ -87,13 +98,20 @@ ends with status 4 where they differ.
   stemma probe diff here.json there.json    the first layer and operation that differ
 
 Weights are the model's own. Of an architecture they are drawn from the seed.
+
+  stemma probe --exec python3 probe_net.py --file here.json
+  stemma probe soh:2 --exec python3 probe_net.py --file here.json
+
+A program gets the model's tensors as $STEMMA_INPUT/model.safetensors and leaves
+$STEMMA_RUN/probe.json, as stemma.probe.probe(model, inputs) of the Python package writes it.
+
 docs/probe.md says what a probe can tell.
 `,
   run: ({ model, ...choices }, context) => probeCommand(model, choices, context),
 });
 
 async function probeCommand(
-  argument: string,
+  argument: string | undefined,
   choices: ProbeChoices,
   context: PlainContext,
 ): Promise<Printed> {
@@ -108,31 +126,94 @@ async function probeCommand(
   if (file !== undefined) await refuseExisting(file, force);
   if (file !== undefined && tensors) await refuseExisting(tensorsPath(file), force);
   if (file !== undefined) await mkdir(dirname(file), { recursive: true });
+  if (choices.exec !== undefined) return await probeOfProgram(argument, choices, context);
+  if (argument === undefined)
+    throw new StemmaError(
+      "USAGE",
+      "Name one model or architecture to probe, or a program with --exec PROGRAM.",
+    );
   const probed = await findProbed(argument, context);
   return await withProbe(probed, choices, context, async ({ summary, difference, tensorsFile }) => {
     if (file !== undefined) await writeProbe(file, summary, tensorsFile);
-    return {
-      data: { ...summary, ...(file === undefined ? {} : { file }) },
-      names: [summary.model.architecture],
-      text: context.output.wrap([
-        ...describeProbe(probed.title, summary, difference),
-        ...(file === undefined ? [] : [`  written to ${file}`]),
-      ]),
-      ...(difference === undefined ? {} : { status: exitStatus.verification }),
-    };
+    return printed({ title: probed.title, summary, difference, file }, context);
   });
 }
 
-/** Runs a probe in a folder that is removed afterwards. */
+/** Probes by a program of the user's own: the argument before `--` is a model, where there is one. */
+async function probeOfProgram(
+  argument: string | undefined,
+  { exec: command = [], tensors, runs, timeout, file }: ProbeChoices,
+  context: PlainContext,
+): Promise<Printed> {
+  if (tensors)
+    throw new StemmaError(
+      "USAGE",
+      "--tensors is not for --exec: the program keeps what it wants. Leave it out.",
+    );
+  const version = argument === undefined ? undefined : await context.call("model", { model: argument });
+  return await inWorkFolder(context, async (workFolder) => {
+    const { probeProgram } = await import("../../probe-program.js");
+    const program = { command, runs, timeoutSeconds: timeout, version };
+    const { summary, difference } = await probeProgram(program, workFolder, context);
+    if (file !== undefined) await writeProbe(file, summary, undefined);
+    const notes =
+      version === undefined || summary.model.root === version.record.root
+        ? []
+        : [
+            `  the weights are not those of ${nameOf(version)} under its names: the program loaded or named others`,
+          ];
+    const title = version === undefined ? command.join(" ") : `${nameOf(version)} by ${command.join(" ")}`;
+    return printed({ title, summary, difference, file, notes }, context);
+  });
+}
+
+interface Probed extends Pick<ProbeOutcome, "summary" | "difference"> {
+  readonly title: string;
+  readonly file: string | undefined;
+  readonly notes?: readonly string[];
+}
+
+function printed(
+  { title, summary, difference, file, notes = [] }: Probed,
+  { output }: PlainContext,
+): Printed {
+  return {
+    data: { ...summary, ...(file === undefined ? {} : { file }) },
+    names: [summary.model.architecture],
+    text: output.wrap([
+      ...describeProbe(title, summary, difference),
+      ...notes,
+      ...(file === undefined ? [] : [`  written to ${file}`]),
+    ]),
+    ...(difference === undefined ? {} : { status: exitStatus.verification }),
+  };
+}
+
+/** Gives the work a folder that is removed afterwards. */
+async function inWorkFolder<Result>(
+  { signal }: PlainContext,
+  work: (folder: string) => Promise<Result>,
+): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-probe-"));
+  try {
+    return await work(folder);
+  } catch (error) {
+    // The child's own error says that it was killed, not by whom.
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 async function withProbe<Result>(
   probed: ProbedModel,
   { runs, backend, linked, threads, seed, batch, size, memory, tensors }: ProbeChoices,
   context: PlainContext,
   use: (outcome: ProbeOutcome) => Promise<Result>,
 ): Promise<Result> {
-  const workFolder = await mkdtemp(join(tmpdir(), "stemma-probe-"));
   const { output, signal } = context;
-  try {
+  return await inWorkFolder(context, async (workFolder) => {
     const model = join(workFolder, "model");
     await writeProbedModel(probed, model, context);
     const weights = probed.version === undefined ? "drawn" : "own";
@@ -159,13 +240,7 @@ async function withProbe<Result>(
     );
     output.endProgress();
     return await use(outcome);
-  } catch (error) {
-    // The child's own error says that it was killed, not by whom.
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    await rm(workFolder, { recursive: true, force: true });
-  }
+  });
 }
 
 const diff = plain(null, {
@@ -185,7 +260,8 @@ differs, and with 2 where model, seed or inputs are not the same.
       throw new StemmaError(
         "USAGE",
         `${a} and ${b} cannot be compared, because these are not the same: ${reasons.join(", ")}. ` +
-          "Probe the same model with the same --seed, --batch and --size.",
+          "Probe the same model with the same --seed, --batch and --size; a program loads its weights and inputs " +
+          "from files.",
         { reasons },
       );
     const comparison = probeDifferences(left, right);
@@ -233,6 +309,8 @@ const defaultChoices: ProbeChoices = {
   seed: "1",
   batch: 2,
   size: 32,
+  exec: undefined,
+  timeout: 3600,
   memory: defaultMemoryMb,
 };
 

@@ -1,0 +1,143 @@
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from stemma.errors import StemmaError
+
+torch = pytest.importorskip("torch")
+from stemma.probe import _figures, probe  # noqa: E402
+
+
+class Block(torch.nn.Module):
+    """A residual block whose sum and ReLU are no modules."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return torch.relu(x + self.norm(self.conv(x)))
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(inplace=True), Block(4), torch.nn.Flatten(), torch.nn.Dropout(0.5),
+        torch.nn.Linear(4 * 36, 3),
+    )  # fmt: skip
+
+
+PICTURES = (torch.arange(128) % 17 / 17.0).reshape(2, 1, 8, 8)
+
+
+def test_figures_are_those_of_the_engines_probe():
+    # Computed by figuresOf in shared/determinism/figures.ts.
+    tensor = torch.tensor([1, -0.0, np.nan, np.inf, 0.1, 3e38, 1e-40, 2.5, -7, 4, 5, 6]).reshape(3, 4)
+    figures = _figures(tensor)
+    assert figures["digest"] == "6faf16d3c1bffff0e9895a175032c8356c5cb262af0aa7d357dec31320c47c8e"
+    assert (figures["min"], figures["max"], figures["nan"], figures["infinite"]) == (-7, np.inf, 1, 1)
+    assert figures["norm"] == 3.0000000054977558e38
+    assert figures["sample"] == [1, -0.0, np.inf, 0.10000000149011612, 9.99994610111476e-41, 2.5, 4, 6]
+    assert str(figures["sample"][1]) == "-0.0"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_every_type_has_figures_of_its_values(dtype):
+    one, other = torch.tensor([0, 1, 1], dtype=dtype), torch.tensor([0, 1, 0], dtype=dtype)
+    assert _figures(one) == _figures(one.clone())
+    assert _figures(one)["digest"] != _figures(other)["digest"]
+    assert _figures(one)["sample"] == [0, 1, 1]
+
+
+def test_layers_are_modules_and_what_is_between_them(tmp_path):
+    summary = probe(network(), PICTURES, tmp_path / "probe.json")
+    layers = {layer["name"]: layer for layer in summary["layers"]}
+    assert list(layers) == ["0", "1", "2.conv", "2.norm", "2", "3", "4", "5"]
+    assert [each["name"] for each in layers["2"]["training"]["operations"]][:2] == [
+        "aten.add.Tensor",
+        "aten.relu.default",
+    ]
+    assert layers["2.norm"]["inputs"] == [{"layer": 2, "output": 0}]
+    assert layers["3"]["inputs"] == [{"layer": 4, "output": 0}]
+    assert [weight["name"] for weight in layers["5"]["backward"]["weights"]] == ["weight", "bias"]
+    assert all(layer["backward"]["outputs"][0]["norm"] > 0 for layer in summary["layers"])
+    assert layers["4"]["evaluation"]["outputs"] != layers["4"]["training"]["outputs"]
+    written = json.loads((tmp_path / "probe.json").read_text())
+    assert written["sum"] == summary["sum"]
+
+
+def test_it_gives_the_same_twice_and_leaves_the_model_and_the_random_state(tmp_path):
+    model = network().eval()
+    model[2].norm.train()
+    before = copy.deepcopy(model.state_dict())
+    model[0].weight.grad = torch.ones_like(model[0].weight)
+    torch.manual_seed(5)
+    drawn = torch.rand(1)
+    torch.manual_seed(5)
+    one, other = (probe(model, PICTURES, tmp_path / name) for name in ("a", "b"))
+    assert torch.equal(torch.rand(1), drawn)
+    assert one == other
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+    assert (model.training, model[2].norm.training) == (False, True)
+    assert torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight))
+    assert model[5].weight.grad is None
+
+
+def test_a_layer_that_computes_otherwise_is_the_first_that_differs(tmp_path):
+    class Shaken(torch.nn.Flatten):
+        def forward(self, x):
+            return super().forward(x) * (1 + 2**-20)
+
+    model = network()
+    plain = probe(model, PICTURES, tmp_path / "a")
+    model[3] = Shaken()
+    shaken = probe(model, PICTURES, tmp_path / "b")
+    pairs = zip(plain["layers"], shaken["layers"], strict=True)
+    differing = [a["name"] for a, b in pairs if a["evaluation"]["outputs"] != b["evaluation"]["outputs"]]
+    assert differing[0] == "3"
+
+
+def test_a_module_that_is_called_twice_is_two_layers(tmp_path):
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(self.linear(x))
+
+    first, second = probe(Twice(), torch.ones(1, 3), tmp_path / "a")["layers"]
+    assert (first["name"], second["name"], second["sharedWith"]) == ("linear", "linear", 0)
+    assert (len(first["backward"]["weights"]), second["backward"]["weights"]) == (2, [])
+
+
+def test_a_weight_of_no_module_that_runs_goes_to_the_one_around_it(tmp_path):
+    class Listed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scales = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(3))])
+
+        def forward(self, x):
+            return x * self.scales[0]
+
+    (layer,) = probe(Listed(), torch.ones(1, 3), tmp_path / "a")["layers"]
+    assert [weight["name"] for weight in layer["backward"]["weights"]] == ["scales.0"]
+    assert layer["name"] == "model"
+
+
+def test_the_folder_of_a_run_takes_it_and_what_is_missing_is_said(tmp_path, monkeypatch):
+    model = torch.nn.Linear(2, 1)
+    monkeypatch.delenv("STEMMA_RUN", raising=False)
+    with pytest.raises(StemmaError, match="Name the file"):
+        probe(model, torch.ones(1, 2))
+    monkeypatch.setenv("STEMMA_RUN", str(tmp_path))
+    probe(model, torch.ones(1, 2))
+    assert (tmp_path / "probe.json").stat().st_size > 0
+    with pytest.raises(StemmaError, match="one number"):
+        probe(model, torch.ones(1, 2), loss=lambda outputs: outputs.expand(2, 2))
+    with pytest.raises(StemmaError, match="Name the loss"):
+        probe(torch.nn.Flatten(), torch.ones(1, 2, dtype=torch.int64))
