@@ -50,3 +50,10 @@ fi
 
 say "the wheel against a server"
 must env STEMMA_TEST_PYTHON="$python" node launcher/test.mjs --no-types --tier slow python-client
+
+say "attestations by the reference implementation of Model Signing"
+if fetch model-signing pyopenssl; then
+  must env STEMMA_TEST_PYTHON="$python" node launcher/test.mjs --no-types --tier slow attest
+else
+  left_out "the reference implementation of Model Signing, which cannot be fetched"
+fi
