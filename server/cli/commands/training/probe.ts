@@ -142,14 +142,11 @@ async function probeCommand(
 /** Probes by a program of the user's own: the argument before `--` is a model, where there is one. */
 async function probeOfProgram(
   argument: string | undefined,
-  { exec: command = [], tensors, runs, timeout, file }: ProbeChoices,
+  choices: ProbeChoices,
   context: PlainContext,
 ): Promise<Printed> {
-  if (tensors)
-    throw new StemmaError(
-      "USAGE",
-      "--tensors is not for --exec: the program keeps what it wants. Leave it out.",
-    );
+  const { exec: command = [], runs, timeout, file } = choices;
+  refuseForProgram(choices);
   const version = argument === undefined ? undefined : await context.call("model", { model: argument });
   return await inWorkFolder(context, async (workFolder) => {
     const { probeProgram } = await import("../../probe-program.js");
@@ -165,6 +162,19 @@ async function probeOfProgram(
     const title = version === undefined ? command.join(" ") : `${nameOf(version)} by ${command.join(" ")}`;
     return printed({ title, summary, difference, file, notes }, context);
   });
+}
+
+/** Refuses options that a program would not hear of. @throws USAGE */
+function refuseForProgram(choices: ProbeChoices): void {
+  const unheard = (
+    ["tensors", "backend", "linked", "threads", "seed", "batch", "size", "memory"] as const
+  ).filter((name) => choices[name] !== defaultChoices[name]);
+  if (unheard.length > 0)
+    throw new StemmaError(
+      "USAGE",
+      `With --exec the program decides ${unheard.map((name) => `--${name}`).join(", ")}: leave that out, and give it ` +
+        "what it needs as its own words.",
+    );
 }
 
 interface Probed extends Pick<ProbeOutcome, "summary" | "difference"> {
