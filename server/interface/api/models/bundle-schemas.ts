@@ -23,7 +23,10 @@ export type BundleKind = (typeof bundleKinds)[number];
 export const licenseText = z
   .string()
   .max(128)
-  .regex(/^[A-Za-z0-9.+-]+(?:[ ()]+[A-Za-z0-9.+-]+)*\)*$/, "is not an SPDX expression such as Apache-2.0")
+  .regex(
+    /^\(*[A-Za-z0-9.:+-]+\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9.:+-]+\)*)*$/,
+    "is not an SPDX expression such as Apache-2.0",
+  )
   .describe("Licence as an SPDX expression, such as Apache-2.0");
 export const taskText = z
   .string()
