@@ -36,6 +36,12 @@ export async function mountSmallDisk(
   return `no small disk: ${(mount.stderr ?? "mount cannot be run").trim() || "mount failed"}; set STEMMA_TEST_SMALL_DISK`;
 }
 
+/** Makes a small disk read-only. @returns why that is not possible here */
+export function makeReadOnly(folder: string): string | undefined {
+  const { status, stderr } = spawnSync("mount", ["-o", "remount,ro", folder], { encoding: "utf8" });
+  return status === 0 ? undefined : `no read-only disk: ${(stderr ?? "mount cannot be run").trim()}`;
+}
+
 /** Writes until the disk has no free byte. */
 export async function fillDisk(path: string): Promise<void> {
   const file = await open(path, "w");
