@@ -1,6 +1,6 @@
 /**
- * A publish and a pull of which one side is killed (-9), or whose disk is full, while a large object travels: nothing of
- * the model is visible, the same command goes on, and the store is whole.
+ * A publish and a pull of which one side is killed (-9), or whose disk is full, while a large object travels: nothing
+ * of the model is visible, the same command goes on, and the store is whole.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -241,6 +241,29 @@ describe("a hub", () => {
       liar.operations.depositObjects({ fleet: testFleet, deposit }, asyncIterableOf(entry)),
       { code: "OBJECT_HASH_MISMATCH" },
     );
+    // Another size than the object has, and one that its shape does not have.
+    await importInto(source, "sized-model");
+    const unsent = await source.operations.describeBundle({ fleet, models: ["sized-model"] });
+    const [tensor = wrong] = unsent.objects.tensor ?? [];
+    for (const [elements, code] of [
+      [4097, "OBJECT_HASH_MISMATCH"],
+      [4096, "BUNDLE_INVALID"],
+    ] as const) {
+      const about = {
+        id: tensor,
+        kind: "tensor",
+        bytes: 4097,
+        tensor: { dtype: "U8", shape: [elements] },
+      } as const;
+      const sent = [encodeHeader(about), new Uint8Array(4097), entriesEnd];
+      const operations = (await as(`sized-${elements}`)).operations;
+      const { deposit: id } = await operations.beginDeposit({ fleet: testFleet, manifest: unsent });
+      await assert.rejects(
+        operations.depositObjects({ fleet: testFleet, deposit: id }, asyncIterableOf(sent)),
+        { code },
+      );
+    }
+
     await assert.rejects(liar.operations.model({ fleet: testFleet, model: "lie" }), {
       code: "MODEL_NOT_FOUND",
     });
