@@ -72,7 +72,10 @@ export function bundleOperations(context: OperationsContext): BundleOperations {
       const repository = await fleetOf(fleet);
       const deposit = openDeposit(repository, home.ports, { id, owner });
       const answer = await finishDeposit(repository, deposit, end, { isTrusted: !isRemote, statedBy });
-      if (answer.report !== undefined) endDeposit(repository, deposit);
+      if (answer.report === undefined) return answer;
+      endDeposit(repository, deposit);
+      // Another sender may have brought the object meanwhile.
+      await home.ports.files.remove(deposit.partPath);
       return answer;
     },
     searchHub: async (input) => {

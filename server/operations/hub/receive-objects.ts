@@ -69,8 +69,8 @@ export async function receiveObjects(receiver: Receiver, body: AsyncIterable<Uin
         await passOver(reader, bytes - offset);
         continue;
       }
-      await requireSpace(receiver, header, pack?.bytes ?? 0);
       pack ??= { writer: await objects.begin(), ids: new Map(), bytes: 0 };
+      await requireSpace(receiver, header, pack.bytes);
       if (bytes >= minPartBytes) await putInParts(receiver, pack.writer, header, reader);
       else await putWhole(pack.writer, header, reader);
       pack.ids.set(id, bytes);
@@ -91,8 +91,8 @@ async function requireSpace(
   { bytes, offset = 0 }: EntryHeader,
   packedBytes: number,
 ): Promise<void> {
-  unfinished.require(packedBytes + bytes - offset, maxUnfinishedBytes);
   await requireRoom(home, bytes < minPartBytes ? bytes : 2 * bytes - offset);
+  unfinished.require(packedBytes + bytes - offset, maxUnfinishedBytes);
 }
 
 /** Keeps what came before an error, where its pack can still be written. */
@@ -118,16 +118,20 @@ async function putInParts(
 ): Promise<void> {
   const { files } = home.ports;
   const { offset = 0 } = header;
-  const part = await EntryPart.open(files, partPath, header);
+  const left = header.bytes - offset;
+  unfinished.expectedBytes += left;
+  let part: EntryPart | undefined;
   try {
-    for await (const piece of reader.pieces(header.bytes - offset)) await part.write(piece);
-    await put(writer, header, () => part.chunks()).catch(async (error: unknown) => {
+    const opened = (part = await EntryPart.open(files, partPath, header));
+    for await (const piece of reader.pieces(left)) await opened.write(piece);
+    await put(writer, header, () => opened.chunks()).catch(async (error: unknown) => {
       // These bytes are not the object's, so that nothing goes on with them.
       if (!isStemmaError(error, "DISK_FULL")) await files.remove(partPath);
       throw error;
     });
   } finally {
-    await part.close();
+    unfinished.expectedBytes -= left;
+    await part?.close();
   }
   await files.remove(partPath);
   unfinished.partBytes = Math.max(0, unfinished.partBytes - offset);

@@ -11,6 +11,8 @@ export class UnfinishedBytes {
   #total = 0;
   /** Bytes in the files of objects that came in part. */
   partBytes = 0;
+  /** Bytes that large objects on their way will have in such files. */
+  expectedBytes = 0;
 
   constructor(private readonly objects: Pick<ObjectReader, "has">) {}
 
@@ -34,10 +36,14 @@ export class UnfinishedBytes {
 
   /** @param most absent: no bound. @throws QUOTA_EXCEEDED where so many bytes more would be over it */
   require(bytes: number, most: number | undefined): void {
-    if (most === undefined || this.#total + this.partBytes + bytes <= most) return;
+    if (most === undefined || this.#held + bytes <= most) return;
     for (const id of [...this.#bytes.keys()]) if (!this.objects.has(id)) this.#forget(id);
-    const held = this.#total + this.partBytes;
+    const held = this.#held;
     if (held + bytes > most) throw tooMuchUnfinished({ held, bytes, most });
+  }
+
+  get #held(): number {
+    return this.#total + this.partBytes + this.expectedBytes;
   }
 
   #forget(id: Hash): void {
