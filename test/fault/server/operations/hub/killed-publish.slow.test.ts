@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
@@ -15,7 +16,6 @@ import {
 import { fileOf } from "../../../../integration/server/interface/http/http-requests.js";
 import { seededNumbers } from "../../../../helpers/manual-clock.js";
 import { noiseBytes } from "../../../../helpers/noise-bytes.js";
-import { pollUntil } from "../../../../helpers/poll-until.js";
 import { runStemmaProcess, spawnStemma } from "../../../../helpers/run-stemma.js";
 import { fillDisk, mountSmallDisk } from "../../../../helpers/small-disk.js";
 
@@ -79,7 +79,8 @@ describe(`a large model on its way (seed ${seed})`, () => {
     child.stdout.resume();
     const closed = once(child, "close");
     const least = Math.floor(random() * 8 * mebibyte) + 1;
-    await Promise.race([closed, pollUntil("a part", async () => (await partBytes(home)) >= least)]);
+    // Without pauses between two looks: the object is there within a few tenths of a second.
+    while (child.exitCode === null && (await partBytes(home)) < least) await nextTurn();
     await interrupt(child);
     await closed;
     return stderr;
@@ -182,7 +183,13 @@ describe(`a large model on its way (seed ${seed})`, () => {
       }
       const command = where === "hub" ? publish() : pull(home);
       const filler = join(disk.folder, "filler");
-      const stderr = await interrupted(command, home, () => fillDisk(filler));
+      const stderr = await interrupted(command, home, async ({ pid = 0 }) => {
+        // The receiver stands still until the disk is full.
+        const receiver = where === "hub" ? hub.server.pid : pid;
+        process.kill(receiver, "SIGSTOP");
+        await fillDisk(filler);
+        process.kill(receiver, "SIGCONT");
+      });
       assert.match(stderr, /\[DISK_FULL\]/);
       assert.equal(await modelsIn(home), 0);
       const again = await runStemmaProcess(command, environment());
