@@ -12,7 +12,10 @@ const pool = (layer) => ({
   class_name: `${pooling}Pooling2D`,
   config: { name: layer, pool_size: [2, 2], strides: [2, 2] },
 });
-const full = (layer, units) => ({ class_name: "Dense", config: { name: layer, units, activation: "relu" } });
+const full = (layer, units, activation = "relu") => ({
+  class_name: "Dense",
+  config: { name: layer, units, activation },
+});
 const layers = [
   {
     class_name: "InputLayer",
@@ -21,7 +24,7 @@ const layers = [
   ...[conv("conv1", 4), pool("pool1"), conv("conv2", 8), pool("pool2")],
   ...[conv("conv3", 8), conv("conv4", 8), conv("conv5", 8), pool("pool5")],
   { class_name: "Flatten", config: { name: "flatten" } },
-  ...[full("fc6", 16), full("fc7", 16), full("fc8", 10)],
+  ...[full("fc6", 16), full("fc7", 16), full("fc8", 10, "linear")],
 ];
 
 const weights = [];
@@ -46,9 +49,12 @@ const header = {};
 const parts = [];
 let end = 0;
 for (const { name: tensor, shape } of weights) {
+  // As an initializer draws them, so that the network can be trained; biases begin with 0.
+  const inputs = shape.slice(0, -1).reduce((a, b) => a * b, 1);
+  const scale = shape.length > 1 ? Math.sqrt(6 / inputs) : 0;
   const values = Float32Array.from(
     { length: shape.reduce((a, b) => a * b) },
-    (_, i) => Math.sin(i + end) / 10,
+    (_, i) => Math.sin((i + end) ** 2) * scale,
   );
   const start = end;
   end += values.byteLength;

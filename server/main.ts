@@ -303,6 +303,7 @@ async function startHttp(
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
       trainingLimits: () => Promise.resolve(config.trainingLimits),
       isHub: () => Promise.resolve(config.isHub),
+      maxUnfinishedBytes: config.maxUnfinishedBytes,
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });
   ingests.renewWith((request) => operationsAs().certify({ request }));

@@ -23,9 +23,19 @@ export interface PagePrograms {
   readonly agent: string;
 }
 
-/** A server of a page uses free ports. */
-const scriptFor = ({ stemma, agent }: PagePrograms): string => `#!/bin/sh
+/** Where a page's server listens for people; the file is written once it does. */
+const addressFile = "http-address.txt";
+
+/** A server of a page uses free ports; where the page names its usual one, the address that it has is meant. */
+const scriptFor = ({ stemma, agent }: PagePrograms, folder: string): string => `#!/bin/sh
 if [ "$1" = agent ]; then shift; exec ${agent} "$@"; fi
+if [ -f "${folder}/${addressFile}" ]; then
+  for each; do
+    shift
+    if [ "$each" = https://127.0.0.1:8083 ]; then each=$(cat "${folder}/${addressFile}"); fi
+    set -- "$@" "$each"
+  done
+fi
 if [ "$1" = server ]; then set -- "$@" --mqtt-port 0 --http-port 0; fi
 exec ${stemma} "$@"
 `;
@@ -53,14 +63,19 @@ export class PageRun {
   constructor(readonly folder: string) {}
 
   async prepare(programs: PagePrograms): Promise<void> {
-    await writeFile(join(this.folder, "stemma"), scriptFor(programs), { mode: 0o755 });
+    await writeFile(join(this.folder, "stemma"), scriptFor(programs, this.folder), { mode: 0o755 });
     await symlink(join(repositoryRoot, "examples"), join(this.folder, "examples"));
   }
 
   #spawn(text: string): ChildProcess {
     return spawn("sh", ["-e", "-c", text], {
       cwd: this.folder,
-      env: { ...process.env, STEMMA_HOME: join(this.folder, "home"), STEMMA_FLEET: "local" },
+      env: {
+        ...process.env,
+        STEMMA_HOME: join(this.folder, "home"),
+        STEMMA_FLEET: "local",
+        XDG_CONFIG_HOME: join(this.folder, "config"),
+      },
       stdio: ["ignore", "pipe", "pipe"],
     });
   }
@@ -80,11 +95,15 @@ export class PageRun {
 
   start(text: string): void {
     const child = this.#spawn(`exec ${text}`);
-    child.stderr?.resume();
-    const isReady = Promise.race([
+    const printed = Promise.race([
       ...[child.stdout, child.stderr].map((stream) => stream && once(stream, "data")),
       once(child, "close").then(() => assert.fail(`ended at once: ${text}`)),
     ]);
+    const isReady = printed.then(async (data) => {
+      const [, address] = /httpUrl=(https:\S+)/.exec(String(data)) ?? [];
+      if (address !== undefined) await writeFile(join(this.folder, addressFile), address);
+    });
+    child.stderr?.resume();
     child.stdout?.resume();
     this.#background.push({ child, isReady });
   }

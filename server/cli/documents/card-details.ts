@@ -21,8 +21,19 @@ export function modelDetails(source: DocumentSource, story: KnownStory): readonl
     ...(claim === undefined ? [] : [statement("claim", describeClaim(claim))]),
     ...environment(described, story),
     ...statedSection(described, "license"),
+    ...listing(described),
     ...notes(described, story),
   ];
+}
+
+/** The statements made when the version was published; where it was pulled, they came with it. */
+function listing({ listed }: ModelDescription): readonly Statement[] {
+  if (listed === undefined) return [];
+  const { license, task, atMs, by } = listed;
+  const noted = `noted here ${formatTime(atMs)}${describeBy(by)}`;
+  const stated = (name: string, value: string | undefined): readonly Statement[] =>
+    value === undefined ? [] : [statement(name, `${value}, ${noted}`, "stated")];
+  return [...stated("license, when published", license), ...stated("task, when published", task)];
 }
 
 export function stale(reason: string | undefined): Pick<Statement, "stale"> {

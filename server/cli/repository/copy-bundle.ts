@@ -45,7 +45,8 @@ export async function copyBundle(
   for (let from = 0; from < begun.lacking.length; from += objectsAtOnce) {
     signal.throwIfAborted();
     const objects = begun.lacking.slice(from, from + objectsAtOnce);
-    const entries = await source.operations.bundleObjects({ ...asked, objects });
+    const rest = begun.begun !== undefined && objects.includes(begun.begun.id) ? { begun: begun.begun } : {};
+    const entries = await source.operations.bundleObjects({ ...asked, objects, ...rest });
     await target.operations.depositObjects(
       deposit,
       counted(entries, signal, (bytes) => {

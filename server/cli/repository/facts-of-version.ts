@@ -21,6 +21,7 @@ export function factsOf(version: Described): readonly Fact[] {
       ? [["network", record.kind === "opaque" ? "not known" : record.architecture.slice(0, 12)] as const]
       : [["file", fileText(version.file)] as const]),
     ...fact("layers", layers.length === 0 ? undefined : String(layers.length)),
+    ...fact("licence", version.listed?.license && `${version.listed.license}, as stated`),
     ["tensors", record.root.slice(0, 12)],
     ["size", formatBytes(tensorBytes)],
     ...fact("checkpoints", iterations.length === 0 ? undefined : iterations.join(", ")),

@@ -40,7 +40,8 @@ function serverOf(named: string | undefined): NamedServer {
   if (name === undefined)
     throw new StemmaError(
       "USAGE",
-      "No hub is known. Name one by its URL or remember it with `stemma context add NAME --at URL`.",
+      "No hub is known. Name one with --to or --from, by its URL or by the name that `stemma context add NAME --at URL` " +
+        "gives it.",
     );
   return contextNamed(contexts, name);
 }

@@ -48,7 +48,7 @@ not fetched again. Killed or cut off, the same command goes on.
             "pulled",
             await copyBundle(hub, target, { asked, statement: {}, force, signal, onBytes }).catch(
               (error: unknown) => {
-                throw adviseSearch(error, hub.fleet);
+                throw adviseSearch(error, hub.fleet, from);
               },
             ),
           );
@@ -63,10 +63,10 @@ not fetched again. Killed or cut off, the same command goes on.
 );
 
 /** Names the verb that lists the models of the hub; others list those of this repository. */
-function adviseSearch(error: unknown, fleet: string): unknown {
+function adviseSearch(error: unknown, fleet: string, from: string | undefined): unknown {
   if (!isStemmaError(error, "MODEL_NOT_FOUND")) return error;
   const message = error.message
     .replace("This fleet has", `The fleet ${fleet} of the hub has`)
-    .replace("`stemma model list`", "`stemma search`");
+    .replace("`stemma model list`", `\`stemma search${from === undefined ? "" : ` --from ${from}`}\``);
   return new StemmaError(error.code, message, { ...error.details, cause: error });
 }

@@ -12,7 +12,7 @@ import { logForms, logLevels, type LogForm, type LogLevel } from "../../../share
 import type { RequiredConfinement } from "../../../shared/train/own-recipes/confinement.js";
 import { brokerLimitsSchema } from "../../access/broker/broker-limits.js";
 import { checkRoot } from "../../../shared/wire/topics.js";
-import type { ServerOptions } from "./config.js";
+import { defaultMaxUnfinishedBytes, type ServerOptions } from "./config.js";
 import { explainIssues } from "./config-issues.js";
 import { httpLimitsSchema } from "../../interface/http/http-limits.js";
 import { ingestLimitsSchema } from "../../fleet/ingest/limits.js";
@@ -194,6 +194,14 @@ export const serverFileSchema = z.strictObject({
         .describe(
           "Whether models are published to this server, searched and pulled over HTTP, in each fleet. Default false.",
         ),
+      unfinishedBytes: z
+        .number()
+        .int()
+        .min(1024 * 1024)
+        .optional()
+        .describe(
+          `Bytes of uploads to a fleet that were not finished, also dropped ones that no collection has freed; more are refused. Default ${defaultMaxUnfinishedBytes}.`,
+        ),
     })
     .optional()
     .describe("A hub for models of others."),
@@ -327,6 +335,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     recipeConfinement: file.recipes?.confinement,
     rolloutApproval: file.rolloutApproval,
     isHub: file.hub?.enabled,
+    maxUnfinishedBytes: file.hub?.unfinishedBytes,
   };
   return { options, log: file.log ?? {} };
 }

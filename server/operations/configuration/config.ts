@@ -84,6 +84,8 @@ export interface ServerOptions {
   readonly rolloutApproval?: boolean | undefined;
   /** True if others may publish to this server and pull from it. Default false. */
   readonly isHub?: boolean | undefined;
+  /** Bytes that unfinished uploads to a fleet of the hub may have. */
+  readonly maxUnfinishedBytes?: number | undefined;
   /** Takes the home over from a process that has not renewed its claim; a person has made sure that it ended. */
   readonly takeOver?: boolean | undefined;
 }
@@ -112,10 +114,13 @@ export interface ServerConfig {
   readonly recipeConfinement: RequiredConfinement;
   readonly rolloutApproval: boolean;
   readonly isHub: boolean;
+  readonly maxUnfinishedBytes: number;
 }
 
 export const defaultMqttPort = 1883;
 export const defaultHttpPort = 8083;
+/** A few models of billions of parameters on their way. */
+export const defaultMaxUnfinishedBytes = 2 ** 36;
 
 const port = z.number().int().min(0).max(65_535);
 
@@ -151,6 +156,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     recipeConfinement: options.recipeConfinement ?? "namespaces",
     rolloutApproval: options.rolloutApproval ?? false,
     isHub: options.isHub ?? false,
+    maxUnfinishedBytes: options.maxUnfinishedBytes ?? defaultMaxUnfinishedBytes,
   };
 }
 

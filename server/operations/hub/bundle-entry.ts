@@ -23,8 +23,10 @@ const maxPieceBytes = 4 * 1024 * 1024;
 export interface EntryHeader extends Links<Hash> {
   readonly id: Hash;
   readonly kind: BundleKind;
-  /** Bytes that follow. */
+  /** Bytes of the entry's object as it is sent; those after `offset` follow. */
   readonly bytes: number;
+  /** Number of first bytes that the receiver has of an earlier try; absent: 0. */
+  readonly offset?: number;
   /** Type and shape of a tensor. */
   readonly tensor?: TensorHeader;
   /** Encoding of a coded tensor (docs/codec.md); absent: its bytes as they are. */
@@ -35,13 +37,14 @@ const headerSchema = z.strictObject({
   id: hash,
   kind: z.enum(bundleKinds),
   bytes: z.number().int().min(0).max(maxTensorBytes),
+  offset: z.number().int().min(1).max(maxTensorBytes).optional(),
   dtype: z.enum(dtypes).optional(),
   shape: z.array(z.number().int().min(0).max(maxTensorBytes)).max(maxRank).optional(),
   code: z.number().int().min(1).max(255).optional(),
   references: z.array(hash).max(maxReferences).optional(),
 });
 
-export function encodeHeader({ id, kind, bytes, tensor, code, ...links }: EntryHeader): Uint8Array {
+export function encodeHeader({ id, kind, bytes, offset, tensor, code, ...links }: EntryHeader): Uint8Array {
   const references = listReferences(links);
   const json = Buffer.from(
     JSON.stringify({
@@ -49,7 +52,7 @@ export function encodeHeader({ id, kind, bytes, tensor, code, ...links }: EntryH
       kind,
       bytes,
       ...tensor,
-      ...defined({ code, references: references.length === 0 ? undefined : references }),
+      ...defined({ offset, code, references: references.length === 0 ? undefined : references }),
     }),
   );
   const framed = Buffer.alloc(2 + json.length);
@@ -71,7 +74,7 @@ export function decodeHeader(json: Uint8Array): EntryHeader {
   const parsed = headerSchema.safeParse(value);
   if (!parsed.success)
     throw bundleInvalid("an entry's header is not of the form that it must have", parsed.error);
-  const { id, kind, bytes, dtype, shape, code, references = [] } = parsed.data;
+  const { id, kind, bytes, offset, dtype, shape, code, references = [] } = parsed.data;
   const tensor = dtype === undefined || shape === undefined ? undefined : { dtype, shape };
   const isTensor = kind === "tensor";
   if (isTensor !== (tensor !== undefined) || (!isTensor && (code !== undefined || references.length > 0)))
@@ -79,7 +82,19 @@ export function decodeHeader(json: Uint8Array): EntryHeader {
   if (tensor !== undefined) checkTensor({ id, bytes, tensor, code, references });
   if (!isTensor && kind !== "data" && kind !== "recipe" && bytes > maxWholeBytes)
     throw bundleInvalid(`the entry ${id.slice(0, 12)} has more than ${maxWholeBytes} bytes`);
-  return { id, kind, bytes, ...defined({ tensor, code }), ...linksTo(references) };
+  if (offset !== undefined && offset > bytes)
+    throw bundleInvalid(`the entry ${id.slice(0, 12)} begins after its end`);
+  return { id, kind, bytes, ...defined({ offset, tensor, code }), ...linksTo(references) };
+}
+
+/** True if both are the same bytes of the same object, so that one can go on where the other was cut. */
+export function isSameEntry(
+  a: Omit<EntryHeader, "kind" | "tensor">,
+  b: Omit<EntryHeader, "kind" | "tensor">,
+): boolean {
+  const idOf = ({ id, bytes, code, ...links }: Omit<EntryHeader, "kind" | "tensor">): string =>
+    JSON.stringify([id, bytes, code, listReferences(links)]);
+  return idOf(a) === idOf(b);
 }
 
 function checkTensor({

@@ -1,16 +1,25 @@
 /** Gives the objects of a bundle: to who asks for it, as entries, or as the proof that they are here. */
-import { linksOf, listReferences } from "../../../shared/delta/links.js";
+import { linksOf, linksTo, listReferences } from "../../../shared/delta/links.js";
 import type { CodedTensor } from "../../../shared/objects/object-store.js";
+import { asyncIterableOf } from "../../../shared/tensor/async-iterable.js";
 import { rawEncodingCode } from "../../../shared/objects/pack-entry.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import {
   bundleKinds,
+  type BegunEntry,
   type BundleKind,
   type BundleManifest,
 } from "../../interface/api/models/bundle-schemas.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { encodeHeader, entriesEnd, maxDecodedBytes, maxWholeBytes } from "./bundle-entry.js";
+import {
+  encodeHeader,
+  entriesEnd,
+  isSameEntry,
+  maxDecodedBytes,
+  maxWholeBytes,
+  type EntryHeader,
+} from "./bundle-entry.js";
 import { describeBundle, type AskedBundle } from "./describe-bundle.js";
 import { bytesOf } from "./stored-bytes.js";
 
@@ -71,11 +80,14 @@ export function idsIn(
   );
 }
 
-/** Entries of these objects, and the end. */
+/**
+ * Entries of these objects, and the end.
+ * @param begun the object of which the receiver has the first bytes: where it still travels in that form, the rest goes
+ */
 export async function* entriesOf(
   { objects }: FleetRepository,
   bundle: DescribedBundle,
-  ids: readonly Hash[],
+  { ids, begun }: { readonly ids: readonly Hash[]; readonly begun?: BegunEntry | undefined },
 ): AsyncGenerator<Uint8Array> {
   for (const id of ids) {
     const { kind } = bundle.placeOf.get(id) ?? {};
@@ -83,16 +95,30 @@ export async function* entriesOf(
     const coded = kind === "tensor" ? await codedIn(objects, bundle, id) : undefined;
     if (coded !== undefined) {
       const { header, code, bytes } = coded;
-      yield encodeHeader({ id, kind, bytes: bytes.length, tensor: header, code, ...linksOf(coded) });
-      yield bytes;
+      const entry = { id, kind, bytes: bytes.length, tensor: header, code, ...linksOf(coded) };
+      yield* entryOf(entry, asyncIterableOf([bytes]), begun);
       continue;
     }
     const { byteLength, chunks } = await bytesOf(objects, id);
     const tensor = objects.stat(id)?.header;
-    yield encodeHeader({ id, kind, bytes: byteLength, ...(tensor === undefined ? {} : { tensor }) });
-    yield* chunks;
+    yield* entryOf({ id, kind, bytes: byteLength, ...(tensor && { tensor }) }, chunks, begun);
   }
   yield entriesEnd;
+}
+
+async function* entryOf(
+  entry: EntryHeader,
+  chunks: AsyncIterable<Uint8Array>,
+  begun: BegunEntry | undefined,
+): AsyncGenerator<Uint8Array> {
+  const isBegun = begun !== undefined && isSameEntry(entry, { ...begun, ...linksTo(begun.references ?? []) });
+  let left = isBegun ? begun.offset : 0;
+  yield encodeHeader(left === 0 ? entry : { ...entry, offset: left });
+  // Bytes that are not sent are read all the same: the object is compared with its id.
+  for await (const chunk of chunks) {
+    if (left < chunk.length) yield chunk.subarray(left);
+    left = Math.max(0, left - chunk.length);
+  }
 }
 
 /** A tensor as it is stored, where who gets it can decode it; undefined: send its bytes. */

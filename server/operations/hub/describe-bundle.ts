@@ -54,6 +54,7 @@ export async function describeBundle(
   }
   const evaluations = addEvaluations(repository, versions, collected);
   const ids = new Set(versions.map(({ versionId }) => versionId));
+  const succeeded = declaredIn(repository, ids);
   return {
     format: 1,
     models: roots.map(({ versionId }) => versionId),
@@ -71,7 +72,33 @@ export async function describeBundle(
     listings: [...repository.listings()]
       .filter(({ versionId }) => ids.has(versionId))
       .map(({ versionId, license, task }) => ({ versionId, ...defined({ license, task }) })),
+    ...(succeeded.length === 0 ? {} : { succeeded }),
   };
+}
+
+/** The parents of a version: those that it was trained from, and those that it was declared to come after. */
+function parentsOf(repository: FleetRepository, { versionId, record }: VersionSummary): ReadonlySet<Hash> {
+  return new Set([
+    ...record.bases,
+    ...(record.successorOf === undefined ? [] : [record.successorOf]),
+    ...repository.predecessors(versionId).map((each) => each.versionId),
+  ]);
+}
+
+/** Declarations by facts, which their records do not have. */
+function declaredIn(
+  repository: FleetRepository,
+  ids: ReadonlySet<Hash>,
+): NonNullable<BundleManifest["succeeded"]> {
+  return [...ids].flatMap((versionId) =>
+    repository
+      .successors(versionId)
+      .flatMap(({ versionId: successor, declared }) =>
+        declared !== undefined && ids.has(successor)
+          ? [{ versionId, successor, because: declared.because }]
+          : [],
+      ),
+  );
 }
 
 /** The versions and their parents, in the order in which they were recorded here, and the parents left out. */
@@ -85,8 +112,8 @@ async function lineageOf(
   let generation: readonly VersionSummary[] = [...found.values()];
   for (let deep = 0; generation.length > 0; deep++) {
     const parents: VersionSummary[] = [];
-    for await (const { record } of inSteps(generation))
-      for (const id of [...record.bases, ...(record.successorOf === undefined ? [] : [record.successorOf])]) {
+    for await (const summary of inSteps(generation))
+      for (const id of parentsOf(repository, summary)) {
         if (found.has(id) || absent.has(id)) continue;
         const parent = deep < depth ? repository.get(id) : undefined;
         const why = deep >= depth ? "not asked for" : parent === undefined ? "not known" : "retired";

@@ -3,25 +3,39 @@ import { defined } from "../../../shared/defined.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import type { Listing } from "../../storage/repository/state/state.js";
 import type { PreparedBundle, ReceivedBundle } from "../../storage/repository/versions/record-bundle.js";
 import type { Deposit } from "./deposits.js";
-import { objectsNotNamed, objectsNotSent, proofWrong } from "./hub-errors.js";
+import { objectsNotNamed, objectsNotSent, otherLicence, proofWrong } from "./hub-errors.js";
 import { isSameProof, proofOf } from "./possession.js";
 
 type End = Pick<OperationInput<"finishDeposit">, "proof" | "list" | "license" | "task">;
 
+export interface Sender {
+  /** True where the sender may read this store as it is: a command of this machine. */
+  readonly isTrusted: boolean;
+  /** The sender as facts name it; absent: it may state another licence than others have stated. */
+  readonly statedBy?: string | undefined;
+}
+
 /**
- * @param isTrusted true where the sender may read this store as it is: a command of this machine
- * @throws BUNDLE_INVALID, REFERENCE_MISSING, NOT_ALLOWED for a wrong proof, and as FleetRepository.prepareBundle
+ * @throws BUNDLE_INVALID, REFERENCE_MISSING, NOT_ALLOWED for a wrong proof or the licence of another sender's model,
+ * and as FleetRepository.prepareBundle
  */
 export async function finishDeposit(
   repository: FleetRepository,
   deposit: Deposit,
   { proof, ...end }: End,
-  isTrusted: boolean,
+  { isTrusted, statedBy }: Sender,
 ): Promise<CallOutput<"finishDeposit">> {
   const { objects } = repository;
-  const bundle = { ...deposit.bundle, listings: listingsOf(repository, deposit, end) };
+  const checkListing =
+    statedBy === undefined
+      ? undefined
+      : (before: Listing, license: string | undefined): void => {
+          refuseOtherLicence(before, license, statedBy);
+        };
+  const bundle = { ...deposit.bundle, listings: listingsOf(repository, deposit, end), checkListing };
   requireThere(objects, deposit);
   const prepared = (deposit.prepared ??= await repository.prepareBundle(bundle));
   requireNamed(deposit, prepared);
@@ -42,6 +56,16 @@ export async function finishDeposit(
       tagsKept,
     },
   };
+}
+
+/** A licence that one sender stated is not changed by another. @throws NOT_ALLOWED */
+function refuseOtherLicence(
+  { versionId, license, by = "" }: Listing,
+  stated: string | undefined,
+  statedBy: string,
+): void {
+  const isOwn = by === statedBy || by.startsWith(`${statedBy}, as `);
+  if (license !== undefined && stated !== license && !isOwn) throw otherLicence(versionId, license);
 }
 
 /** @throws REFERENCE_MISSING naming how many were not sent */

@@ -1,4 +1,5 @@
 /** Errors of bundles, deposits and the hub. */
+import { formatBytes } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -50,11 +51,36 @@ export const tooManyDeposits = (most: number): StemmaError =>
     `${most} deposits are open, the most that a fleet may have. Try again when one was finished, or in an hour.`,
   );
 
+export const tooMuchUnfinished = ({
+  held,
+  bytes,
+  most,
+}: {
+  readonly held: number;
+  readonly bytes: number;
+  readonly most: number;
+}): StemmaError =>
+  new StemmaError(
+    "QUOTA_EXCEEDED",
+    `Unfinished uploads have ${formatBytes(held)} of the ${formatBytes(most)} that this fleet of the hub gives them, ` +
+      `and ${formatBytes(bytes)} more do not fit. What came stays: try again when other uploads are finished. The ` +
+      "hub's operator can free dropped ones with `stemma storage gc`, or raise hub.unfinishedBytes in server.json.",
+    { held, bytes, most },
+  );
+
 export const proofWrong = (): StemmaError =>
   new StemmaError(
     "NOT_ALLOWED",
     "The proof is not that of these objects: a hash alone gives no right to them. Publish from a repository that has " +
       "them.",
+  );
+
+export const otherLicence = (id: Hash, license: string): StemmaError =>
+  new StemmaError(
+    "NOT_ALLOWED",
+    `Another sender has stated the licence ${license} for ${id.slice(0, 12)}, which stays. Leave --license away, or have ` +
+      "an operator of the hub state another.",
+    { id, license },
   );
 
 export const samplesNotAllowed = (): StemmaError =>

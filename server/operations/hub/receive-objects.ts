@@ -10,8 +10,10 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import type { Home } from "../../storage/repository/home.js";
 import { ByteReader, nextHeader, type EntryHeader } from "./bundle-entry.js";
 import type { Deposit } from "./deposits.js";
+import { EntryPart, minPartBytes } from "./entry-part.js";
 import { bundleInvalid } from "./hub-errors.js";
 import { isStreamed } from "./stored-bytes.js";
+import type { UnfinishedBytes } from "./unfinished-bytes.js";
 
 /** Bytes and objects after which a pack is written, so that a cut costs no more. */
 const packBytes = 32 * 1024 * 1024;
@@ -19,21 +21,28 @@ const packObjects = 4096;
 
 interface OpenPack {
   readonly writer: PackWriter;
-  readonly ids: Set<Hash>;
+  /** The objects in it, with the bytes that came for each. */
+  readonly ids: Map<Hash, number>;
   bytes: number;
 }
 
+export interface Receiver {
+  readonly home: Pick<Home, "path" | "ports">;
+  readonly objects: FleetRepository["objects"];
+  readonly deposit: Deposit;
+  readonly unfinished: UnfinishedBytes;
+  /** Bytes that unfinished uploads of the fleet may have; absent: no bound. */
+  readonly maxUnfinishedBytes?: number | undefined;
+}
+
 /**
- * An object that came whole before a cut stays in the store, invisible, and is not asked for again.
+ * An object that came whole before a cut stays in the store, invisible, and is not asked for again; of a large one that
+ * came in part, the part stays.
  * @returns the number of objects that were stored now
- * @throws BUNDLE_INVALID, OBJECT_HASH_MISMATCH, REFERENCE_MISSING, DISK_FULL, and the decoders' errors
+ * @throws BUNDLE_INVALID, OBJECT_HASH_MISMATCH, REFERENCE_MISSING, DISK_FULL, QUOTA_EXCEEDED, and the decoders' errors
  */
-export async function receiveObjects(
-  home: Pick<Home, "path" | "ports">,
-  { objects }: Pick<FleetRepository, "objects">,
-  deposit: Deposit,
-  body: AsyncIterable<Uint8Array>,
-): Promise<number> {
+export async function receiveObjects(receiver: Receiver, body: AsyncIterable<Uint8Array>): Promise<number> {
+  const { objects, deposit, unfinished } = receiver;
   const reader = new ByteReader(body);
   let taken = 0;
   let pack: OpenPack | undefined;
@@ -42,25 +51,30 @@ export async function receiveObjects(
     const { writer, ids } = pack;
     pack = undefined;
     // An object that another sender stored meanwhile is not this sender's: its bytes here may not have been checked.
-    const own = [...ids].filter((id) => !objects.has(id));
+    const own = [...ids].filter(([id]) => !objects.has(id));
     await writer.commit();
-    for (const id of own) deposit.received.add(id);
+    for (const [id, bytes] of own) {
+      deposit.received.add(id);
+      unfinished.add(id, bytes);
+    }
     taken += own.length;
   };
   try {
     for (;;) {
       const header = await nextHeader(reader);
       if (header === undefined) break;
+      const { id, bytes, offset = 0 } = header;
       requireNamed(deposit, header);
-      if (objects.has(header.id) || pack?.ids.has(header.id) === true) {
-        await passOver(reader, header.bytes);
+      if (objects.has(id) || pack?.ids.has(id) === true) {
+        await passOver(reader, bytes - offset);
         continue;
       }
-      await requireRoom(home, header.bytes);
-      pack ??= { writer: await objects.begin(), ids: new Set(), bytes: 0 };
-      await put(pack.writer, header, reader);
-      pack.ids.add(header.id);
-      pack.bytes += header.bytes;
+      pack ??= { writer: await objects.begin(), ids: new Map(), bytes: 0 };
+      await requireSpace(receiver, header, pack.bytes);
+      if (bytes >= minPartBytes) await putInParts(receiver, pack.writer, header, reader);
+      else await putWhole(pack.writer, header, reader);
+      pack.ids.set(id, bytes);
+      pack.bytes += bytes;
       if (pack.bytes >= packBytes || pack.ids.size >= packObjects) await close();
     }
     await close();
@@ -69,6 +83,16 @@ export async function receiveObjects(
     await keepWhole(pack, close);
     throw error;
   }
+}
+
+/** A large object is in its own file first, then also in a pack. */
+async function requireSpace(
+  { home, unfinished, maxUnfinishedBytes }: Receiver,
+  { bytes, offset = 0 }: EntryHeader,
+  packedBytes: number,
+): Promise<void> {
+  await requireRoom(home, bytes < minPartBytes ? bytes : 2 * bytes - offset);
+  unfinished.require(packedBytes + bytes - offset, maxUnfinishedBytes);
 }
 
 /** Keeps what came before an error, where its pack can still be written. */
@@ -85,34 +109,74 @@ function requireNamed({ kinds }: Deposit, { id, kind }: EntryHeader): void {
   if (kinds.get(id) !== kind) throw bundleInvalid(`its manifest does not name ${id.slice(0, 12)} as ${kind}`);
 }
 
-/** Another sender may store the same object meanwhile: then its bytes are passed over. */
-async function put(writer: PackWriter, header: EntryHeader, reader: ByteReader): Promise<void> {
-  const { id, kind, bytes, tensor, code } = header;
-  let isRead = false;
-  const pieces = {
-    chunks: () => {
-      isRead = true;
-      return reader.pieces(bytes);
-    },
-  };
-  if (isStreamed(kind)) await writer.putStream(kind, pieces, id);
-  else if (kind === "tensor" && tensor !== undefined && code === undefined)
-    await writer.putTensor({ ...tensor, byteLength: bytes, ...pieces }, id);
-  else return await putWhole(writer, header, await reader.take(bytes));
-  if (!isRead) await passOver(reader, bytes);
+/** Stores a large object: its bytes go to a file first, from which the next try goes on, and then into the pack. */
+async function putInParts(
+  { home, deposit: { partPath }, unfinished }: Receiver,
+  writer: PackWriter,
+  header: EntryHeader,
+  reader: ByteReader,
+): Promise<void> {
+  const { files } = home.ports;
+  const { offset = 0 } = header;
+  const left = header.bytes - offset;
+  unfinished.expectedBytes += left;
+  let part: EntryPart | undefined;
+  try {
+    const opened = (part = await EntryPart.open(files, partPath, header));
+    for await (const piece of reader.pieces(left)) await opened.write(piece);
+    await put(writer, header, () => opened.chunks()).catch(async (error: unknown) => {
+      // These bytes are not the object's, so that nothing goes on with them.
+      if (!isStemmaError(error, "DISK_FULL")) await files.remove(partPath);
+      throw error;
+    });
+  } finally {
+    unfinished.expectedBytes -= left;
+    await part?.close();
+  }
+  await files.remove(partPath);
+  unfinished.partBytes = Math.max(0, unfinished.partBytes - offset);
 }
 
-async function putWhole(writer: PackWriter, header: EntryHeader, bytes: Uint8Array): Promise<void> {
-  const { id, kind, tensor, code } = header;
-  if (kind === "tensor") {
-    if (tensor === undefined || code === undefined)
-      throw new TypeError("a coded tensor has a shape and a code");
-    await writer.putCoded({ id, header: tensor, code, bytes, ...linksOf(header) });
-    return;
+/** Another sender may store the same object meanwhile: then its bytes are passed over. */
+async function putWhole(writer: PackWriter, header: EntryHeader, reader: ByteReader): Promise<void> {
+  if (header.offset !== undefined)
+    throw bundleInvalid(`the entry ${header.id.slice(0, 12)} goes on after bytes that are not here`);
+  let isRead = false;
+  await put(writer, header, () => {
+    isRead = true;
+    return reader.pieces(header.bytes);
+  });
+  if (!isRead) await passOver(reader, header.bytes);
+}
+
+async function put(
+  writer: PackWriter,
+  header: EntryHeader,
+  chunks: () => AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const { id, kind, bytes, tensor, code } = header;
+  if (isStreamed(kind)) await writer.putStream(kind, { chunks }, id);
+  else if (kind !== "tensor") {
+    const whole = await wholeOf(chunks(), bytes);
+    const actual = objectId(kind, whole);
+    if (actual !== id) throw streamMismatch(kind, id, actual);
+    await writer.put(kind, whole);
+  } else if (tensor === undefined) throw new TypeError("a tensor has a shape");
+  else if (code === undefined) await writer.putTensor({ ...tensor, byteLength: bytes, chunks }, id);
+  else {
+    const coded = await wholeOf(chunks(), bytes);
+    await writer.putCoded({ id, header: tensor, code, bytes: coded, ...linksOf(header) });
   }
-  const actual = objectId(kind, bytes);
-  if (actual !== id) throw streamMismatch(kind, id, actual);
-  await writer.put(kind, bytes);
+}
+
+async function wholeOf(chunks: AsyncIterable<Uint8Array>, byteLength: number): Promise<Uint8Array> {
+  const whole = new Uint8Array(byteLength);
+  let filled = 0;
+  for await (const chunk of chunks) {
+    whole.set(chunk, filled);
+    filled += chunk.length;
+  }
+  return whole;
 }
 
 async function passOver(reader: ByteReader, bytes: number): Promise<void> {

@@ -266,8 +266,11 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
     id,
     byteLength: repository.objects.has(id) ? (repository.objects.stat(id)?.byteLength ?? null) : null,
   }));
-  if (!hasContent) return { ...summary, leaves: [], environment: {}, uses, bases, derived };
-  return { ...summary, ...(await contentOf(repository, summary)), uses, bases, derived };
+  const { versionId: _, ...listing } = repository.listing(versionId) ?? { versionId };
+  const listed = "atMs" in listing ? { listed: listing } : {};
+  const about = { uses, bases, derived, ...listed };
+  if (!hasContent) return { ...summary, leaves: [], environment: {}, ...about };
+  return { ...summary, ...(await contentOf(repository, summary)), ...about };
 }
 
 type ModelContent = Pick<

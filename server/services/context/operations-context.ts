@@ -207,6 +207,8 @@ export interface OperationsContext {
   readonly trainingLimits?: () => Promise<TrainingLimits>;
   /** True if server.json lets others publish to this server and pull from it; absent: it does not. */
   readonly isHub?: () => Promise<boolean>;
+  /** Bytes that unfinished uploads to a fleet of this hub may have; absent: no bound. */
+  readonly maxUnfinishedBytes?: number;
   /** True if server.json wants every rollout to be approved by a second person; absent: it does not. */
   readonly rolloutApproval?: () => Promise<boolean>;
 }

@@ -147,6 +147,7 @@ export interface FleetRepository {
   recordBundle(prepared: PreparedBundle): Promise<RecordedBundle>;
   /** Versions that were published here, or pulled, oldest first. */
   listings(): Iterable<Listing>;
+  listing(versionId: Hash): Listing | undefined;
   claim(versionId: Hash): ClaimSummary | undefined;
   /** Lists claims in journal order. */
   claims(): readonly ClaimSummary[];

@@ -269,6 +269,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     recordBundle: async (prepared) =>
       (await import("./versions/record-bundle.js")).recordBundle(context, prepared),
     listings: () => state.listings.values(),
+    listing: (versionId) => state.listings.get(versionId),
     claim: (versionId) => findClaim(context, versionId),
     claims: () => listClaims(context),
     proveClaim: (proof, writtenBytes) => proveClaim(context, proof, writtenBytes),

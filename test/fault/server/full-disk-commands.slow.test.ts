@@ -1,7 +1,7 @@
 /** On a disk without a free byte the usual commands can still list models, retire them and free space. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { open, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -10,7 +10,7 @@ import { startServerProcess, type ServerProcess } from "../../../server/cli/simu
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
-import { mountSmallDisk } from "../../helpers/small-disk.js";
+import { fillDisk, mountSmallDisk } from "../../helpers/small-disk.js";
 import { drawn } from "../../helpers/test-depth.js";
 
 const commandLine = fileURLToPath(new URL("../../helpers/bundled-program.mjs", import.meta.url));
@@ -40,23 +40,6 @@ async function writeModel(path: string, salt: number): Promise<void> {
   }
 }
 
-/** Writes until the disk has no free byte. */
-async function fill(path: string): Promise<void> {
-  const file = await open(path, "w");
-  try {
-    for (let piece = 1024 * 1024; piece >= 1;) {
-      try {
-        await file.appendFile(new Uint8Array(piece));
-      } catch (error) {
-        assert.equal((error as { code?: string }).code, "ENOSPC");
-        piece = Math.floor(piece / 2);
-      }
-    }
-  } finally {
-    await file.close();
-  }
-}
-
 for (const isServed of drawn([false, true], 1))
   it(`lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`, async (context) => {
     const disk = await mountSmallDisk(96);
@@ -75,7 +58,7 @@ for (const isServed of drawn([false, true], 1))
         assert.equal(imported.status, 0, imported.stderr);
       }
       if (isServed) server = await startServerProcess(home, "local");
-      await fill(join(disk.folder, "filler"));
+      await fillDisk(join(disk.folder, "filler"));
       await writeModel(model, 3);
       const refused = stemma(home, "model", "import", model, "--name", "m");
       assert.equal(refused.status, 1);
@@ -87,10 +70,10 @@ for (const isServed of drawn([false, true], 1))
         [1, 2],
       );
       // Space that the refused import gave back must not help the commands that follow.
-      if (isServed) await fill(join(disk.folder, "filler-2"));
+      if (isServed) await fillDisk(join(disk.folder, "filler-2"));
       const retired = stemma(home, "model", "rm", "m:1");
       assert.equal(retired.status, 0, retired.stderr);
-      if (isServed) await fill(join(disk.folder, "filler-3"));
+      if (isServed) await fillDisk(join(disk.folder, "filler-3"));
       if (server !== undefined)
         assert.equal((await server.operations.health()).pid, server.pid, "the server serves the commands");
       const freed = stemma(home, "storage", "gc");

@@ -19,5 +19,6 @@ for (const page of pages)
   });
 
 test("the tutorial pages are among the pages that are run", () => {
-  for (const page of ["README.md", "docs/getting-started.md"]) assert.ok(pages.includes(page), page);
+  for (const page of ["README.md", "docs/getting-started.md", "docs/modellers-day.md"])
+    assert.ok(pages.includes(page), page);
 });

@@ -28,9 +28,12 @@ test("the check finds links and anchors", () => {
   assert.equal(problemOf("README.md", "README.md#nothing-here") !== undefined, true);
 });
 
-test("the index of docs/ links every page below it", () => {
+test("the index of docs/, and that of the decisions, link every page below", () => {
+  const indexes = ["docs/README.md", "docs/adr/README.md"];
   const linked = new Set(
-    linksOf(readPage("docs/README.md")).map((target) => normalize(join("docs", target.split("#")[0] ?? ""))),
+    indexes.flatMap((index) =>
+      linksOf(readPage(index)).map((target) => normalize(join(dirname(index), target.split("#")[0] ?? ""))),
+    ),
   );
   const missing = markdownPages().filter(
     (page) => page.startsWith("docs/") && page !== "docs/README.md" && !linked.has(page),

@@ -1248,6 +1248,13 @@ class ModelDescriptionBasesItem(TypedDict):
     state: str
 
 
+class ModelDescriptionListed(TypedDict):
+    license: NotRequired[str]
+    task: NotRequired[str]
+    atMs: float
+    by: NotRequired[str]
+
+
 class ModelDescription(TypedDict):
     versionId: Hash
     name: str
@@ -1282,6 +1289,7 @@ class ModelDescription(TypedDict):
     uses: list[ModelDescriptionUsesItem]
     bases: list[ModelDescriptionBasesItem]
     derived: list[ModelDescriptionLeavesItemOwner]
+    listed: NotRequired[ModelDescriptionListed]
 
 
 class MemberProof(TypedDict):
@@ -2138,6 +2146,12 @@ class BundleManifestListingsItem(TypedDict):
     task: NotRequired[str]
 
 
+class BundleManifestSucceededItem(TypedDict):
+    versionId: Hash
+    successor: Hash
+    because: str
+
+
 class BundleManifest(TypedDict):
     format: Literal[1]
     models: list[Hash]
@@ -2149,6 +2163,7 @@ class BundleManifest(TypedDict):
     tags: list[BundleManifestTagsItem]
     evaluations: list[BundleManifestEvaluationsItem]
     listings: list[BundleManifestListingsItem]
+    succeeded: NotRequired[list[BundleManifestSucceededItem]]
 
 
 class BundleProof(TypedDict):
@@ -2158,7 +2173,16 @@ class BundleProof(TypedDict):
 class BegunDeposit(TypedDict):
     deposit: str
     lacking: list[Hash]
+    begun: NotRequired[BegunEntry]
     versions: int
+
+
+class BegunEntry(TypedDict):
+    id: Hash
+    bytes: int
+    offset: int
+    code: NotRequired[int]
+    references: NotRequired[list[Hash]]
 
 
 class DepositedObjects(TypedDict):

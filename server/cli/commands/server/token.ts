@@ -6,10 +6,11 @@ import { listed, plain } from "../../plain-command.js";
 import { parseValid } from "../../quantities.js";
 
 export const help = `
-Roles: viewer reads, but no samples; releaser reads, publishes what the owner's keys signed
-and rolls that out; operator reads all and changes models, devices, data and storage; admin
-also approves training engines, copies backups to the server's disk, and makes tokens. The
-token in the home's file http-token has the role admin. Facts name the token that caused them.
+Roles: viewer reads, but no samples; publisher also publishes models to this hub; releaser
+reads, publishes what the owner's keys signed and rolls that out; operator reads all and
+changes models, devices, data and storage; admin also approves training engines, copies
+backups to the server's disk, and makes tokens. The token in the home's file http-token has
+the role admin. Facts name the token that caused them.
 
 A token of --fleets sees and changes only these. It cannot do what is about the whole server:
 tokens, webhooks, storage tiers, backups, engines, data from files of the server's machine.
@@ -35,10 +36,13 @@ export const commands = [
     },
     print: ({ token, role, fleets, expiresAtMs }) => ({
       names: [token],
-      text:
-        `${token}\nIts role is ${role}, for ${fleets === undefined ? "all fleets" : fleets.join(", ")}, ` +
-        `${expiresAtMs === undefined ? "until it is removed" : `until ${formatTime(expiresAtMs)}`}. ` +
+      // Alone on stdout: `token add … > FILE` makes the file that `context add --token-file` reads.
+      text: token,
+      notes: [
+        `Its role is ${role}, for ${fleets === undefined ? "all fleets" : fleets.join(", ")}, ` +
+          `${expiresAtMs === undefined ? "until it is removed" : `until ${formatTime(expiresAtMs)}`}.`,
         "Keep it: it is not shown again. Clients give it in STEMMA_TOKEN.",
+      ],
     }),
   }),
   plain("tokens", {

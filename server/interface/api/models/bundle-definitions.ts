@@ -5,6 +5,7 @@ import { call, stream } from "../operation.js";
 import {
   askedBundle,
   begunDeposit,
+  begunEntry,
   bundleManifest,
   depositEnd,
   hubModel,
@@ -39,7 +40,11 @@ export const bundleOperations = {
     path: `${fleetPath}/bundles/objects`,
     right: "read",
     params: fleetParams,
-    body: { ...askedBundle, objects: wantedObjects.optional().describe("Absent: all of them") },
+    body: {
+      ...askedBundle,
+      objects: wantedObjects.optional().describe("Absent: all of them"),
+      begun: begunEntry.optional().describe("The object of which only the rest is wanted"),
+    },
     maxBodyBytes: maxManifestBytes,
     responseType: bundleContentType,
     output: z.null(),
@@ -77,8 +82,8 @@ export const bundleOperations = {
     responseType: "application/json",
     output: z.object({ taken: count }).meta({ id: "DepositedObjects" }),
     details:
-      "The body is the entries of docs/formats.md, “Bundle”. Where it breaks off, what came whole stays for an hour: " +
-      "begin again.",
+      "The body is the entries of docs/formats.md, “Bundle”. Where it breaks off, what came stays for an hour: begin " +
+      "again.",
   }),
   finishDeposit: call({
     summary:

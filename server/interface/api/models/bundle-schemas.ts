@@ -23,7 +23,10 @@ export type BundleKind = (typeof bundleKinds)[number];
 export const licenseText = z
   .string()
   .max(128)
-  .regex(/^[A-Za-z0-9.+-]+(?:[ ()]+[A-Za-z0-9.+-]+)*\)*$/, "is not an SPDX expression such as Apache-2.0")
+  .regex(
+    /^\(*[A-Za-z0-9.:+-]+\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9.:+-]+\)*)*$/,
+    "is not an SPDX expression such as Apache-2.0",
+  )
   .describe("Licence as an SPDX expression, such as Apache-2.0");
 export const taskText = z
   .string()
@@ -67,6 +70,11 @@ export const bundleManifest = z
     tags: z.array(z.object({ versionId: hash, tag: tagText })).max(maxBundleVersions),
     evaluations: z.array(z.object({ versionId: hash, object: hash })).max(10 * maxBundleVersions),
     listings: z.array(listing).max(maxBundleVersions),
+    succeeded: z
+      .array(z.object({ versionId: hash, successor: hash, because: z.string().max(512) }))
+      .max(maxBundleVersions)
+      .exactOptional()
+      .describe("Versions that were declared to come after others of the bundle"),
   })
   .meta({ id: "BundleManifest" });
 export type BundleManifest = ValueOf<typeof bundleManifest>;
@@ -79,10 +87,24 @@ export const askedBundle = {
 };
 export const wantedObjects = z.array(hash).min(1).max(maxBundleObjects);
 
+export const begunEntry = z
+  .object({
+    id: hash,
+    bytes: count.describe("Bytes of the object as it was sent"),
+    offset: count.describe("How many of them are here"),
+    code: count.exactOptional().describe("Encoding of a coded tensor"),
+    references: z.array(hash).max(64).exactOptional().describe("Tensors that it is coded against"),
+  })
+  .meta({ id: "BegunEntry" });
+export type BegunEntry = ValueOf<typeof begunEntry>;
+
 export const begunDeposit = z
   .object({
     deposit: z.string(),
     lacking: z.array(hash).describe("Objects to send, in this order"),
+    begun: begunEntry
+      .exactOptional()
+      .describe("The lacking object of which the first bytes came before a cut: name it to bundleObjects"),
     versions: count.describe("Versions that are not here yet"),
   })
   .meta({ id: "BegunDeposit" });

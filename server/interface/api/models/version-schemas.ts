@@ -211,6 +211,15 @@ export const modelDescription = z
       .describe("Engine, recipe and data of the training; record.uses also has checkpoints and optimizer"),
     bases: z.array(namedVersion.extend({ state: text })),
     derived: z.array(namedVersion),
+    listed: z
+      .object({
+        license: text.exactOptional(),
+        task: text.exactOptional(),
+        atMs: timeMs,
+        by: text.exactOptional(),
+      })
+      .exactOptional()
+      .describe("It was published here or where it was pulled from, with this stated of it"),
   })
   .meta({ id: "ModelDescription" });
 export type ModelDescription = ValueOf<typeof modelDescription>;

@@ -15,6 +15,8 @@ import type { RepositoryContext } from "../context.js";
 import { readEvaluation } from "../evaluations.js";
 import { candidateOf, type ReadCandidate } from "../prefix-candidate.js";
 import { checkName, checkTag } from "../state/naming.js";
+import type { Listing } from "../state/state.js";
+import { applySucceeded, checkSuccessor, type SuccessorFacts } from "../state/successors.js";
 import { checkVersion, noteRecorded, recordedFact, type CheckedVersion } from "./record-version.js";
 
 /** The versions that arrived: records in the order in which they are numbered, and what is said of their versions. */
@@ -33,6 +35,14 @@ export interface ReceivedBundle {
     readonly license?: string | undefined;
     readonly task?: string | undefined;
   }[];
+  /** Declarations that a version comes after another, which are not in its record. */
+  readonly succeeded: readonly {
+    readonly versionId: Hash;
+    readonly successor: Hash;
+    readonly because: string;
+  }[];
+  /** Throws where the sender may not change what was stated of a version here; absent: it may. */
+  readonly checkListing?: ((before: Listing, license: string | undefined) => void) | undefined;
 }
 
 interface PreparedVersion extends Omit<CheckedVersion, "allLeaves"> {
@@ -105,10 +115,11 @@ export async function prepareBundle(
 /** @throws BUNDLE_INVALID, NAME_INVALID, EVALUATION_INVALID */
 async function checkStatements(
   { objects }: RepositoryContext,
-  { tags, evaluations, listings }: ReceivedBundle,
+  { tags, evaluations, listings, succeeded }: ReceivedBundle,
   isKnown: (id: Hash) => boolean,
 ): Promise<void> {
-  for (const { versionId } of [...tags, ...evaluations, ...listings])
+  const successors = succeeded.map(({ successor }) => ({ versionId: successor }));
+  for (const { versionId } of [...tags, ...evaluations, ...listings, ...succeeded, ...successors])
     if (!isKnown(versionId))
       throw invalid(
         `The bundle says something of ${versionId.slice(0, 12)}, which is neither in it nor here`,
@@ -144,6 +155,7 @@ export async function recordBundle(
         ...recorded.map(({ versionId }) => versionId),
         ...bundle.tags.map(({ versionId }) => versionId),
         ...bundle.evaluations.map(({ versionId }) => versionId),
+        ...bundle.succeeded.flatMap(({ versionId, successor }) => [versionId, successor]),
       ]);
     },
   });
@@ -205,10 +217,36 @@ function decideBundle(
   }
   for (const { versionId, license, task } of bundle.listings) {
     const known = state.listings.get(versionId);
+    if (known !== undefined) bundle.checkListing?.(known, license);
     if (known === undefined || known.license !== license || known.task !== task)
       facts.push({ type: "listed", atMs, versionId, ...defined({ license, task }) });
   }
-  return { facts, tagsKept };
+  return { facts: [...facts, ...succeededFacts(state.successors, bundle.succeeded, atMs)], tagsKept };
+}
+
+/**
+ * The facts of declared successors; a declaration about the same two versions here stays.
+ * @throws NOT_ALLOWED for a cycle
+ */
+function succeededFacts(
+  present: SuccessorFacts,
+  succeeded: ReceivedBundle["succeeded"],
+  atMs: number,
+): readonly Fact[] {
+  const lacking = succeeded.filter(
+    ({ versionId, successor }) => present.after.get(versionId)?.has(successor) !== true,
+  );
+  if (lacking.length === 0) return [];
+  const successors: SuccessorFacts = {
+    after: new Map([...present.after].map(([id, after]) => [id, new Map(after)])),
+    before: new Map([...present.before].map(([id, before]) => [id, new Set(before)])),
+  };
+  return lacking.map((declared) => {
+    const fact = { type: "succeeded", atMs, ...declared } as const;
+    checkSuccessor(successors, fact);
+    applySucceeded(successors, fact);
+    return fact;
+  });
 }
 
 /** True also of a version that is recorded with these facts. */

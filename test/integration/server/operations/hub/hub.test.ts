@@ -8,7 +8,14 @@ import { connectOperations } from "../../../../../server/interface/http/client.j
 import { readHttpToken } from "../../../../../server/interface/http/token.js";
 import type { BundleManifest } from "../../../../../server/interface/api/models/bundle-schemas.js";
 import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
-import { copyBundle, type CopyOptions, type End } from "../../../../../server/cli/repository/copy-bundle.js";
+import {
+  copyBundle,
+  finish,
+  type CopyOptions,
+  type End,
+} from "../../../../../server/cli/repository/copy-bundle.js";
+import { cardText } from "../../../../../server/cli/documents/card-text.js";
+import { modelCard } from "../../../../../server/cli/documents/model-card.js";
 import { readBundle, writeBundle } from "../../../../../server/cli/repository/bundle-file.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
 import { defined } from "../../../../../shared/defined.js";
@@ -234,6 +241,29 @@ describe("a hub", () => {
       liar.operations.depositObjects({ fleet: testFleet, deposit }, asyncIterableOf(entry)),
       { code: "OBJECT_HASH_MISMATCH" },
     );
+    // Another size than the object has, and one that its shape does not have.
+    await importInto(source, "sized-model");
+    const unsent = await source.operations.describeBundle({ fleet, models: ["sized-model"] });
+    const [tensor = wrong] = unsent.objects.tensor ?? [];
+    for (const [elements, code] of [
+      [4097, "OBJECT_HASH_MISMATCH"],
+      [4096, "BUNDLE_INVALID"],
+    ] as const) {
+      const about = {
+        id: tensor,
+        kind: "tensor",
+        bytes: 4097,
+        tensor: { dtype: "U8", shape: [elements] },
+      } as const;
+      const sent = [encodeHeader(about), new Uint8Array(4097), entriesEnd];
+      const operations = (await as(`sized-${elements}`)).operations;
+      const { deposit: id } = await operations.beginDeposit({ fleet: testFleet, manifest: unsent });
+      await assert.rejects(
+        operations.depositObjects({ fleet: testFleet, deposit: id }, asyncIterableOf(sent)),
+        { code },
+      );
+    }
+
     await assert.rejects(liar.operations.model({ fleet: testFleet, model: "lie" }), {
       code: "MODEL_NOT_FOUND",
     });
@@ -280,6 +310,54 @@ describe("a hub", () => {
       [id],
     );
     await admin.verify({ fleet: testFleet, model: id });
+  });
+
+  it("keeps the licence that another sender stated, and shows who stated it", async () => {
+    const source = await local("licensed");
+    const id = await importInto(source, "licensed");
+    const [ann, ben] = [await as("ann-l"), await as("ben-l")];
+    await copyBundle(source, ann, options("licensed"));
+    const other = { statement: { list: true, license: "MIT" } };
+    await assert.rejects(copyBundle(source, ben, options("licensed", other)), { code: "NOT_ALLOWED" });
+    await copyBundle(source, ben, options("licensed", { statement: { list: true } }));
+    await assert.rejects(copyBundle(source, ann, options("licensed", { statement: { license: "x y(" } })), {
+      code: "HTTP_REQUEST_INVALID",
+    });
+    const { listed } = await ann.operations.model({ fleet: testFleet, model: id });
+    assert.equal(listed?.license, "Apache-2.0");
+    await copyBundle(source, ann, options("licensed", other));
+    assert.equal((await ann.operations.model({ fleet: testFleet, model: id })).listed?.license, "MIT");
+    const target = await local("licensed-target");
+    await copyBundle(ann, target, options("licensed", { statement: {} }));
+    const pulled = await target.operations.model({ fleet, model: id });
+    assert.equal(pulled.listed?.license, "MIT");
+    const card = cardText(modelCard({ described: pulled, evaluations: [], datasets: [] }));
+    assert.match(card, /license, when published: `MIT, noted here .*` \(stated\)/);
+  });
+
+  it("brings declared successors with the versions, which count as parents, and refuses a cycle", async () => {
+    const source = await local("declared");
+    const older = await importInto(source, "older");
+    const newer = await importInto(source, "newer");
+    await source.operations.setSuccessor({ fleet, model: older, successor: newer, because: "better" });
+    const hub = await as("declarer");
+    const { manifest, report } = await copyBundle(source, hub, options("newer"));
+    assert.deepEqual(manifest.succeeded, [{ versionId: older, successor: newer, because: "better" }]);
+    assert.deepEqual(
+      report.recorded.map(({ versionId }) => versionId),
+      [older, newer],
+    );
+    const { after } = await hub.operations.successors({ fleet: testFleet, model: older });
+    assert.deepEqual(
+      after.map(({ versionId, declared }) => [versionId, declared?.because]),
+      [[newer, "better"]],
+    );
+    const cycle = { ...manifest, succeeded: [{ versionId: newer, successor: older, because: "" }] };
+    const { deposit } = await hub.operations.beginDeposit({ fleet: testFleet, manifest: cycle });
+    const own = { fleet, models: manifest.models };
+    const prove = async (challenge: Hash, objects: readonly Hash[]): Promise<Hash> =>
+      (await source.operations.proveBundle({ ...own, challenge, objects })).proof;
+    await assert.rejects(finish(hub, deposit, {}, prove), { code: "NOT_ALLOWED" });
   });
 
   it("is none unless server.json says so, and takes nothing from who only reads", async () => {

@@ -92,7 +92,7 @@ const inputs = {
   devices: { fleet, select: "online=yes", offset: 20, limit: 10 },
   device: car,
   describeBundle: { fleet, ...bundle },
-  bundleObjects: { fleet, ...bundle, objects: [hash] },
+  bundleObjects: { fleet, ...bundle, objects: [hash], begun: { id: hash, bytes: 2, offset: 1, code: 3 } },
   proveBundle: { fleet, ...bundle, objects: [hash], challenge: hash },
   beginDeposit: { fleet, manifest, force: true },
   finishDeposit: {
