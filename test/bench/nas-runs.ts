@@ -77,7 +77,14 @@ export async function measureSearch(measured: MeasuredRequest): Promise<Measured
           files,
           clock: nodeClock(),
           workFolder: (candidate) => join(folder, `work-${candidate}`),
-          trainers: [trainerHere({ files, dataset: measured.dataset, threads: 1 })],
+          trainers: [
+            trainerHere({
+              files,
+              dataset: measured.dataset,
+              threads: 1,
+              workerFolder: join(folder, "worker"),
+            }),
+          ],
           onEvent: (event) => {
             if (event.event !== "done") return;
             const { candidate, quality: accuracy, frozen, layers } = event;

@@ -275,7 +275,7 @@ interface Trainers {
 
 /** @throws USAGE, SEARCH_WORKER_LOST */
 async function trainersFor(
-  { workers, on, line, patience }: RunChoices,
+  { folder, workers, on, line, patience }: RunChoices,
   { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
   { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
 ): Promise<Trainers> {
@@ -285,8 +285,13 @@ async function trainersFor(
       "USAGE",
       "With --workers 0 nobody trains. Name devices with --on, or leave --workers out.",
     );
-  const here = Array.from({ length: count }, () =>
-    trainerHere({ files: regularFiles(), dataset, threads: 1 }),
+  const here = Array.from({ length: count }, (_, number) =>
+    trainerHere({
+      files: regularFiles(),
+      dataset,
+      threads: 1,
+      workerFolder: join(folder, `worker-${number}`),
+    }),
   );
   if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
   const { devicesOfSearch } = await import("../../../learning/nas/search-devices.js");
