@@ -136,8 +136,7 @@ const candidateFaults: ReadonlySet<string> = new Set(["NOT_A_NUMBER", "SEARCH_SP
 
 /** An error of one candidate; its training diverged, or its process ended twice. */
 const isOfCandidate = (error: unknown): error is StemmaError =>
-  isStemmaError(error) &&
-  (candidateFaults.has(error.code) || isLostProcess(error) || isDiverged(error));
+  isStemmaError(error) && (candidateFaults.has(error.code) || isLostProcess(error) || isDiverged(error));
 
 const isStopped = (error: unknown): boolean => isStemmaError(error, "TRAINING_STOPPED");
 
