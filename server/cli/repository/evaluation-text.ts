@@ -1,5 +1,5 @@
 /** The plan of an evaluation, and what came of its candidates, for people. */
-import type { Column } from "../../../shared/cli/output.js";
+import { formatBytes, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   EvaluatedCandidate,
@@ -66,6 +66,7 @@ export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text
     ].join("\n"),
     notes: [
       ...notMadeNotes(plan),
+      ...inheritedNotes(plan),
       "stemma: note: nothing is trained; without --explain the evaluation begins, and saves what it keeps",
     ],
   };
@@ -86,6 +87,7 @@ export function reportText(report: EvaluatedModels): Printed {
     names: kept.flatMap(({ saved }) => (saved === undefined ? [] : nameOf(saved))),
     notes: [
       ...notMadeNotes(report),
+      ...inheritedNotes(report),
       `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
         `--seed ${report.seed} trains the same`,
     ],
@@ -110,6 +112,14 @@ function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly
   return notMade.map(
     ({ name, settings, reason }) =>
       `stemma: note: no candidate of ${[name, settingsText(settings)].filter((text) => text !== "").join(", ")}: ${reason}`,
+  );
+}
+
+function inheritedNotes({ inherited }: Pick<PlannedEvaluation, "inherited">): readonly string[] {
+  return inherited.map(
+    ({ model, from, tensors, bytes, drawn }) =>
+      `stemma: note: new layers of ${model} begin with ${counted(tensors, "tensor")} (${formatBytes(bytes)}) of ` +
+      `${nameOf(from)}, and are trained as the others${drawn === 0 ? "" : `; ${counted(drawn, "tensor")} drawn`}`,
   );
 }
 

@@ -57,6 +57,7 @@ export async function repositorySource(
   return {
     find: (filter) => rows.find(filter),
     load: (facet, candidates) => loadFacet(facet, candidates, { reader: readers[facet], kept: kept[facet] }),
+    nearest: async (architecture) => (await repository.nearest(architecture)).nearest?.versionId,
     storedNetwork: async ({ network }) =>
       network === undefined ? undefined : await readStored(network, repository.objects),
     resolve: (reference) => repository.resolve(reference).versionId,

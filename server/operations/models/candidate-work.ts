@@ -41,7 +41,7 @@ import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.
 import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { derivedSource, saveDerivation } from "./save-derived.js";
+import { derivedSource, inheritableLeaves, saveDerivation } from "./save-derived.js";
 
 interface CandidateWorkOptions {
   readonly repository: FleetRepository;
@@ -215,7 +215,7 @@ export class CandidateWork {
     await repository.ensureTensors(versionId, this.options.signal);
     if (model.derived === undefined) await writeModelFolder(repository, repository.resolve(versionId), path);
     else {
-      const leaves = await repository.leaves(versionId);
+      const leaves = await inheritableLeaves(repository, versionId, model.derived);
       await writeModelFiles(
         await derivedSource(repository, leaves, model.derived.model, new Streams(seed, 0)),
         path,
@@ -232,7 +232,7 @@ export class CandidateWork {
       this.context,
       repository,
       { row, name: derived.name, result: derived.model },
-      { query, seed },
+      { query, seed, ...defined({ inherited: derived.inherited }) },
     );
     return repository.resolve(saved?.versionId ?? row.versionId);
   }

@@ -1494,6 +1494,18 @@ class ImportReport(TypedDict):
     story: NotRequired[ImportReportStory]
 
 
+EvaluatedModelsInheritedItem = TypedDict(
+    "EvaluatedModelsInheritedItem",
+    {
+        "model": "str",
+        "from": "VerificationReportLayout",
+        "tensors": "int",
+        "bytes": "int",
+        "drawn": "int",
+    },
+)
+
+
 class EvaluatedModelsNotMadeItem(TypedDict):
     name: str
     settings: dict[str, str | float | bool]
@@ -1503,6 +1515,7 @@ class EvaluatedModelsNotMadeItem(TypedDict):
 class EvaluatedModels(TypedDict):
     seed: str
     rule: str
+    inherited: list[EvaluatedModelsInheritedItem]
     candidates: list[EvaluatedCandidate]
     notMade: list[EvaluatedModelsNotMadeItem]
 
@@ -1616,6 +1629,7 @@ class PlannedEvaluationRoundsItem(TypedDict):
 
 class PlannedEvaluation(TypedDict):
     models: list[str]
+    inherited: list[EvaluatedModelsInheritedItem]
     candidates: int
     settings: list[PlannedEvaluationSettingsItem]
     rule: str

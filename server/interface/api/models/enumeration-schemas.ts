@@ -11,9 +11,24 @@ const notMade = z
   .array(z.object({ name: text, settings, reason: text }))
   .describe("What cannot be a candidate, with the reason");
 
+const inherited = z
+  .array(
+    z.object({
+      model: text,
+      from: z.object({ versionId: hash, name: text, version: count }),
+      tensors: count,
+      bytes: count,
+      drawn: count.describe("Tensors of its new layers that this version does not have: they are drawn"),
+    }),
+  )
+  .describe(
+    "Models whose new layers begin with weights of a stored model that has them after the same layers",
+  );
+
 export const plannedEvaluation = z
   .object({
     models: z.array(text).describe("The models that candidates are trained from"),
+    inherited,
     candidates: count,
     settings: z.array(
       z.object({
@@ -65,6 +80,7 @@ export const evaluatedModels = z
   .object({
     seed: text.describe("Of every training, of new weights and of drawn settings"),
     rule: text,
+    inherited,
     candidates: z.array(evaluatedCandidate),
     notMade,
   })
