@@ -30,16 +30,17 @@ export async function evaluateQuery(
   request: OperationInput<"evaluateQuery">,
   { onProgress, signal }: JobOptions<TrainProgress> = {},
 ): Promise<EvaluatedModels> {
-  const { fleet, query, config, seed: asked, maxMinutes } = request;
+  const { fleet, query, config, seed: asked, rank, maxMinutes } = request;
   const { home, fleets } = context;
   await requireRoom(home);
   const repository = await fleets.get(fleet);
-  const source = await repositorySource(repository, home.ports.clock);
+  const source = await repositorySource(repository, home.ports.clock, rank);
   const kept = await openTraining(home, {
     fleet,
     seed: asked ?? null,
     evaluate: query,
     config: config ?? null,
+    ...defined({ rank }),
   });
   let isUnfinished = true;
   try {
