@@ -212,13 +212,13 @@ export function nasMarkdown(results: NasResults, chart: string): string {
   return `# Architecture search: figures
 
 \`\`\`sh
-./stemma bench nas --markdown docs/architecture-search-figures.md
+./stemma bench nas --candidates ${timedSearch.candidates}${results.kept === undefined ? " --times" : ""} --markdown docs/architecture-search-figures.md
 \`\`\`
 
 [Architecture search](architecture-search.md) on ${results.data}, in a space whose bytes are spread over ten stages. Each
 candidate is trained for one epoch of ${results.trainedImages.toLocaleString("en")} images by one worker with one thread.
 
-![accuracy over time, and bytes stored](${basename(chart)})
+![accuracy over time${results.kept === undefined ? "" : ", and bytes stored"}](${basename(chart)})
 
 ## Time to a goal
 
@@ -230,6 +230,8 @@ at least so good, which other work on the machine disturbs less than the time on
 ${markdownTable(results.pairs.map(goalTimes), goalColumns)}
 
 The ${summaryOf(results)}.
+Candidates that take over layers become other models than those from scratch, so the two searches of a seed part after
+the first candidates: a seed can be slower though each candidate costs less.
 
 Seconds of the processor until a candidate with a given accuracy was found, medians of the seeds; "-" where most seeds had
 none. *Slower seeds* took longer with transfer than from scratch.
