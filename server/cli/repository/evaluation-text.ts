@@ -66,7 +66,7 @@ export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text
     ].join("\n"),
     notes: [
       ...notMadeNotes(plan),
-      ...inheritedNotes(plan),
+      ...newWeightsNotes(plan),
       "stemma: note: nothing is trained; without --explain the evaluation begins, and saves what it keeps",
     ],
   };
@@ -87,9 +87,9 @@ export function reportText(report: EvaluatedModels): Printed {
     names: kept.flatMap(({ saved }) => (saved === undefined ? [] : nameOf(saved))),
     notes: [
       ...notMadeNotes(report),
-      ...inheritedNotes(report),
+      ...newWeightsNotes(report),
       `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
-        `--seed ${report.seed} trains the same`,
+        seedText(report),
     ],
     // Nothing could be compared.
     ...(report.candidates.every(({ figure }) => figure === null) ? { status: 1 } : {}),
@@ -115,13 +115,23 @@ function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly
   );
 }
 
-function inheritedNotes({ inherited }: Pick<PlannedEvaluation, "inherited">): readonly string[] {
-  return inherited.map(
-    ({ model, from, tensors, bytes, drawn }) =>
-      `stemma: note: new layers of ${model} begin with ${counted(tensors, "tensor")} (${formatBytes(bytes)}) of ` +
-      `${nameOf(from)}, and are trained as the others${drawn === 0 ? "" : `; ${counted(drawn, "tensor")} drawn`}`,
-  );
+function newWeightsNotes({ newWeights }: Pick<PlannedEvaluation, "newWeights">): readonly string[] {
+  return newWeights.map(({ model, from, inherited, bytes, drawn }) => {
+    const parts = [
+      ...(from === null
+        ? []
+        : [`${counted(inherited, "tensor")} (${formatBytes(bytes)}) as ${nameOf(from)} has them`]),
+      ...(drawn === 0 ? [] : [`${counted(drawn, "tensor")} drawn`]),
+    ];
+    return `stemma: note: new layers of ${model} begin with ${parts.join(", ")}`;
+  });
 }
+
+/** Models that are stored meanwhile may have new layers too. */
+const seedText = ({ seed, newWeights }: EvaluatedModels): string =>
+  newWeights.length === 0
+    ? `--seed ${seed} trains the same`
+    : `--seed ${seed} draws the same, and inherits from the models stored then`;
 
 function settingsText(settings: Readonly<Record<string, Setting>>): string {
   return Object.entries(settings)

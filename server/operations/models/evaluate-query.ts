@@ -12,7 +12,7 @@ import type { TrainProgress } from "../../interface/api/models/evaluation-schema
 import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
 import { openEnumerationLog, type EnumerationLog } from "../../learning/enumeration/enumeration-log.js";
 import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
-import { inheritedAnswer } from "../../learning/query/evaluate/plan-answer.js";
+import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { queryInvalid } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
@@ -126,7 +126,7 @@ function reportOf(
 ): Omit<EvaluatedModels, "seed"> {
   return {
     rule: query.ruleText,
-    inherited: inheritedAnswer(models),
+    newWeights: newWeightsOf(models),
     notMade: notMade.map((each) => ({ ...each })),
     candidates: ends.map(({ candidate, figure, iteration, versionId, reason }) => {
       const { model, combination } = candidates[candidate - 1] as PlannedCandidate;

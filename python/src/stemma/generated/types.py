@@ -1494,12 +1494,12 @@ class ImportReport(TypedDict):
     story: NotRequired[ImportReportStory]
 
 
-EvaluatedModelsInheritedItem = TypedDict(
-    "EvaluatedModelsInheritedItem",
+EvaluatedModelsNewWeightsItem = TypedDict(
+    "EvaluatedModelsNewWeightsItem",
     {
         "model": "str",
-        "from": "VerificationReportLayout",
-        "tensors": "int",
+        "from": "VerificationReportLayout | None",
+        "inherited": "int",
         "bytes": "int",
         "drawn": "int",
     },
@@ -1515,7 +1515,7 @@ class EvaluatedModelsNotMadeItem(TypedDict):
 class EvaluatedModels(TypedDict):
     seed: str
     rule: str
-    inherited: list[EvaluatedModelsInheritedItem]
+    newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: list[EvaluatedCandidate]
     notMade: list[EvaluatedModelsNotMadeItem]
 
@@ -1629,7 +1629,7 @@ class PlannedEvaluationRoundsItem(TypedDict):
 
 class PlannedEvaluation(TypedDict):
     models: list[str]
-    inherited: list[EvaluatedModelsInheritedItem]
+    newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: int
     settings: list[PlannedEvaluationSettingsItem]
     rule: str

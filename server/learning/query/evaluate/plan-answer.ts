@@ -3,14 +3,22 @@ import type { PlannedEvaluation } from "../../../interface/api/models/enumeratio
 import { judgedSteps } from "./keep-rule.js";
 import type { EvaluationPlan } from "./plan-evaluation.js";
 
-/** The weights of new layers that come from stored models. */
-export function inheritedAnswer(models: EvaluationPlan["models"]): PlannedEvaluation["inherited"][number][] {
+/** The weights of new layers: from stored models, or drawn. */
+export function newWeightsOf(models: EvaluationPlan["models"]): PlannedEvaluation["newWeights"][number][] {
   return models.flatMap(({ title, derived }) => {
-    if (derived?.inherited === undefined) return [];
-    const { row, paths, bytes } = derived.inherited;
-    const { versionId, name, version } = row;
-    const drawn = derived.model.drawers.filter((draw) => draw !== undefined).length - paths.size;
-    return [{ model: title, from: { versionId, name, version }, tensors: paths.size, bytes, drawn }];
+    const count = derived?.model.drawers.filter((draw) => draw !== undefined).length ?? 0;
+    if (count === 0) return [];
+    const { row, paths, bytes = 0 } = derived?.inherited ?? {};
+    const inherited = paths?.size ?? 0;
+    return [
+      {
+        model: title,
+        from: row === undefined ? null : { versionId: row.versionId, name: row.name, version: row.version },
+        inherited,
+        bytes,
+        drawn: count - inherited,
+      },
+    ];
   });
 }
 
@@ -21,7 +29,7 @@ export function planAnswerOf(
 ): PlannedEvaluation {
   return {
     models: [...new Set(candidates.map(({ model }) => model.title))],
-    inherited: inheritedAnswer(models),
+    newWeights: newWeightsOf(models),
     candidates: candidates.length,
     settings: query.dimensions.map(({ name, values, isDrawn }) => ({
       name,

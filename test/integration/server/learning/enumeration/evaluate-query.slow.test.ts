@@ -157,11 +157,13 @@ describe("evaluate", () => {
     const ask = (seed: string, options = {}) =>
       operations.evaluateQuery({ fleet, query, config: short, seed }, options);
     const first = await ask("21");
-    assert.deepEqual(first.inherited, [], "what was drawn is not taken over");
+    assert.deepEqual(first.newWeights, [
+      { model: "alexnet-avgv1-wide", from: null, inherited: 0, bytes: 0, drawn: 4 },
+    ]);
     const kept = first.candidates[0]?.saved;
     const plan = await operations.runQuery({ fleet, query, config: short });
-    const { model, from, tensors, drawn } = plan.evaluation?.inherited[0] ?? {};
-    assert.deepEqual([model, from, tensors, drawn], ["alexnet-avgv1-wide", kept, 4, 0]);
+    const { model, from, inherited, drawn } = plan.evaluation?.newWeights[0] ?? {};
+    assert.deepEqual([model, from, inherited, drawn], ["alexnet-avgv1-wide", kept, 4, 0]);
 
     // Another model with these layers comes meanwhile: what was begun goes on with the one that it began with.
     const stop = new AbortController();
@@ -170,7 +172,7 @@ describe("evaluate", () => {
     const other = (await ask("23")).candidates[0]?.saved;
     assert.notEqual(other?.versionId, kept?.versionId);
     const again = await ask("22");
-    assert.deepEqual(again.inherited[0]?.from, kept);
+    assert.deepEqual(again.newWeights[0]?.from, kept);
 
     const child = again.candidates[0]?.saved?.versionId ?? "";
     const { bases } = await operations.model({ fleet, model: child });
