@@ -1,6 +1,6 @@
 /**
- * A process of the engine that runs many jobs, one after the other: what starts with a process (Node, the engine's code,
- * its first compilation) is paid once. It runs the engine's own file but for its last statement, which starts a single
+ * A process of the engine that runs many jobs, one after the other: what starts with a process (Node, the engine's
+ * code, its first compilation) is paid once. It runs the engine's own file but for its last statement, which starts a single
  * job; every job has a backend, memory and random streams of its own, so its bits are those of a process of its own.
  */
 import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -21,7 +21,7 @@ import { runWorkerLoop, type WorkerJob } from "./worker-loop.js";
 const lastStatement = /([\w$]+)\(\)\?await ([\w$]+)\(\):await ([\w$]+)\(\);\s*$/;
 const scriptName = "worker.mjs";
 
-/** The engine's file with the loop in place of its last statement. @throws INTERNAL where it does not end as expected */
+/** The engine's file with the loop as its last statement. @throws INTERNAL where it does not end as expected */
 export function workerScript(engine: string): string {
   const last = lastStatement.exec(engine);
   if (last === null)

@@ -1,6 +1,6 @@
 /**
- * Runs the engine's jobs one after the other in one process. Its text is put behind the engine's own (engine-worker.ts),
- * so it imports nothing and refers to nothing outside itself.
+ * Runs the engine's jobs one after the other in one process. Its text is put behind the engine's own
+ * (engine-worker.ts), so it imports nothing and refers to nothing outside itself.
  */
 import type * as Readline from "node:readline";
 import type * as Stream from "node:stream";

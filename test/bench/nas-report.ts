@@ -23,7 +23,7 @@ export interface NasResults {
   readonly storedSearch: SearchSize;
   /** The same search with transfer, with transfer by files of whole models, and from scratch, by seed. */
   readonly pairs: readonly (Readonly<Record<Way, MeasuredSearch>> & { readonly seed: string })[];
-  /** With nothing retired, and with only the population kept; both stores have the same models. Absent: not measured. */
+  /** With nothing retired, and with only the population kept: both have the same models. Absent: not measured. */
   readonly kept?: MeasuredSearch;
   readonly retired?: MeasuredSearch;
 }

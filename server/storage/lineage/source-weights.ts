@@ -52,14 +52,14 @@ export function bestSource(
     )?.match;
 }
 
-/** Where a value is between the lowest and the highest; 1 where all are equal. */
+/** Returns how far a value is from the lowest to the highest, 0 to 1; 1 where all are equal. */
 function shareOf(values: readonly number[]): (value: number) => number {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
   return (value) => (high > low ? (value - low) / (high - low) : 1);
 }
 
-/** Of equal scores: more layers, then as candidates are compared. */
+/** Orders models of equal scores: more layers, then as candidates are compared. */
 function isBefore(a: PrefixMatch, b: PrefixMatch): boolean {
   const grade = ({ quality = -Infinity }: PrefixCandidate): number => quality;
   if (a.layers !== b.layers) return a.layers > b.layers;

@@ -82,6 +82,10 @@ const whole =
     return value;
   };
 
+const rankHelp =
+  "weights by which candidates choose whom to inherit from: prefix=1,quality=0.5,age=0.1 (the longest prefix, " +
+  "then the highest quality, then the newest)";
+
 function rankText(text: string): string {
   if (sourceWeightsText.test(text)) return text;
   throw new InvalidArgumentError("Write weights such as prefix=1,quality=0.5,age=0.1.");
@@ -117,11 +121,7 @@ function addNasCommands(nas: Command): void {
     .option("--random", "random candidates instead of evolution, to compare with")
     .option("--no-transfer", "train every candidate from scratch, to compare with")
     .option("--keep-all", "retire nothing")
-    .option(
-      "--rank <weights>",
-      "weights by which candidates choose whom to inherit from: prefix=1,quality=0.5,age=0.1 (the longest prefix, then the highest quality, then the newest)",
-      rankText,
-    )
+    .option("--rank <weights>", rankHelp, rankText)
     .option(
       "--workers <n>",
       "candidates that this machine trains at the same time (1; with --on none)",

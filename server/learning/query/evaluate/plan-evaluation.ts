@@ -48,7 +48,7 @@ export interface PlannedModel {
   readonly derived?: {
     readonly name: string;
     readonly model: DerivedModel;
-    /** Absent: no stored model has the layers whose weights would be drawn. */
+    /** The weights that are not drawn; absent: no stored model has such layers. */
     readonly inherited?: InheritedWeights;
   };
   readonly layers: readonly { readonly name: string; readonly hasWeights: boolean }[];
@@ -196,7 +196,7 @@ async function findModels(
 }
 
 /**
- * What a derived model takes over instead of drawing it.
+ * The weights that a derived model takes over instead of drawing them.
  * @param source the version that was found before; null: none, undefined: it is looked for
  * @throws MODEL_RETIRED where the version is gone since
  */

@@ -1,4 +1,4 @@
-/** A process of the engine that runs many jobs: the bits of processes of their own, and what becomes of jobs that end it. */
+/** A process of the engine that runs many jobs: the bits of processes of their own, and jobs that end it. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
