@@ -1,7 +1,8 @@
 /**
  * A process of the engine that runs many jobs, one after the other: what starts with a process (Node, the engine's
- * code, its first compilation) is paid once. It runs the engine's own file but for its last statement, which starts a single
- * job; every job has a backend, memory and random streams of its own, so its bits are those of a process of its own.
+ * code, its first compilation) is paid once. It runs the engine's own file but for its last statement, which starts a
+ * single job; every job has a backend, memory and random streams of its own, so its bits are those of a process of its
+ * own.
  */
 import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,8 +1,9 @@
 /**
- * The search for architectures with and without transfer, and what it stores beside files of whole models behind one
- * lock: `stemma bench nas [--quick] [--candidates N] [--seeds 1,2] [--times] [--markdown FILE] [-o json]`; --times leaves
- * the bytes out. On MNIST's digits, on generated ones where STEMMA_DATA has none. Times are compared within one run; they depend on the machine, the accuracies do not. With
- * --markdown the report is written to FILE and its chart beside it. Asserts nothing.
+ * The search for architectures from scratch, with transfer by files of whole models behind one lock, and by Stemma, and
+ * what it stores: `stemma bench nas [--quick] [--candidates N] [--seeds 1,2] [--times] [--markdown FILE] [-o json]`;
+ * --times leaves the bytes out. On MNIST's digits, on generated ones where STEMMA_DATA has none. Times are compared
+ * within one run; they depend on the machine, the accuracies do not. With --markdown the report is written to FILE and
+ * its chart beside it. Asserts nothing.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
