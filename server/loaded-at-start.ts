@@ -85,6 +85,7 @@ import "./operations/webhook-operations.js";
 import "./storage/archive/apply-parts.js";
 import "./storage/archive/archive.js";
 import "./storage/catalog/nedb-catalog.js";
+import "./storage/lineage/source-weights.js";
 import "./storage/repository/backup/backup.js";
 import "./storage/repository/check-fleet.js";
 import "./storage/repository/erasure/erase-devices.js";

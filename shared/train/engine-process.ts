@@ -7,7 +7,7 @@ import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
-import { ownPart } from "../adapters/own-program.js";
+import { ownPart, type OwnPart } from "../adapters/own-program.js";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
 import { limitedPart } from "./limited-part.js";
@@ -29,7 +29,7 @@ export interface EngineProcessOptions {
   readonly processLimitMb?: number | undefined;
 }
 
-interface EngineRun {
+export interface EngineRun {
   /** The work of the child, for messages. */
   readonly purpose: "training" | "evaluation" | "probe";
   readonly jobFolder: string;
@@ -80,37 +80,116 @@ export async function runEngineProcess(
   { purpose, jobFolder, resultFolder, script: other }: EngineRun,
   options: EngineProcessOptions,
 ): Promise<void> {
-  const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError =>
-    new StemmaError(
-      "TRAINING_STOPPED",
-      `The ${purpose} ${how}. It gave no result; start it again when it can run.`,
-      details,
-    );
-  const isAborted = (): boolean => options.signal?.aborted === true;
-  if (isAborted()) throw stopped("was stopped before it began");
+  if (options.signal?.aborted === true) throw stopped(purpose, "was stopped before it began");
   const script = other ?? join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
+  const child = startEngine({ script, args: [jobFolder, resultFolder] }, jobFolder, options.processLimitMb);
+  const work = new EngineWork(child, purpose, options);
+  try {
+    for await (const line of child.lines) await work.take(line);
+    await work.ended();
+  } finally {
+    work.close();
+  }
+}
+
+export const stopped = (
+  purpose: EngineRun["purpose"],
+  how: string,
+  details: Record<string, unknown> = {},
+): StemmaError =>
+  new StemmaError(
+    "TRAINING_STOPPED",
+    `The ${purpose} ${how}. It gave no result; start it again when it can run.`,
+    details,
+  );
+
+/** A process of the engine that was started. */
+export interface EngineChild {
+  readonly script: string;
+  readonly process: ChildProcess;
+  readonly exit: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+  /** The end of its standard error so far. */
+  readonly stderrTail: () => string;
+  /** The lines of its standard output. */
+  readonly lines: AsyncIterableIterator<string>;
+}
+
+/** @param limitMb as `processLimitMb` */
+export function startEngine(
+  { script, args = [] }: Pick<OwnPart, "script" | "args">,
+  cwd: string,
+  limitMb?: number,
+): EngineChild {
   // Nothing of the caller's environment: NODE_OPTIONS and the like must not change what a training computes.
-  const part = { script, args: [jobFolder, resultFolder], nodeOptions: smallHeap };
-  const { program, args, environment } =
-    options.processLimitMb === undefined ? ownPart(part) : limitedPart(part, options.processLimitMb);
-  const child = spawn(program, [...args], {
-    cwd: jobFolder,
-    env: { ...smallMalloc, ...environment },
+  const part = { script, args, nodeOptions: smallHeap };
+  const started = limitMb === undefined ? ownPart(part) : limitedPart(part, limitMb);
+  const child = spawn(started.program, [...started.args], {
+    cwd,
+    env: { ...smallMalloc, ...started.environment },
     stdio: ["pipe", "pipe", "pipe"],
   });
-  const onAbort = (): void => {
-    child.kill("SIGKILL");
+  // Written to after its end; that it ended is told otherwise.
+  child.stdin.on("error", () => undefined);
+  const exit = exitOf(child);
+  exit.catch(() => undefined);
+  return {
+    script,
+    process: child,
+    exit,
+    stderrTail: collectStderr(child),
+    lines: createInterface({ input: child.stdout, crlfDelay: Infinity })[Symbol.asyncIterator](),
   };
-  options.signal?.addEventListener("abort", onAbort, { once: true });
-  try {
-    const exit = exitOf(child);
-    const stderrTail = collectStderr(child);
-    const failure = await readMessages(child, options);
+}
+
+/** One job of an engine's process, from what the process says. */
+export class EngineWork {
+  #failure: StemmaError | undefined;
+  #refusal: { readonly error: unknown } | undefined;
+  readonly #onAbort = (): void => {
+    this.child.process.kill("SIGKILL");
+  };
+
+  constructor(
+    private readonly child: EngineChild,
+    private readonly purpose: EngineRun["purpose"],
+    private readonly options: EngineProcessOptions,
+  ) {
+    options.signal?.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  /** Takes a line of the process. @returns true for a worker's word that the job is done */
+  async take(line: string): Promise<boolean> {
+    // The child did not wait for the answer to its plan.
+    if (this.#refusal !== undefined) return false;
+    const message = parseMessage(line);
+    const type = message?.["type"];
+    if (type === "progress") this.options.onProgress?.(message as unknown as TrainingProgress);
+    if (type === "notice") this.options.onNotice?.(message as unknown as EngineNotice);
+    if (type === "plan")
+      try {
+        await this.options.onPlan?.(message?.["planned"] as PlannedTraining);
+      } catch (error) {
+        this.#refusal = { error };
+        this.child.process.kill("SIGKILL");
+      }
+    if (type === "error") {
+      const code = String(message?.["code"]);
+      this.#failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message?.["message"]), {
+        ...(message?.["details"] as Record<string, unknown> | undefined),
+      });
+    }
+    return type === "done";
+  }
+
+  /** Call when the process has closed its output. @throws what went wrong with the job, if anything did */
+  async ended(): Promise<void> {
+    const { script, exit, stderrTail } = this.child;
     const { code, signal } = await exit;
-    if (isAborted()) throw stopped("was stopped");
-    if (failure !== undefined) throw failure;
+    if (this.#refusal !== undefined) throw this.#refusal.error;
+    if (this.options.signal?.aborted === true) throw stopped(this.purpose, "was stopped");
+    if (this.#failure !== undefined) throw this.#failure;
     if (code === 0) return;
-    if (signal !== null) throw stopped(`was killed by ${signal}`, { signal });
+    if (signal !== null) throw stopped(this.purpose, `was killed by ${signal}`, { signal });
     const stderr = stderrTail();
     if (/Cannot find module|ERR_MODULE_NOT_FOUND/.test(stderr))
       throw new StemmaError(
@@ -118,10 +197,22 @@ export async function runEngineProcess(
         `The training engine is missing at ${script}. Build it with \`npm run build\`.`,
         { script },
       );
-    throw stopped(`ended with status ${code} and the output: ${stderr.trim().slice(-400)}`, { code, stderr });
-  } finally {
-    options.signal?.removeEventListener("abort", onAbort);
+    throw stopped(this.purpose, `ended with status ${code} and the output: ${stderr.trim().slice(-400)}`, {
+      code,
+      stderr,
+    });
+  }
+
+  /** Ends the process where it runs yet. */
+  close(): void {
+    this.release();
+    const { process: child } = this.child;
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+  }
+
+  /** Lets the process go on with another job. */
+  release(): void {
+    this.options.signal?.removeEventListener("abort", this.#onAbort);
   }
 }
 
@@ -149,41 +240,6 @@ function collectStderr(child: ChildProcess): () => string {
     text = (text + part).slice(-maxStderrCharacters);
   });
   return () => text;
-}
-
-/**
- * Reports progress until the child closes its output; returns its typed error where it sent one.
- * @throws what the caller has against the plan, once the child has ended
- */
-async function readMessages(
-  child: ChildProcess,
-  options: EngineProcessOptions,
-): Promise<StemmaError | undefined> {
-  if (child.stdout === null) return undefined;
-  let failure: StemmaError | undefined;
-  let refusal: { readonly error: unknown } | undefined;
-  for await (const line of createInterface({ input: child.stdout, crlfDelay: Infinity })) {
-    // The child did not wait for the answer to its plan.
-    if (refusal !== undefined) continue;
-    const message = parseMessage(line);
-    if (message?.["type"] === "progress") options.onProgress?.(message as unknown as TrainingProgress);
-    if (message?.["type"] === "notice") options.onNotice?.(message as unknown as EngineNotice);
-    if (message?.["type"] === "plan")
-      try {
-        await options.onPlan?.(message["planned"] as PlannedTraining);
-      } catch (error) {
-        refusal = { error };
-        child.kill("SIGKILL");
-      }
-    if (message?.["type"] === "error") {
-      const code = String(message["code"]);
-      failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), {
-        ...(message["details"] as Record<string, unknown> | undefined),
-      });
-    }
-  }
-  if (refusal !== undefined) throw refusal.error;
-  return failure;
 }
 
 /** A line as a message; undefined for anything else that a library prints. */

@@ -6,11 +6,12 @@
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { decodeArchitecture } from "../model/architecture.js";
 import type { EnvironmentFacts } from "../model/environment.js";
 import type { Architecture } from "../model/model.js";
 import { checkEngine, requireJobForm } from "./engine-folder.js";
+import type { EngineWorker } from "./engine-worker.js";
 import { runEngineProcess, type EngineProcessOptions } from "./engine-process.js";
 import type { EvaluationJob } from "./evaluation-job.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -29,6 +30,8 @@ export interface ChildOptions extends EngineProcessOptions {
   readonly memoryLimitMb?: number | undefined;
   /** The engine that a record names; another one is rejected before the training starts. */
   readonly expectedEngine?: Hash | undefined;
+  /** Runs it in its process; absent: a process of its own. Not with `engineFolder` or `processLimitMb`. */
+  readonly worker?: Pick<EngineWorker, "run"> | undefined;
 }
 
 export interface TrainingOutcome {
@@ -61,13 +64,36 @@ const maxResultBytes = 16 * 1024 * 1024;
  * it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing; ENGINE_HASH_MISMATCH
  */
 export async function trainInChild(job: TrainingJob, options: ChildOptions): Promise<TrainingOutcome> {
-  const { jobFolder, resultFolder } = await prepareFolders(
-    options.state === undefined ? job : { ...job, state: { ...options.state, folder: "../state" } },
-    options,
-  );
-  await runEngineProcess({ purpose: "training", jobFolder, resultFolder }, options);
-  return readResultFolder(resultFolder);
+  const kept =
+    options.state === undefined ? job : { ...job, state: { ...options.state, folder: "../state" } };
+  const { worker } = options;
+  if (worker === undefined) {
+    const folders = await prepareFolders(kept, options);
+    await runEngineProcess({ purpose: "training", ...folders }, options);
+    return readResultFolder(folders.resultFolder);
+  }
+  const run = async (): Promise<TrainingOutcome> => {
+    const folders = await prepareFolders(kept, options);
+    await worker.run(folders, options);
+    return readResultFolder(folders.resultFolder);
+  };
+  try {
+    return await run();
+  } catch (error) {
+    // Jobs before it may be why a process of several jobs ended; this one has the next to itself.
+    if (!isLostProcess(error)) throw error;
+    return await run();
+  }
 }
+
+/** True for the end of a training whose process was killed or crashed. */
+export const isLostProcess = (error: unknown): boolean =>
+  isStemmaError(error, "TRAINING_STOPPED") &&
+  (error.details["signal"] !== undefined || error.details["code"] !== undefined);
+
+/** True for the end of a training after which its metric was not finite. */
+export const isDiverged = (error: unknown): boolean =>
+  isStemmaError(error, "TRAINING_STOPPED") && error.details["metric"] !== undefined;
 
 /**
  * Checks the engine, removes an older result and writes the job folder. A job that names no number of threads may

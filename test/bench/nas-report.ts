@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { formatBytes } from "../../shared/cli/output.js";
 import { renderTable } from "../../shared/cli/table.js";
-import { lineChart, type Line, type LinePoint } from "./line-chart.js";
+import { lineChart, type Line, type LinePanel, type LinePoint } from "./line-chart.js";
 import { machineLine } from "./machine.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";
 import type { MeasuredSearch, SearchPoint } from "./nas-runs.js";
@@ -21,19 +21,15 @@ export interface NasResults {
   /** The searches that are timed, and those whose bytes are measured. */
   readonly timedSearch: SearchSize;
   readonly storedSearch: SearchSize;
-  /** The same search with transfer and from scratch, by seed. */
-  readonly pairs: readonly {
-    readonly seed: string;
-    readonly transfer: MeasuredSearch;
-    readonly scratch: MeasuredSearch;
-  }[];
-  /** With transfer, in files of whole models; and random candidates with transfer. Of the first seed. */
-  readonly files: MeasuredSearch;
-  readonly random: MeasuredSearch;
-  /** With nothing retired, and with only the population kept; both stores have the same models. */
-  readonly kept: MeasuredSearch;
-  readonly retired: MeasuredSearch;
+  /** The same search with transfer, with transfer by files of whole models, and from scratch, by seed. */
+  readonly pairs: readonly (Readonly<Record<Way, MeasuredSearch>> & { readonly seed: string })[];
+  /** With nothing retired, and with only the population kept: both have the same models. Absent: not measured. */
+  readonly kept?: MeasuredSearch;
+  readonly retired?: MeasuredSearch;
 }
+
+const ways = { scratch: "from scratch", files: "by files", transfer: "with transfer" } as const;
+type Way = keyof typeof ways;
 
 /** A search with transfer beside one from scratch, up to the best accuracy of the latter. */
 export interface GoalTimes {
@@ -42,6 +38,7 @@ export interface GoalTimes {
   readonly goal: number;
   /** Seconds and candidates until it was reached; undefined: the search with transfer did not reach it. */
   readonly transfer: SearchPoint | undefined;
+  readonly files: SearchPoint | undefined;
   readonly scratch: SearchPoint;
 }
 
@@ -50,12 +47,13 @@ export function firstWith(points: readonly SearchPoint[], accuracy: number): Sea
   return points.find((point) => point.accuracy >= accuracy);
 }
 
-export function goalTimes({ seed, transfer, scratch }: NasResults["pairs"][number]): GoalTimes {
+export function goalTimes({ seed, transfer, files, scratch }: NasResults["pairs"][number]): GoalTimes {
   const goal = Math.max(...scratch.points.map(({ accuracy }) => accuracy));
   return {
     seed,
     goal,
     transfer: firstWith(transfer.points, goal),
+    files: firstWith(files.points, goal),
     scratch: firstWith(scratch.points, goal) as SearchPoint,
   };
 }
@@ -64,50 +62,70 @@ export function goalTimes({ seed, transfer, scratch }: NasResults["pairs"][numbe
  * How many times faster the goal was reached with transfer; 0 where it was not. Processor time counts: other work on
  * the machine disturbs it less than the time on the clock.
  */
-export function speedUp({ transfer, scratch }: GoalTimes, by: "wallS" | "processorS"): number {
+export function speedUp(
+  { transfer, scratch }: Pick<GoalTimes, "transfer" | "scratch">,
+  by: "wallS" | "processorS",
+): number {
   return transfer === undefined ? 0 : scratch[by] / transfer[by];
 }
 
-const thresholds = 8;
+const thresholdCount = 5;
 const thresholdStep = 2;
 
-/** Up to what the searches with transfer reach, in the median of the seeds, in per cent. */
-function thresholdsOf({ pairs }: NasResults): readonly number[] {
-  const best = pairs.map(({ transfer }) => Math.max(...transfer.points.map(({ accuracy }) => accuracy)));
-  const highest = Math.floor(median(best));
-  return Array.from({ length: thresholds }, (_, i) => highest - thresholdStep * (thresholds - 1 - i)).filter(
-    (each) => each > 0,
+/** Up to what the median search of every way found, in per cent. */
+export function thresholdsOf({ pairs }: Pick<NasResults, "pairs">): readonly number[] {
+  const bests = (Object.keys(ways) as Way[]).map((way) =>
+    median(pairs.map((each) => Math.max(...each[way].points.map(({ accuracy }) => accuracy)))),
   );
+  const highest = Math.floor(Math.min(...bests));
+  return Array.from({ length: thresholdCount }, (_, i) => highest - thresholdStep * (thresholdCount - 1 - i));
 }
 
 interface ThresholdRow {
   readonly accuracy: number;
   /** Seconds of the processor, medians of the seeds; undefined where most did not reach it. */
-  readonly transferS: number | undefined;
-  readonly scratchS: number | undefined;
-  readonly filesS: number | undefined;
-  readonly randomS: number | undefined;
+  readonly seconds: Readonly<Record<Way, number | undefined>>;
+  /** Seeds that took longer with transfer than from scratch. */
+  readonly slower: number;
 }
 
-function thresholdRows(results: NasResults): readonly ThresholdRow[] {
-  const seconds = (all: readonly MeasuredSearch[], accuracy: number): number | undefined => {
-    const times = all.map(({ points }) => firstWith(points, accuracy)?.processorS ?? Infinity);
-    const middle = median(times);
-    return Number.isFinite(middle) ? middle : undefined;
-  };
-  return thresholdsOf(results).map((accuracy) => ({
-    accuracy,
-    transferS: seconds(
-      results.pairs.map(({ transfer }) => transfer),
+export function thresholdRows(results: Pick<NasResults, "pairs">): readonly ThresholdRow[] {
+  const { pairs } = results;
+  const secondsTo = (way: Way, accuracy: number): readonly number[] =>
+    pairs.map((each) => firstWith(each[way].points, accuracy)?.processorS ?? Infinity);
+  return thresholdsOf(results).map((accuracy) => {
+    const seconds = (way: Way): number | undefined => {
+      const middle = median([...secondsTo(way, accuracy)]);
+      return Number.isFinite(middle) ? middle : undefined;
+    };
+    const scratch = secondsTo("scratch", accuracy);
+    return {
       accuracy,
-    ),
-    scratchS: seconds(
-      results.pairs.map(({ scratch }) => scratch),
-      accuracy,
-    ),
-    filesS: seconds([results.files], accuracy),
-    randomS: seconds([results.random], accuracy),
-  }));
+      seconds: { scratch: seconds("scratch"), files: seconds("files"), transfer: seconds("transfer") },
+      slower: secondsTo("transfer", accuracy).filter((each, at) => each > (scratch[at] ?? 0)).length,
+    };
+  });
+}
+
+interface PartsRow {
+  readonly way: Way;
+  /** Milliseconds of a candidate by the clock, medians of all candidates. */
+  readonly ms: SearchPoint["ms"];
+  /** Seconds of the processor for all candidates of a search, the median of the seeds. */
+  readonly processorS: number;
+}
+
+/** Where the time of a candidate goes. */
+function partsRows({ pairs }: NasResults): readonly PartsRow[] {
+  return (Object.keys(ways) as Way[]).map((way) => {
+    const points = pairs.flatMap((each) => each[way].points);
+    const of = (part: keyof SearchPoint["ms"]): number => median(points.map(({ ms }) => ms[part]));
+    return {
+      way,
+      ms: { read: of("read"), train: of("train"), store: of("store"), all: of("all") },
+      processorS: median(pairs.map((each) => each[way].points.at(-1)?.processorS ?? 0)),
+    };
+  });
 }
 
 interface BytesRow {
@@ -119,8 +137,8 @@ interface BytesRow {
 }
 
 function bytesRows({ kept, retired }: NasResults): readonly BytesRow[] {
-  const row = (what: string, { stored }: MeasuredSearch, aim: string): readonly BytesRow[] => {
-    const last = stored.at(-1);
+  const row = (what: string, measured: MeasuredSearch | undefined, aim: string): readonly BytesRow[] => {
+    const last = measured?.stored.at(-1);
     return last === undefined ? [] : [{ what, ...last, aim }];
   };
   return [...row("nothing retired", kept, "0.33"), ...row("only the population", retired, "0.60")];
@@ -134,16 +152,29 @@ const goalColumns: readonly ReportColumn<GoalTimes>[] = [
   { title: "SEED", value: ({ seed }) => seed, align: "right" },
   { title: "GOAL", value: ({ goal }) => `${goal.toFixed(1)} %`, align: "right" },
   { title: "FROM SCRATCH", value: ({ scratch }) => secondsText(scratch.processorS), align: "right" },
+  { title: "BY FILES", value: ({ files }) => secondsText(files?.processorS), align: "right" },
   { title: "WITH TRANSFER", value: ({ transfer }) => secondsText(transfer?.processorS), align: "right" },
   { title: "FASTER", value: (row) => ratioText(speedUp(row, "processorS")), align: "right" },
   { title: "BY THE CLOCK", value: (row) => ratioText(speedUp(row, "wallS")), align: "right" },
 ];
+const shorterText = ({ scratch, transfer }: ThresholdRow["seconds"]): string =>
+  scratch === undefined || transfer === undefined ? "-" : `${(100 * (1 - transfer / scratch)).toFixed(0)} %`;
 const thresholdColumns: readonly ReportColumn<ThresholdRow>[] = [
   { title: "ACCURACY", value: ({ accuracy }) => `${accuracy} %`, align: "right" },
-  { title: "FROM SCRATCH", value: ({ scratchS }) => secondsText(scratchS), align: "right" },
-  { title: "WITH TRANSFER", value: ({ transferS }) => secondsText(transferS), align: "right" },
-  { title: "IN FILES", value: ({ filesS }) => secondsText(filesS), align: "right" },
-  { title: "RANDOM", value: ({ randomS }) => secondsText(randomS), align: "right" },
+  { title: "FROM SCRATCH", value: ({ seconds }) => secondsText(seconds.scratch), align: "right" },
+  { title: "BY FILES", value: ({ seconds }) => secondsText(seconds.files), align: "right" },
+  { title: "WITH TRANSFER", value: ({ seconds }) => secondsText(seconds.transfer), align: "right" },
+  { title: "SHORTER", value: ({ seconds }) => shorterText(seconds), align: "right" },
+  { title: "SLOWER SEEDS", value: ({ slower }) => String(slower), align: "right" },
+];
+const msText = (value: number): string => `${Math.round(value)} ms`;
+const partsColumns: readonly ReportColumn<PartsRow>[] = [
+  { title: "SEARCH", value: ({ way }) => ways[way] },
+  { title: "READING", value: ({ ms }) => msText(ms.read), align: "right" },
+  { title: "TRAINING", value: ({ ms }) => msText(ms.train), align: "right" },
+  { title: "STORING", value: ({ ms }) => msText(ms.store), align: "right" },
+  { title: "ALL", value: ({ ms }) => msText(ms.all), align: "right" },
+  { title: "PROCESSOR, SEARCH", value: ({ processorS }) => secondsText(processorS), align: "right" },
 ];
 const bytesColumns: readonly ReportColumn<BytesRow>[] = [
   { title: "STORED", value: ({ what }) => what },
@@ -169,43 +200,57 @@ export function nasText(results: NasResults): string {
     "",
     renderTable(thresholdRows(results), thresholdColumns),
     "",
-    renderTable(bytesRows(results), bytesColumns),
+    renderTable(partsRows(results), partsColumns),
+    ...(results.kept === undefined ? [] : ["", renderTable(bytesRows(results), bytesColumns)]),
     "",
   ].join("\n");
 }
 
 /** @param chart path of its chart, which is named by its last part */
 export function nasMarkdown(results: NasResults, chart: string): string {
-  const { timedSearch, storedSearch } = results;
+  const { timedSearch } = results;
   return `# Architecture search: figures
 
 \`\`\`sh
-./stemma bench nas --markdown docs/architecture-search-figures.md
+./stemma bench nas --candidates ${timedSearch.candidates}${results.kept === undefined ? " --times" : ""} --markdown docs/architecture-search-figures.md
 \`\`\`
 
 [Architecture search](architecture-search.md) on ${results.data}, in a space whose bytes are spread over ten stages. Each
 candidate is trained for one epoch of ${results.trainedImages.toLocaleString("en")} images by one worker with one thread.
 
-![accuracy over time, and bytes stored](${basename(chart)})
+![accuracy over time${results.kept === undefined ? "" : ", and bytes stored"}](${basename(chart)})
 
 ## Time to a goal
 
 ${timedSearch.candidates} candidates, a population of ${timedSearch.population}, the best of ${timedSearch.sample} is
-changed; with transfer and from scratch. The goal is the best accuracy that the search from scratch found at all; the
-seconds are those of the processor until a candidate was at least so good, which other work on the machine disturbs less
-than the time on the clock.
+changed: from scratch, with transfer by files of whole models behind one lock, and with transfer by Stemma. The goal is
+the best accuracy that the search from scratch found at all; the seconds are those of the processor until a candidate was
+at least so good, which other work on the machine disturbs less than the time on the clock.
 
 ${markdownTable(results.pairs.map(goalTimes), goalColumns)}
 
 The ${summaryOf(results)}.
+Candidates that take over layers become other models than those from scratch, so the two searches of a seed part after
+the first candidates: a seed can be slower though each candidate costs less.
 
 Seconds of the processor until a candidate with a given accuracy was found, medians of the seeds; "-" where most seeds had
-none. *In files*
-is the search with transfer on files of whole models behind one lock, *random* draws every candidate at random
-with transfer; both with the first seed only.
+none. *Slower seeds* took longer with transfer than from scratch.
 
 ${markdownTable(thresholdRows(results), thresholdColumns)}
 
+Where the time of a candidate goes by the clock, medians: what is not reading, training or storing starts the training,
+and passes files to it. Last, the processor's time for a whole search.
+
+${markdownTable(partsRows(results), partsColumns)}
+${bytesMarkdown(results)}
+${machineLine()}
+`;
+}
+
+function bytesMarkdown(results: NasResults): string {
+  const { storedSearch } = results;
+  if (results.kept === undefined) return "";
+  return `
 ## Bytes
 
 ${storedSearch.candidates} candidates, a population of ${storedSearch.population}, the best of ${storedSearch.sample}: all
@@ -213,27 +258,37 @@ files of the fleet after a collection, beside files of whole models with their d
 same models.
 
 ${markdownTable(bytesRows(results), bytesColumns)}
-
-${machineLine()}
 `;
 }
 
-export function nasChart({ pairs, files, random, kept, retired }: NasResults): string {
+export function nasChart({ pairs, kept, retired }: NasResults): string {
   const [first] = pairs;
   const best = (name: string, { points }: MeasuredSearch): Line => ({
     name,
     points: bestSoFar(points),
     isStepped: true,
   });
-  const megabytes = (name: string, { stored }: MeasuredSearch, of: "stemmaBytes" | "fileBytes"): Line => ({
+  const megabytes = (
+    name: string,
+    stored: MeasuredSearch["stored"],
+    of: "stemmaBytes" | "fileBytes",
+  ): Line => ({
     name,
     points: [{ x: 0, y: 0 }, ...stored.map((point) => ({ x: point.candidates, y: point[of] / 1e6 }))],
   });
-  const bytes = (search: MeasuredSearch): readonly Line[] => [
-    megabytes("files of whole models", search, "fileBytes"),
-    megabytes("Stemma", search, "stemmaBytes"),
-  ];
-  const worst = Math.min(...[files, random].flatMap(({ points }) => bestSoFar(points).map(({ y }) => y)));
+  const bytes = (title: string, search: MeasuredSearch | undefined): readonly LinePanel[] =>
+    search === undefined
+      ? []
+      : [
+          {
+            ...{ title, yAxis: "MB", xAxis: "candidates" },
+            lines: [
+              megabytes("files of whole models", search.stored, "fileBytes"),
+              megabytes("Stemma", search.stored, "stemmaBytes"),
+            ],
+          },
+        ];
+  const worst = Math.min(...bestSoFar(first?.files.points ?? []).map(({ y }) => y));
   return lineChart("Searching architectures, with and without transfer", [
     {
       title: "best candidate so far",
@@ -246,12 +301,11 @@ export function nasChart({ pairs, files, random, kept, retired }: NasResults): s
           : [
               best("from scratch", first.scratch),
               best("with transfer", first.transfer),
-              best("with transfer, in files", files),
-              best("random, with transfer", random),
+              best("with transfer, by files", first.files),
             ],
     },
-    { title: "stored, nothing retired", yAxis: "MB", xAxis: "candidates", lines: bytes(kept) },
-    { title: "stored, only the population", yAxis: "MB", xAxis: "candidates", lines: bytes(retired) },
+    ...bytes("stored, nothing retired", kept),
+    ...bytes("stored, only the population", retired),
   ]);
 }
 

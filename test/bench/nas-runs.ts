@@ -1,5 +1,5 @@
 /** One search of `stemma bench nas`, measured: when it reached which accuracy, and what it left on the disk. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalOperations } from "../../server/operations/local-operations.js";
 import { runSearch, type SearchRequest } from "../../server/learning/nas/run-search.js";
@@ -23,6 +23,8 @@ export interface SearchPoint {
   /** Layers that were taken over and not trained, of all. */
   readonly frozen: number;
   readonly layers: number;
+  /** By the clock: finding and reading what is taken over, the training as the engine measures it, storing, and all. */
+  readonly ms: Readonly<Record<"read" | "train" | "store" | "all", number>>;
 }
 
 export interface StoredPoint {
@@ -58,6 +60,7 @@ export async function measureSearch(measured: MeasuredRequest): Promise<Measured
   const home = join(folder, "home");
   const wholeModels = join(folder, "files");
   const opened = await openStore(measured, { home, wholeModels });
+  const store = timed(opened.store);
   const points: SearchPoint[] = [];
   const stored: StoredPoint[] = [];
   let before = { wallS: 0, processorS: 0 };
@@ -72,16 +75,24 @@ export async function measureSearch(measured: MeasuredRequest): Promise<Measured
       await runSearch(
         { ...request, candidates },
         {
-          store: opened.store,
+          store: store.store,
           log,
           files,
           clock: nodeClock(),
           workFolder: (candidate) => join(folder, `work-${candidate}`),
-          trainers: [trainerHere({ files, dataset: measured.dataset, threads: 1 })],
+          trainers: [
+            trainerHere({
+              files,
+              dataset: measured.dataset,
+              threads: 1,
+              workerFolder: join(folder, "worker"),
+            }),
+          ],
           onEvent: (event) => {
             if (event.event !== "done") return;
-            const { candidate, quality: accuracy, frozen, layers } = event;
-            points.push({ candidate, ...spent(), accuracy, frozen, layers });
+            const { candidate, quality: accuracy, frozen, layers, trainMs, totalMs } = event;
+            const ms = { ...store.take(), train: trainMs, all: totalMs };
+            points.push({ candidate, ...spent(), accuracy, frozen, layers, ms });
           },
         },
       );
@@ -126,6 +137,34 @@ async function openStore(
   };
 }
 
+/** Measures the time in a store since it was asked last. */
+function timed(store: SearchStore): {
+  readonly store: SearchStore;
+  take(): { readonly read: number; readonly store: number };
+} {
+  const ms = { read: 0, store: 0 };
+  const during = async <T>(what: keyof typeof ms, work: () => Promise<T>): Promise<T> => {
+    const started = performance.now();
+    const result = await work();
+    ms[what] += performance.now() - started;
+    return result;
+  };
+  return {
+    store: {
+      inherit: (modelJson) => during("read", () => store.inherit(modelJson)),
+      save: (candidate) => during("store", () => store.save(candidate)),
+      endLease: (lease) => store.endLease(lease),
+      retire: (versionId, because) => during("store", () => store.retire(versionId, because)),
+      modelsOf: (candidate) => store.modelsOf(candidate),
+    },
+    take: () => {
+      const taken = { ...ms };
+      Object.assign(ms, { read: 0, store: 0 });
+      return taken;
+    },
+  };
+}
+
 function inFilesToo(store: SearchStore, files: FileStore): SearchStore {
   const fileOf = new Map<Hash, Hash>();
   return {
@@ -147,8 +186,20 @@ function now(): { readonly wallS: number; readonly processorS: number } {
   return { wallS: performance.now() / 1_000, processorS: processorSeconds() };
 }
 
-/** Of this process and its children that have ended (proc(5): utime, stime, cutime, cstime in hundredths). */
+/** Of this process, its children, and those that have ended (proc(5): utime, stime, cutime, cstime in hundredths). */
 function processorSeconds(): number {
-  const fields = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ") ?? [];
-  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) / 100, 0);
+  const children = readdirSync("/proc/self/task").flatMap((thread) =>
+    readFileSync(`/proc/self/task/${thread}/children`, "utf8").split(" ").filter(Boolean),
+  );
+  return ["self", ...children].flatMap(ticksOf).reduce((sum, ticks) => sum + ticks / 100, 0);
+}
+
+/** Empty for a process that has just ended: its parent has its time. */
+function ticksOf(pid: string): readonly number[] {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+    return fields.slice(11, 15).map(Number);
+  } catch {
+    return [];
+  }
 }

@@ -144,6 +144,7 @@ export async function derive(
 ): Promise<DerivedModel | string | undefined> {
   const leaves = weightSlots(architecture).map(({ layer, name }) => `${names[layer] ?? ""}/${name}`);
   const source = {
+    nearest: () => Promise.resolve(undefined),
     storedNetwork: () => Promise.resolve({ architecture, names: { leaves, layers: names } }),
     now: () => 0,
   } as unknown as QuerySource;

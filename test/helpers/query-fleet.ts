@@ -102,6 +102,7 @@ export function sourceOf(models: readonly PlainModel[]): QuerySource {
       }
       return Promise.resolve([]);
     },
+    nearest: () => Promise.resolve(undefined),
     storedNetwork: () => Promise.resolve(undefined),
     resolve: (reference) => {
       const found = models.find(({ name, number }) => `${name}:${number}` === reference);

@@ -1,5 +1,5 @@
 /** The plan of an evaluation, and what came of its candidates, for people. */
-import type { Column } from "../../../shared/cli/output.js";
+import { formatBytes, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   EvaluatedCandidate,
@@ -66,6 +66,7 @@ export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text
     ].join("\n"),
     notes: [
       ...notMadeNotes(plan),
+      ...newWeightsNotes(plan),
       "stemma: note: nothing is trained; without --explain the evaluation begins, and saves what it keeps",
     ],
   };
@@ -86,8 +87,9 @@ export function reportText(report: EvaluatedModels): Printed {
     names: kept.flatMap(({ saved }) => (saved === undefined ? [] : nameOf(saved))),
     notes: [
       ...notMadeNotes(report),
+      ...newWeightsNotes(report),
       `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
-        `--seed ${report.seed} trains the same`,
+        seedText(report),
     ],
     // Nothing could be compared.
     ...(report.candidates.every(({ figure }) => figure === null) ? { status: 1 } : {}),
@@ -112,6 +114,24 @@ function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly
       `stemma: note: no candidate of ${[name, settingsText(settings)].filter((text) => text !== "").join(", ")}: ${reason}`,
   );
 }
+
+function newWeightsNotes({ newWeights }: Pick<PlannedEvaluation, "newWeights">): readonly string[] {
+  return newWeights.map(({ model, from, inherited, bytes, drawn }) => {
+    const parts = [
+      ...(from === null
+        ? []
+        : [`${counted(inherited, "tensor")} (${formatBytes(bytes)}) as ${nameOf(from)} has them`]),
+      ...(drawn === 0 ? [] : [`${counted(drawn, "tensor")} drawn`]),
+    ];
+    return `stemma: note: new layers of ${model} begin with ${parts.join(", ")}`;
+  });
+}
+
+/** Models that are stored meanwhile may have new layers too. */
+const seedText = ({ seed, newWeights }: EvaluatedModels): string =>
+  newWeights.length === 0
+    ? `--seed ${seed} trains the same`
+    : `--seed ${seed} draws the same, and inherits from the models stored then`;
 
 function settingsText(settings: Readonly<Record<string, Setting>>): string {
   return Object.entries(settings)

@@ -38,6 +38,7 @@ const run = plain("runQuery", {
     offset: "<n> skip the newest n",
     save: "save the models that construct or slice derives, as versions",
     seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
+    rank: "<weights> evaluate: choose by prefix=1,quality=0.5,age=0.1 whom new layers inherit from",
     maxMinutes,
   },
   help: `
@@ -59,6 +60,7 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
     const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
     const evaluated = await evaluationIn(query);
     if (evaluated !== undefined) return await evaluate(evaluated, { ...choices, query }, context);
+    if (choices.rank !== undefined) throw new StemmaError("USAGE", "--rank is for evaluate. Leave it away.");
     if (!save && seed !== undefined)
       throw new StemmaError("USAGE", "--seed is for --save and for evaluate. Add one, or leave --seed away.");
     if (save && explain) throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
@@ -87,26 +89,27 @@ interface EvaluateChoices {
   readonly explain: boolean;
   readonly save: boolean;
   readonly seed?: string | undefined;
+  readonly rank?: string | undefined;
   readonly maxMinutes?: number | undefined;
 }
 
 async function evaluate(
   { config: { value: path } }: Evaluate,
-  { query, explain, save, seed, maxMinutes: minutes }: EvaluateChoices,
+  { query, explain, save, seed, rank, maxMinutes: minutes }: EvaluateChoices,
   { call, operations, fleet, output, signal }: PlainContext,
 ): Promise<Printed> {
   if (save) throw new StemmaError("USAGE", "evaluate saves what it keeps. Leave --save away.");
   const { readConfig, planText, reportText } = await import("./evaluation-text.js");
   const config = await readConfig(String(path));
   if (explain) {
-    const answer = await call("runQuery", { query, config, ...defined({ seed }) });
+    const answer = await call("runQuery", { query, config, ...defined({ seed, rank }) });
     if (answer.evaluation === undefined) throw new TypeError("the plan of an evaluation is missing");
     const { notes = [], ...shown } = planText(answer.evaluation);
     return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
   }
   const opened = await operations();
   const report = await opened.evaluateQuery(
-    { fleet, query, config, ...defined({ seed, maxMinutes: minutes }) },
+    { fleet, query, config, ...defined({ seed, rank, maxMinutes: minutes }) },
     { onProgress: ({ line }) => output.progress(line, true), signal },
   );
   output.endProgress();

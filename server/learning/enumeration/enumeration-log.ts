@@ -15,7 +15,12 @@ const count = z.number().int().nonnegative();
 
 const event = z.discriminatedUnion("event", [
   /** The versions that the inner query found, in the order of the candidates. */
-  z.strictObject({ event: z.literal("begun"), versions: z.array(hash) }),
+  z.strictObject({
+    event: z.literal("begun"),
+    versions: z.array(hash),
+    /** The versions that models inherit weights of new layers from, in the order of the models; null: none. */
+    sources: z.array(hash.nullable()).optional(),
+  }),
   z.strictObject({
     event: z.literal("judged"),
     candidate: count,

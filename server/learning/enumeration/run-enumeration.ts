@@ -4,7 +4,7 @@
  * on: a figure is noted before anything depends on it, and equal trainings give equal bits.
  */
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
-import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import { isDiverged, isLostProcess, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { survivors, type Figure, type KeepRule, type Round } from "../query/evaluate/keep-rule.js";
 import type { EnumerationEvent, EnumerationLog } from "./enumeration-log.js";
@@ -48,10 +48,8 @@ const candidateFaults: ReadonlySet<string> = new Set([
 ]);
 
 function faultOf(error: unknown): StemmaError {
-  if (isStemmaError(error)) {
-    const diverged = error.code === "TRAINING_STOPPED" && error.details["metric"] !== undefined;
-    if (diverged || candidateFaults.has(error.code)) return error;
-  }
+  if (isStemmaError(error) && (isDiverged(error) || isLostProcess(error) || candidateFaults.has(error.code)))
+    return error;
   throw error;
 }
 

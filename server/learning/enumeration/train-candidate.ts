@@ -18,7 +18,7 @@ const stateEverySeconds = 0.5;
 
 export interface CandidateTraining extends Pick<
   LimitedOptions,
-  "what" | "clock" | "limits" | "predict" | "workFolder" | "signal" | "onProgress"
+  "what" | "clock" | "limits" | "predict" | "workFolder" | "worker" | "signal" | "onProgress"
 > {
   readonly job: TrainingJob;
 }

@@ -8,6 +8,7 @@ import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { defined } from "../../../shared/defined.js";
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
 import type { Clock, Files } from "../../../shared/ports.js";
+import { isDiverged, isLostProcess } from "../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { populationAfter, propose, type SearchSettings, type Trained } from "./evolution.js";
 import type { DoneEvent, SearchEvent, SearchLog } from "./search-log.js";
@@ -133,6 +134,10 @@ async function workTogether(
 /** Errors of one candidate, after which the search goes on. */
 const candidateFaults: ReadonlySet<string> = new Set(["NOT_A_NUMBER", "SEARCH_SPACE_INVALID"]);
 
+/** An error of one candidate; its training diverged, or its process ended twice. */
+const isOfCandidate = (error: unknown): error is StemmaError =>
+  isStemmaError(error) && (candidateFaults.has(error.code) || isLostProcess(error) || isDiverged(error));
+
 const isStopped = (error: unknown): boolean => isStemmaError(error, "TRAINING_STOPPED");
 
 type Proposed = Extract<SearchEvent, { readonly event: "proposed" }>;
@@ -246,7 +251,7 @@ class Search {
         ...defined({ device: trainer.device }),
       });
     } catch (error) {
-      if (!isStemmaError(error) || !candidateFaults.has(error.code)) throw error;
+      if (!isOfCandidate(error)) throw error;
       await this.#finished({ event: "failed", candidate, code: error.code, message: error.message });
     } finally {
       this.#running.delete(candidate);

@@ -68,14 +68,16 @@ export interface FleetStoreOptions {
   readonly name: string;
   /** The longest training of a candidate in minutes; its lease lasts so long. Absent: an hour. */
   readonly minutes?: number | undefined;
+  /** Weights by which the model is chosen that a candidate inherits from. */
+  readonly rank?: string | undefined;
 }
 
 export function storeInFleet(
   operations: SearchOperations,
-  { fleet, name, minutes }: FleetStoreOptions,
+  { fleet, name, minutes, rank }: FleetStoreOptions,
 ): SearchStore {
   return {
-    inherit: (modelJson) => inheritFrom(operations, { fleet, minutes }, modelJson),
+    inherit: (modelJson) => inheritFrom(operations, { fleet, minutes, rank }, modelJson),
     async save({ candidate, choices, quality, modelJson, file, lease, device }) {
       const { summary, newTensorBytes } = await operations.import(
         { byteLength: file.length, chunks: inChunks(file) },
@@ -116,13 +118,13 @@ export function storeInFleet(
 
 async function inheritFrom(
   operations: SearchOperations,
-  { fleet, minutes }: Pick<FleetStoreOptions, "fleet" | "minutes">,
+  { fleet, minutes, rank }: Omit<FleetStoreOptions, "name">,
   modelJson: ExportedModelJson,
 ): Promise<Inherited | undefined> {
   const { nearest, lease, frozen } = await operations.transfer({
     fleet,
     modelJson: { ...modelJson },
-    ...defined({ minutes }),
+    ...defined({ minutes, rank }),
   });
   if (nearest === null || lease === null) return undefined;
   if (nearest.tensors.length === 0) {

@@ -1,5 +1,6 @@
 /** Defines the request of a search, as `search.json` in its folder keeps it. */
 import * as z from "zod";
+import { sourceWeightsText } from "../../interface/api/models/nearest-schemas.js";
 import { searchDamaged } from "./search-errors.js";
 import { spaceSchema } from "./search-space.js";
 
@@ -23,6 +24,8 @@ const settingsSchema = z.strictObject({
   learningRate: z.number(),
   transfer: z.boolean(),
   keepAll: z.boolean(),
+  /** Weights by which sources are chosen; absent: by prefix, then quality, then age. */
+  rank: z.string().regex(sourceWeightsText).exactOptional(),
   /** The number of candidates that was asked for last; unlike the others it may change. */
   candidates: count.exactOptional(),
 });

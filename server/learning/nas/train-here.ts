@@ -6,6 +6,7 @@ import type { Files } from "../../../shared/ports.js";
 import { encodeArchitecture, weightSlots } from "../../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors, writeSafetensors } from "../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
+import { EngineWorker } from "../../../shared/train/engine-worker.js";
 import { trainInChild } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
 import { candidateStart, recipeParameters, type CandidateStart, type CandidateTrainer } from "./candidate.js";
@@ -16,10 +17,14 @@ export interface HereOptions {
   readonly dataset: DatasetReference;
   /** The number of the engine's threads. */
   readonly threads: number;
+  /** A folder of its own for the engine's process, which trains one candidate after the other. */
+  readonly workerFolder: string;
 }
 
-export function trainerHere({ files, dataset, threads }: HereOptions): CandidateTrainer {
+export function trainerHere({ files, dataset, threads, workerFolder }: HereOptions): CandidateTrainer {
+  const worker = new EngineWorker(workerFolder);
   return {
+    close: () => worker.close(),
     async train(job, inherited, { workFolder, signal }) {
       const { frozenLayers, ...start } = candidateStart(job, inherited);
       const base = join(workFolder, "base");
@@ -35,7 +40,7 @@ export function trainerHere({ files, dataset, threads }: HereOptions): Candidate
           base: { folder: base },
           threads,
         },
-        { workFolder, ...defined({ signal }) },
+        { workFolder, worker, ...defined({ signal }) },
       );
       const { metric, durationMs } = outcome.result;
       if (metric === null) throw noHeldOutSamples();

@@ -39,6 +39,8 @@ export interface QuerySource {
   load(facet: Facet, candidates: readonly Candidate[]): Promise<readonly Hash[]>;
   /** The network of a version as it is stored; undefined: none is known. @throws what reading it throws */
   storedNetwork(row: VersionRow): Promise<StoredNetwork | undefined>;
+  /** The inheritable version that has the most layers in common with an architecture, from the inputs on. */
+  nearest(architecture: Architecture): Promise<Hash | undefined>;
   /** The version that a reference means. @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED */
   resolve(reference: string): Hash;
   basesOf(versionId: Hash): readonly Hash[];

@@ -50,6 +50,7 @@ function keptOf({ objects }: FleetRepository): Readonly<Record<Facet, Kept>> {
 export async function repositorySource(
   repository: FleetRepository,
   clock: Pick<Clock, "now">,
+  rank?: string,
 ): Promise<QuerySource> {
   const kept = keptOf(repository);
   const readers = readersOf(repository);
@@ -57,6 +58,11 @@ export async function repositorySource(
   return {
     find: (filter) => rows.find(filter),
     load: (facet, candidates) => loadFacet(facet, candidates, { reader: readers[facet], kept: kept[facet] }),
+    nearest: async (architecture) =>
+      (rank === undefined
+        ? (await repository.nearest(architecture)).nearest
+        : await repository.rankedSource(architecture, rank)
+      )?.versionId,
     storedNetwork: async ({ network }) =>
       network === undefined ? undefined : await readStored(network, repository.objects),
     resolve: (reference) => repository.resolve(reference).versionId,

@@ -30,6 +30,8 @@ export interface EvaluationIdentity extends Pick<TrainingIdentity, "fleet" | "se
   /** The query. */
   readonly evaluate: string;
   readonly config: Readonly<Record<string, unknown>> | null;
+  /** Weights by which models are chosen that new layers come from; absent: none. */
+  readonly rank?: string;
 }
 
 export interface KeptTraining {

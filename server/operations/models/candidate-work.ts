@@ -8,6 +8,7 @@ import { contentId, treeRoot } from "../../../shared/model/tree.js";
 import { Streams } from "../../../shared/random/streams.js";
 import { modelSourceOfSafetensors } from "../../../shared/save/model-source.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { EngineWorker } from "../../../shared/train/engine-worker.js";
 import { usedEngine } from "../../../shared/train/own-engine.js";
 import type { Parameters } from "../../../shared/train/recipes/recipe.js";
 import { recipeByName } from "../../../shared/train/recipes/registry.js";
@@ -40,7 +41,7 @@ import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.
 import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { derivedSource, saveDerivation } from "./save-derived.js";
+import { derivedSource, inheritableLeaves, saveDerivation } from "./save-derived.js";
 
 interface CandidateWorkOptions {
   readonly repository: FleetRepository;
@@ -61,12 +62,15 @@ interface OpenData extends ReadableDataset {
 export class CandidateWork {
   readonly #bases = new Map<PlannedModel, string>();
   readonly #opened = new Map<string, OpenData>();
+  readonly #worker: EngineWorker;
 
   private constructor(
     private readonly context: OperationsContext,
     private readonly options: CandidateWorkOptions,
     private readonly recipes: ReadonlyMap<string, RecipeSummary | undefined>,
-  ) {}
+  ) {
+    this.#worker = new EngineWorker(join(options.folder, "worker"));
+  }
 
   /** Looks at all data and recipes before anything is trained. @throws DATASET_UNKNOWN, RECIPE_UNKNOWN */
   static async open(context: OperationsContext, options: CandidateWorkOptions): Promise<CandidateWork> {
@@ -92,6 +96,7 @@ export class CandidateWork {
   }
 
   async close(): Promise<void> {
+    await this.#worker.close();
     for (const { release } of this.#opened.values()) await release?.();
   }
 
@@ -122,6 +127,7 @@ export class CandidateWork {
         limits,
         predict: (planned) => plannedCost(repository, reference, planned),
         workFolder: this.folderOf(number),
+        worker: this.#worker,
         ...defined({ signal }),
         onProgress: ({ iteration, loss, phase }) =>
           onProgress?.({
@@ -209,7 +215,7 @@ export class CandidateWork {
     await repository.ensureTensors(versionId, this.options.signal);
     if (model.derived === undefined) await writeModelFolder(repository, repository.resolve(versionId), path);
     else {
-      const leaves = await repository.leaves(versionId);
+      const leaves = await inheritableLeaves(repository, versionId, model.derived);
       await writeModelFiles(
         await derivedSource(repository, leaves, model.derived.model, new Streams(seed, 0)),
         path,
@@ -226,7 +232,7 @@ export class CandidateWork {
       this.context,
       repository,
       { row, name: derived.name, result: derived.model },
-      { query, seed },
+      { query, seed, ...defined({ inherited: derived.inherited }) },
     );
     return repository.resolve(saved?.versionId ?? row.versionId);
   }

@@ -5,12 +5,14 @@
 import { rm } from "node:fs/promises";
 import { defined } from "../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { EvaluatedModels } from "../../interface/api/models/enumeration-schemas.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
 import { openEnumerationLog, type EnumerationLog } from "../../learning/enumeration/enumeration-log.js";
 import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
+import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { queryInvalid } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
@@ -28,23 +30,28 @@ export async function evaluateQuery(
   request: OperationInput<"evaluateQuery">,
   { onProgress, signal }: JobOptions<TrainProgress> = {},
 ): Promise<EvaluatedModels> {
-  const { fleet, query, config, seed: asked, maxMinutes } = request;
+  const { fleet, query, config, seed: asked, rank, maxMinutes } = request;
   const { home, fleets } = context;
   await requireRoom(home);
   const repository = await fleets.get(fleet);
-  const source = await repositorySource(repository, home.ports.clock);
+  const source = await repositorySource(repository, home.ports.clock, rank);
   const kept = await openTraining(home, {
     fleet,
     seed: asked ?? null,
     evaluate: query,
     config: config ?? null,
+    ...defined({ rank }),
   });
   let isUnfinished = true;
   try {
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
-    const found = log.events.flatMap((event) => (event.event === "begun" ? [event.versions] : []))[0];
+    const begun = log.events.find((event) => event.event === "begun");
+    const { versions: found, sources } = begun ?? {};
     isUnfinished = found !== undefined;
-    const plan = await plannedEvaluation(source, query, { config, seed: kept.seed, ...defined({ found }) });
+    const plan = await plannedEvaluation(source, query, {
+      ...{ config, seed: kept.seed },
+      ...defined({ found, sources: found && (sources ?? []) }),
+    });
     requireModels(plan, found, query);
     const work = await CandidateWork.open(context, {
       repository,
@@ -56,7 +63,8 @@ export async function evaluateQuery(
       limits: await costLimits(context, maxMinutes),
       ...defined({ signal, onProgress }),
     });
-    if (found === undefined) await log.append({ event: "begun", versions: versionsOf(plan) });
+    if (found === undefined)
+      await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
     isUnfinished = true;
     const ends = await train(plan, log, work);
     isUnfinished = false;
@@ -93,6 +101,9 @@ function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["
   return [...new Set(candidates.map(({ model }) => model.row.versionId))];
 }
 
+const sourcesOf = ({ models }: EvaluationPlan): (Hash | null)[] =>
+  models.map(({ derived }) => derived?.inherited?.row.versionId ?? null);
+
 /** @throws QUERY_INVALID where there is nothing to train; MODEL_RETIRED where a model went since it began */
 function requireModels(plan: EvaluationPlan, found: readonly string[] | undefined, query: string): void {
   const versions: readonly string[] = versionsOf(plan);
@@ -109,12 +120,13 @@ function requireModels(plan: EvaluationPlan, found: readonly string[] | undefine
 }
 
 function reportOf(
-  { query, candidates, notMade }: EvaluationPlan,
+  { query, models, candidates, notMade }: EvaluationPlan,
   ends: readonly CandidateEnd[],
   repository: FleetRepository,
 ): Omit<EvaluatedModels, "seed"> {
   return {
     rule: query.ruleText,
+    newWeights: newWeightsOf(models),
     notMade: notMade.map((each) => ({ ...each })),
     candidates: ends.map(({ candidate, figure, iteration, versionId, reason }) => {
       const { model, combination } = candidates[candidate - 1] as PlannedCandidate;

@@ -36,9 +36,10 @@ export interface NearestTo extends Omit<NearestModel, "nearest"> {
 
 export async function nearestTo(
   repository: FleetRepository,
-  { architecture, except }: AskedArchitecture,
+  { architecture, except, rank }: AskedArchitecture,
 ): Promise<NearestTo> {
-  const { nearest, indexed } = await repository.nearest(architecture, except);
+  const { nearest: longest, indexed } = await repository.nearest(architecture, except);
+  const nearest = rank === undefined ? longest : await repository.rankedSource(architecture, rank, except);
   const layers = architecture.layers.length;
   const summary = nearest === undefined ? undefined : repository.get(nearest.versionId);
   if (nearest === undefined || summary === undefined) return { layers, indexed, nearest: null };
@@ -75,18 +76,19 @@ export interface AskedArchitecture {
   readonly names?: Names;
   readonly paths: readonly string[];
   readonly except?: Hash;
+  readonly rank?: string | undefined;
 }
 
 /** @throws USAGE, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE; for a model.json what readModelJson throws */
 export async function askedArchitecture(
   repository: FleetRepository,
-  { model, modelJson }: Question,
+  { model, modelJson, rank }: Question,
 ): Promise<AskedArchitecture> {
   if ((model === undefined) === (modelJson === undefined))
     throw nameOneOf("a model of the fleet", "a model.json");
   if (modelJson !== undefined) {
     const { architecture, names } = readModelJson(Buffer.from(JSON.stringify(modelJson)));
-    return { architecture, names, paths: pathsOf(architecture) };
+    return { architecture, names, paths: pathsOf(architecture), rank };
   }
   const summary = repository.resolve(model as string);
   const id = requireArchitecture(summary);
@@ -96,7 +98,7 @@ export async function askedArchitecture(
     await repository.objects.read("names", summary.record.objects.names),
     paths.length,
   );
-  return { architecture, names, paths, except: summary.versionId };
+  return { architecture, names, paths, except: summary.versionId, rank };
 }
 
 function pathsOf(architecture: Architecture): readonly string[] {

@@ -11,9 +11,9 @@ const defaultLimit = 100;
 /** @throws QUERY_INVALID, QUERY_TOO_LARGE, MODEL_NOT_FOUND */
 export async function queryModels(
   { fleets, home }: OperationsContext,
-  { fleet, query, offset = 0, limit = defaultLimit, config, seed }: OperationInput<"runQuery">,
+  { fleet, query, offset = 0, limit = defaultLimit, config, seed, rank }: OperationInput<"runQuery">,
 ): Promise<QueryAnswer> {
-  const source = await repositorySource(await fleets.get(fleet), home.ports.clock);
+  const source = await repositorySource(await fleets.get(fleet), home.ports.clock, rank);
   const { rows, ...answer } = await runQuery(source, query, { offset, limit, config, seed });
   return { ...answer, rows: rows.map((row) => row.map(foundModel)) };
 }

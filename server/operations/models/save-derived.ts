@@ -8,13 +8,14 @@ import type { Leaf, ModelSource, Names } from "../../../shared/model/model.js";
 import { contentId, treeRoot } from "../../../shared/model/tree.js";
 import { Streams } from "../../../shared/random/streams.js";
 import { tensorId } from "../../../shared/tensor/hash.js";
-import { sourceOfTensor, type TensorSource } from "../../../shared/tensor/tensor.js";
+import { sourceOfTensor, type Hash, type TensorSource } from "../../../shared/tensor/tensor.js";
 import type {
   DerivedModel as Answer,
   SavedDerivedModels,
 } from "../../interface/api/models/query-definitions.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import { derivedModelOf } from "../../learning/query/derive/derived-answer.js";
+import type { InheritedWeights } from "../../learning/query/evaluate/plan-evaluation.js";
 import type { Derivation, DerivedModel } from "../../learning/query/derive/derive-models.js";
 import { initialTensor } from "../../learning/query/derive/initial-weights.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
@@ -49,16 +50,16 @@ export async function saveDerivation(
   { home, live }: OperationsContext,
   repository: FleetRepository,
   { row: { versionId: source }, name, result }: Derivation,
-  { query, seed }: Readonly<Record<"query" | "seed", string>>,
+  {
+    query,
+    seed,
+    inherited,
+  }: { readonly query: string; readonly seed: string; readonly inherited?: InheritedWeights },
 ): Promise<Answer["saved"]> {
   if ("reason" in result) return undefined;
   await repository.ensureTensors(source);
-  const model = await derivedSource(
-    repository,
-    await repository.leaves(source),
-    result,
-    new Streams(seed, 0),
-  );
+  const inheritable = await inheritableLeaves(repository, source, { model: result, inherited });
+  const model = await derivedSource(repository, inheritable, result, new Streams(seed, 0));
   const id = contentId(architectureHash(result.architecture), treeRoot(model.leaves));
   const known = repository
     .versions({ name })
@@ -67,7 +68,7 @@ export async function saveDerivation(
   await requireRoom(home, result.drawnBytes);
   const { summary } = await repository.save(model, {
     name,
-    bases: [source],
+    bases: [source, ...(inherited === undefined ? [] : [inherited.row.versionId])],
     metadata: {
       "commit.message": query.trim(),
       // Other models take over weights that were trained.
@@ -78,20 +79,48 @@ export async function saveDerivation(
   return { versionId: summary.versionId, version: summary.version, isNew: true };
 }
 
-/** The model with its tensors: those of the source, which the store has, and new ones. */
+/**
+ * The stored tensors of a derived model, by their paths in it: of its source, and of the model that has its new layers.
+ * They are there when this resolves.
+ */
+export async function inheritableLeaves(
+  repository: FleetRepository,
+  source: Hash,
+  { model, inherited }: { readonly model: DerivedModel; readonly inherited?: InheritedWeights | undefined },
+): Promise<ReadonlyMap<string, Leaf>> {
+  const found = new Map<string, Leaf>();
+  const add = async (versionId: Hash, paths: Iterable<readonly [string, string]>): Promise<void> => {
+    await repository.ensureTensors(versionId);
+    const stored = new Map((await repository.leaves(versionId)).map((leaf) => [leaf.path, leaf]));
+    for (const [path, from] of paths) {
+      const leaf = stored.get(from);
+      if (leaf !== undefined) found.set(path, leaf);
+    }
+  };
+  await add(
+    source,
+    weightSlots(model.architecture).flatMap(({ path }, at) => {
+      const from = model.inherited[at];
+      return from === undefined ? [] : [[path, from] as const];
+    }),
+  );
+  if (inherited !== undefined) await add(inherited.row.versionId, inherited.paths);
+  return found;
+}
+
+/** The model with its tensors: those that the store has, and new ones. */
 export async function derivedSource(
   { objects }: FleetRepository,
-  inheritable: readonly Leaf[],
+  stored: ReadonlyMap<string, Leaf>,
   result: DerivedModel,
   streams: Streams,
 ): Promise<ModelSource> {
   const { architecture, names: layers, leafNames, frozenLayers } = result;
-  const stored = new Map(inheritable.map((leaf) => [leaf.path, leaf]));
   const leaves: Leaf[] = [];
   const sources: TensorSource[] = [];
   for (const [at, slot] of weightSlots(architecture).entries()) {
     const { path, dtype, shape } = slot;
-    const inherited = stored.get(result.inherited[at] ?? "");
+    const inherited = stored.get(path);
     const draw = result.drawers[at];
     if (inherited !== undefined) {
       leaves.push({ path, dtype, shape, tensor: inherited.tensor });

@@ -77,6 +77,12 @@ export class CandidateTable {
     return undefined;
   }
 
+  /** The models of an architecture, the best first. */
+  *of(architecture: Hash): Iterable<PrefixCandidate> {
+    const start = textOf(architecture);
+    for (const key of this.#ranked.values(start, start + afterAll)) yield candidateOf(key);
+  }
+
   /** Goes through the architectures that have a model. */
   *architectures(): Iterable<Hash> {
     for (let from: string | undefined = ""; from !== undefined;) {

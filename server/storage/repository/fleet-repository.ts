@@ -112,6 +112,12 @@ export interface FleetRepository {
     architecture: Architecture,
     except?: Hash,
   ): Promise<{ readonly nearest: NearestVersion | undefined; readonly indexed: number }>;
+  /** The version with layers in common that weights such as prefix=1,quality=0.5 rank first. */
+  rankedSource(
+    architecture: Architecture,
+    weights: string,
+    except?: Hash,
+  ): Promise<NearestVersion | undefined>;
   /** Versions as short rows, and who came from whom, for queries that look at many of them. */
   rows(): Promise<Pick<RowKeeper, "find" | "basesOf" | "childrenOf">>;
   leaves(versionId: Hash): Promise<readonly Leaf[]>;

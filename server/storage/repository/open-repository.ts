@@ -415,6 +415,7 @@ type Lookups = Pick<
   | "successors"
   | "predecessors"
   | "nearest"
+  | "rankedSource"
   | "leaves"
   | "list"
   | "rows"
@@ -460,6 +461,7 @@ function lookups(context: RepositoryContext): Lookups {
     successors: (versionId) => successorsOf(context, versionId),
     predecessors: (versionId) => predecessorsOf(context, versionId),
     architecture: (id) => context.architectures.read(id),
+    rankedSource: (architecture, weights, except) => context.prefixes.ranked(architecture, weights, except),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
     rows: context.rows,
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),

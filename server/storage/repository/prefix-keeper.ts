@@ -87,6 +87,36 @@ export class PrefixKeeper {
     };
   }
 
+  /**
+   * Finds the version that weights rank first. All versions with a layer in common are looked at.
+   * @param weights such as prefix=1,quality=0.5
+   * @param except as of `nearest`
+   */
+  async ranked(
+    architecture: Architecture,
+    weights: string,
+    except?: Hash,
+  ): Promise<NearestVersion | undefined> {
+    const asked = new Set(layerIdentities(architecture).filter((identity) => identity !== undefined));
+    const { table, candidates, cache } = this.#source;
+    const matches: PrefixMatch[] = [];
+    await this.#updates.run(async () => {
+      await cache.load();
+      for await (const id of inSteps(candidates.architectures())) {
+        const layers = (await this.#identitiesOf(id))?.filter((identity) => asked.has(identity)).length ?? 0;
+        if (layers === 0) continue;
+        for await (const model of inSteps(candidates.of(id))) {
+          const isThere = table.state.versions.get(model.id)?.retired === undefined;
+          if (isThere && model.id !== except) matches.push({ model, layers });
+        }
+      }
+      await cache.forget();
+    });
+    const { bestSource, readSourceWeights } = await import("../lineage/source-weights.js");
+    const best = bestSource(matches, asked.size, readSourceWeights(weights));
+    return best === undefined ? undefined : await this.#found(best);
+  }
+
   /** The second best model of an architecture takes the place of the best one where that is left out. */
   #longestExcept({ index, best }: BestModels, except: Hash, asked: readonly Hash[]): PrefixMatch | undefined {
     const architecture = this.#architectureOf(except) as Hash;

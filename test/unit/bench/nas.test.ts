@@ -22,19 +22,25 @@ const search = (...accuracies: readonly number[]): MeasuredSearch => ({
     processorS: 2 * (candidate + 1),
     frozen: 0,
     layers: 3,
+    ms: { read: 0, train: 0, store: 0, all: 0 },
   })),
   stored: [],
 });
 
 describe("the time to a goal", () => {
   it("is until a candidate is as good as the best from scratch", () => {
-    const times = goalTimes({ seed: "1", transfer: search(50, 72, 80), scratch: search(60, 65, 55, 70) });
+    const times = goalTimes({
+      ...{ seed: "1", files: search(50), transfer: search(50, 72, 80) },
+      scratch: search(60, 65, 55, 70),
+    });
     assert.deepEqual([times.goal, times.transfer?.wallS, times.scratch.wallS], [70, 2, 4]);
     assert.deepEqual([speedUp(times, "wallS"), speedUp(times, "processorS")], [2, 2]);
   });
 
   it("counts as no gain where the goal was not reached with transfer", () => {
-    const times = goalTimes({ seed: "1", transfer: search(50, 60), scratch: search(70) });
+    const times = goalTimes({
+      ...{ seed: "1", files: search(50), transfer: search(50, 60), scratch: search(70) },
+    });
     assert.equal(speedUp(times, "wallS"), 0);
   });
 });

@@ -1347,6 +1347,7 @@ class Operations(Caller):
         fleet: str | None = None,
         model: str | None = None,
         model_json: dict[str, Any] | None = None,
+        rank: str | None = None,
     ) -> NearestModel:
         """The model whose layers an architecture shares the longest, and what it can take over from it (right
         change-models).
@@ -1356,7 +1357,7 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/nearest",
             path={"fleet": fleet},
-            body={"model": given(model), "modelJson": given(model_json)},
+            body={"model": given(model), "modelJson": given(model_json), "rank": given(rank)},
         )
         return cast("NearestModel", answer)
 
@@ -1545,6 +1546,7 @@ class Operations(Caller):
         query: str,
         config: dict[str, str | float | bool] | None = None,
         seed: str | None = None,
+        rank: str | None = None,
         max_minutes: int | None = None,
     ) -> EvaluateQueryAnswer:
         """Train the candidates that a query with evaluate describes on the server, and save those that it keeps
@@ -1556,7 +1558,13 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/query/evaluate",
             path={"fleet": fleet},
-            body={"query": query, "config": given(config), "seed": given(seed), "maxMinutes": given(max_minutes)},
+            body={
+                "query": query,
+                "config": given(config),
+                "seed": given(seed),
+                "rank": given(rank),
+                "maxMinutes": given(max_minutes),
+            },
         )
         return cast("EvaluateQueryAnswer", answer)
 
@@ -1635,6 +1643,7 @@ class Operations(Caller):
         limit: int | None = None,
         config: dict[str, str | float | bool] | None = None,
         seed: str | None = None,
+        rank: str | None = None,
     ) -> QueryAnswer:
         """Select models by what is known of them, their layers and their lineage, with a query, or plan the models
         that one derives (docs/dql.md) (right read).
@@ -1650,6 +1659,7 @@ class Operations(Caller):
                 "limit": given(limit),
                 "config": given(config),
                 "seed": given(seed),
+                "rank": given(rank),
             },
             is_long=True,
         )
@@ -1734,6 +1744,7 @@ class Operations(Caller):
         fleet: str | None = None,
         model: str | None = None,
         model_json: dict[str, Any] | None = None,
+        rank: str | None = None,
         minutes: float | None = None,
     ) -> PreparedTransfer:
         """Find the nearest ancestor of an architecture and lease what a child takes over from it (right
@@ -1744,7 +1755,12 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/transfers",
             path={"fleet": fleet},
-            body={"model": given(model), "modelJson": given(model_json), "minutes": given(minutes)},
+            body={
+                "model": given(model),
+                "modelJson": given(model_json),
+                "rank": given(rank),
+                "minutes": given(minutes),
+            },
         )
         return cast("PreparedTransfer", answer)
 

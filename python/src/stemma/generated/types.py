@@ -1502,6 +1502,18 @@ class ImportReport(TypedDict):
     story: NotRequired[ImportReportStory]
 
 
+EvaluatedModelsNewWeightsItem = TypedDict(
+    "EvaluatedModelsNewWeightsItem",
+    {
+        "model": "str",
+        "from": "VerificationReportLayout | None",
+        "inherited": "int",
+        "bytes": "int",
+        "drawn": "int",
+    },
+)
+
+
 class EvaluatedModelsNotMadeItem(TypedDict):
     name: str
     settings: dict[str, str | float | bool]
@@ -1511,6 +1523,7 @@ class EvaluatedModelsNotMadeItem(TypedDict):
 class EvaluatedModels(TypedDict):
     seed: str
     rule: str
+    newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: list[EvaluatedCandidate]
     notMade: list[EvaluatedModelsNotMadeItem]
 
@@ -1624,6 +1637,7 @@ class PlannedEvaluationRoundsItem(TypedDict):
 
 class PlannedEvaluation(TypedDict):
     models: list[str]
+    newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: int
     settings: list[PlannedEvaluationSettingsItem]
     rule: str

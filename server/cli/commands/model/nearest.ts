@@ -11,6 +11,7 @@ const nearest = plain("nearest", {
   about: "find the model whose layers this one shares the longest, to start from its weights",
   takes: { model: "a model of the fleet, which is not looked at itself" },
   options: {
+    rank: "<weights> choose by prefix=1,quality=0.5,age=0.1 (longest prefix, then quality, then newest)",
     arch: "<model.json> instead of a model: a TensorFlow.js model.json with its weightsManifest",
   },
   help: `

@@ -1,5 +1,6 @@
 /** `stemma model transfer`: start a new architecture from the weights of its nearest ancestor. */
 import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { listed, plain, type PlainContext, type Printed } from "../../plain-command.js";
 import { readJson } from "../../read-json.js";
@@ -13,6 +14,7 @@ const transfer = plain("transfer", {
     arch: "<model.json> a TensorFlow.js model.json with its weightsManifest",
     file: "<file> where the tensors that it takes over are written, by its own names (safetensors)",
     minutes: "<n> how long the lease lasts (60)",
+    rank: "<weights> choose by prefix=1,quality=0.5,age=0.1 (longest prefix, then quality, then newest)",
     force: "overwrite an existing file",
     end: "<lease> instead: end a lease before it expires",
   },
@@ -24,7 +26,7 @@ const transfer = plain("transfer", {
 Until the import, or until the lease expires, nothing that the child takes over is collected,
 even if the ancestor is retired meanwhile.
 `,
-  run: async ({ arch, file, minutes, force, end }, context): Promise<Printed> => {
+  run: async ({ arch, file, minutes, rank, force, end }, context): Promise<Printed> => {
     if (end !== undefined) {
       const data = await context.call("endTransfer", { lease: end });
       return { data, names: [end], text: `ended the lease ${end}` };
@@ -35,7 +37,7 @@ even if the ancestor is retired meanwhile.
         "Name the architecture with --arch MODEL.JSON and the file to write with --file.",
       );
     await refuseExisting(file, force);
-    return start({ arch, file, minutes, force }, context);
+    return start({ arch, file, minutes, rank, force }, context);
   },
 });
 
@@ -44,16 +46,18 @@ async function start(
     arch,
     file,
     minutes,
+    rank,
     force,
   }: {
     readonly arch: string;
     readonly file: string;
     readonly minutes: number | undefined;
+    readonly rank: string | undefined;
     readonly force: boolean;
   },
   { call, operations, fleet }: PlainContext,
 ): Promise<Printed> {
-  const answer = await call("transfer", { modelJson: await readJson(arch), minutes });
+  const answer = await call("transfer", { modelJson: await readJson(arch), ...defined({ minutes, rank }) });
   const { nearest, lease, frozen } = answer;
   if (nearest === null || lease === null)
     return { data: answer, text: `none of ${answer.indexed} models has its first layers` };

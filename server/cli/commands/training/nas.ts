@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { formatBytes, formatDuration, type Column, type Output } from "../../../../shared/cli/output.js";
+import { defined } from "../../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
@@ -27,6 +28,7 @@ import { candidatesIn, readSearchSpace } from "../../../learning/nas/search-spac
 import { exampleSpace } from "../../../learning/nas/example-space.js";
 import { checkSettings, type KeptSettings } from "../../../learning/nas/settings.js";
 import { trainerHere } from "../../../learning/nas/train-here.js";
+import { sourceWeightsText } from "../../../interface/api/models/nearest-schemas.js";
 import { withContext, type CommandContext } from "../../context.js";
 import { readJson } from "../../read-json.js";
 
@@ -46,6 +48,7 @@ interface RunChoices {
   readonly random?: boolean;
   readonly transfer: boolean;
   readonly keepAll?: boolean;
+  readonly rank?: string;
   readonly workers?: number;
   /** Selection of devices. */
   readonly on?: string;
@@ -79,6 +82,15 @@ const whole =
     return value;
   };
 
+const rankHelp =
+  "weights by which candidates choose whom to inherit from: prefix=1,quality=0.5,age=0.1 (the longest prefix, " +
+  "then the highest quality, then the newest)";
+
+function rankText(text: string): string {
+  if (sourceWeightsText.test(text)) return text;
+  throw new InvalidArgumentError("Write weights such as prefix=1,quality=0.5,age=0.1.");
+}
+
 function addNasCommands(nas: Command): void {
   nas
     .command("run")
@@ -109,6 +121,7 @@ function addNasCommands(nas: Command): void {
     .option("--random", "random candidates instead of evolution, to compare with")
     .option("--no-transfer", "train every candidate from scratch, to compare with")
     .option("--keep-all", "retire nothing")
+    .option("--rank <weights>", rankHelp, rankText)
     .option(
       "--workers <n>",
       "candidates that this machine trains at the same time (1; with --on none)",
@@ -181,6 +194,7 @@ async function settingsFor(files: Files, choices: RunChoices, fleet: string): Pr
     transfer: choices.transfer && (kept?.transfer ?? true),
     keepAll: choices.keepAll ?? kept?.keepAll ?? false,
     candidates: choices.candidates ?? kept?.candidates ?? 50,
+    ...defined({ rank: choices.rank ?? kept?.rank }),
   };
 }
 
@@ -275,7 +289,7 @@ interface Trainers {
 
 /** @throws USAGE, SEARCH_WORKER_LOST */
 async function trainersFor(
-  { workers, on, line, patience }: RunChoices,
+  { folder, workers, on, line, patience }: RunChoices,
   { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
   { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
 ): Promise<Trainers> {
@@ -285,8 +299,13 @@ async function trainersFor(
       "USAGE",
       "With --workers 0 nobody trains. Name devices with --on, or leave --workers out.",
     );
-  const here = Array.from({ length: count }, () =>
-    trainerHere({ files: regularFiles(), dataset, threads: 1 }),
+  const here = Array.from({ length: count }, (_, number) =>
+    trainerHere({
+      files: regularFiles(),
+      dataset,
+      threads: 1,
+      workerFolder: join(folder, `worker-${number}`),
+    }),
   );
   if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
   const { devicesOfSearch } = await import("../../../learning/nas/search-devices.js");

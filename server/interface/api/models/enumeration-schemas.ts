@@ -11,9 +11,25 @@ const notMade = z
   .array(z.object({ name: text, settings, reason: text }))
   .describe("What cannot be a candidate, with the reason");
 
+const newWeights = z
+  .array(
+    z.object({
+      model: text,
+      from: z
+        .object({ versionId: hash, name: text, version: count })
+        .nullable()
+        .describe("The stored model that has such layers after the same layers; null: none has"),
+      inherited: count.describe("Tensors that begin as this model has them"),
+      bytes: count.describe("Of these tensors"),
+      drawn: count.describe("The other tensors of new layers"),
+    }),
+  )
+  .describe("Models with layers whose weights their source has not");
+
 export const plannedEvaluation = z
   .object({
     models: z.array(text).describe("The models that candidates are trained from"),
+    newWeights,
     candidates: count,
     settings: z.array(
       z.object({
@@ -65,6 +81,7 @@ export const evaluatedModels = z
   .object({
     seed: text.describe("Of every training, of new weights and of drawn settings"),
     rule: text,
+    newWeights,
     candidates: z.array(evaluatedCandidate),
     notMade,
   })

@@ -5,6 +5,19 @@ import type { ValueOf } from "../operation.js";
 
 const text = z.string();
 
+/** Weights as people write them (server/storage/lineage/source-weights.ts). */
+export const sourceWeightsText =
+  /^(prefix|quality|age)=\d{1,6}(\.\d{1,6})?(,(prefix|quality|age)=\d{1,6}(\.\d{1,6})?){0,2}$/;
+
+/** Weights by which models are ranked that a new one can inherit from. */
+export const sourceRank = z
+  .string()
+  .regex(sourceWeightsText, "is not such as prefix=1,quality=0.5,age=0.1")
+  .optional()
+  .describe(
+    "Weights of the common prefix, of quality and of age, such as prefix=1,quality=0.5; default: the longest prefix, then the highest quality, then the newest",
+  );
+
 /** Body of a question about an architecture: a stored model's, or one that is given. */
 export const askingArchitecture = {
   model: modelText.optional().describe("The model that asks; it is not looked at itself"),
@@ -12,6 +25,7 @@ export const askingArchitecture = {
     .record(z.string(), z.unknown())
     .optional()
     .describe("Or an architecture: the content of a model.json with its weightsManifest"),
+  rank: sourceRank,
 };
 /** A model.json of a few thousand layers. */
 export const maxArchitectureBodyBytes = 16 * 1024 * 1024;

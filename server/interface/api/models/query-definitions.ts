@@ -5,6 +5,7 @@ import { count, fleetParams, fleetPath, hash, parameterValue, shortText, timeMs 
 import { call, job, type ValueOf } from "../operation.js";
 import { evaluatedModels, plannedEvaluation } from "./enumeration-schemas.js";
 import { trainProgress } from "./evaluation-schemas.js";
+import { sourceRank } from "./nearest-schemas.js";
 import { maxMinutes } from "./replay-schemas.js";
 
 const text = z.string();
@@ -132,6 +133,7 @@ export const queryOperations = {
       query: query.describe("The query, which begins with evaluate"),
       config,
       seed: seed.describe("Of every training, of new weights and of drawn settings; default: a fresh one"),
+      rank: sourceRank,
       maxMinutes: maxMinutes.describe("Minutes after which each training is ended"),
     },
     progress: trainProgress,
@@ -194,6 +196,7 @@ export const queryOperations = {
       limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
       config,
       seed: seed.describe("evaluate: the seed that drawn settings would have"),
+      rank: sourceRank,
     },
     output: queryAnswer,
     isLong: true,

@@ -2,6 +2,9 @@
  * Plans `evaluate` (MH, section III-B): the models of its inner query, each with each combination of settings, and what
  * is judged after how many steps. Nothing is trained.
  */
+import { weightSlots } from "../../../../shared/model/architecture.js";
+import { commonPrefix } from "../../../../shared/model/common-prefix.js";
+import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { recipes } from "../../../../shared/train/recipes/registry.js";
 import type { VersionRow } from "../../../storage/repository/row-keeper.js";
@@ -27,6 +30,14 @@ import type { Settings } from "./settings.js";
 
 const maxSteps = 10_000_000;
 
+/** Weights of new layers that a stored model has, after the same layers (EvoStore, EV1). */
+export interface InheritedWeights {
+  readonly row: VersionRow;
+  /** Paths in the derived model → paths in the stored one; only of weights that would be drawn. */
+  readonly paths: ReadonlyMap<string, string>;
+  readonly bytes: number;
+}
+
 /** A model that candidates are trained from: a version, or one that is derived of it. */
 export interface PlannedModel {
   readonly row: VersionRow;
@@ -34,7 +45,12 @@ export interface PlannedModel {
   readonly title: string;
   /** The name by which what is kept is saved. */
   readonly keptName: string;
-  readonly derived?: { readonly name: string; readonly model: DerivedModel };
+  readonly derived?: {
+    readonly name: string;
+    readonly model: DerivedModel;
+    /** The weights that are not drawn; absent: no stored model has such layers. */
+    readonly inherited?: InheritedWeights;
+  };
   readonly layers: readonly { readonly name: string; readonly hasWeights: boolean }[];
 }
 
@@ -48,6 +64,7 @@ export interface PlannedCandidate {
 
 export interface EvaluationPlan {
   readonly query: CompiledEvaluation;
+  readonly models: readonly PlannedModel[];
   readonly candidates: readonly PlannedCandidate[];
   readonly rounds: readonly Round[];
   /** Models, and combinations of settings, that are not among the candidates, with the reason. */
@@ -64,6 +81,8 @@ export interface PlanInputs {
   readonly seed: string;
   /** The versions that were found before, in their order; absent: those that the inner query finds now. */
   readonly found?: readonly Hash[];
+  /** The versions that derived models were to inherit from then, in the order of the models. */
+  readonly sources?: readonly (Hash | null)[];
   /** Finds the versions of a query for models. */
   readonly find: (select: CompiledSelect) => Promise<readonly VersionRow[]>;
 }
@@ -107,7 +126,7 @@ export async function planEvaluation(
       `would train ${steps} steps, more than ${maxSteps}`,
       "Judge after fewer steps, or vary fewer settings.",
     );
-  return { query, candidates, rounds, notMade };
+  return { query, models, candidates, rounds, notMade };
 }
 
 type CompiledModels =
@@ -137,7 +156,7 @@ interface Finding extends PlanInputs {
 /** Oldest first. */
 async function findModels(
   { select, derivation }: CompiledModels,
-  { run, found, find, variable, refuse }: Finding,
+  { run, found, sources, find, variable, refuse }: Finding,
 ): Promise<readonly PlannedModel[]> {
   const rows =
     found === undefined
@@ -155,8 +174,13 @@ async function findModels(
   };
   if (derivation !== undefined) {
     for (const { row, name, result } of await deriveModels(rows, derivation, run)) {
-      if ("reason" in result) refuse(name, result.reason);
-      else add({ row, title: name, derived: { name, model: result }, layers: layersOf(result) }, name);
+      if ("reason" in result) {
+        refuse(name, result.reason);
+        continue;
+      }
+      const inherited = await inheritedBy(result, run, sources && (sources[models.length] ?? null));
+      const derived = { name, model: result, ...(inherited && { inherited }) };
+      add({ row, title: name, derived, layers: layersOf(result) }, name);
     }
     return models;
   }
@@ -169,6 +193,33 @@ async function findModels(
     else add({ row, title, layers: layersOf({ ...stored, names: stored.names.layers ?? [] }) }, row.name);
   }
   return models;
+}
+
+/**
+ * The weights that a derived model takes over instead of drawing them.
+ * @param source the version that was found before; null: none, undefined: it is looked for
+ * @throws MODEL_RETIRED where the version is gone since
+ */
+async function inheritedBy(
+  { architecture, drawers }: DerivedModel,
+  { source: models }: Run,
+  source: Hash | null | undefined,
+): Promise<InheritedWeights | undefined> {
+  if (source === null || drawers.every((draw) => draw === undefined)) return undefined;
+  const id = source === undefined ? await models.nearest(architecture) : models.resolve(source);
+  const [row] = id === undefined ? [] : (await models.find({ ids: new Set([id]) })).rows;
+  const stored = row && (await models.storedNetwork(row));
+  if (row === undefined || stored === undefined) return undefined;
+  const common = new Map(
+    commonPrefix(architecture, stored.architecture).weights.map(({ child, ancestor }) => [child, ancestor]),
+  );
+  const drawn = weightSlots(architecture).filter(({ path }, leaf) => drawers[leaf] && common.has(path));
+  if (drawn.length === 0) return undefined;
+  return {
+    row,
+    paths: new Map(drawn.map(({ path }) => [path, common.get(path) as string])),
+    bytes: drawn.reduce((sum, { dtype, shape }) => sum + tensorByteLength(dtype, shape), 0),
+  };
 }
 
 function inOrder(ids: readonly Hash[], rows: readonly VersionRow[]): readonly VersionRow[] {

@@ -148,6 +148,47 @@ describe("evaluate", () => {
     await again.close();
   });
 
+  it("begins new layers with the weights that a stored model has for them", async () => {
+    const operations = await open("a");
+    const query = `evaluate d from (construct wide from a where a.name = "alexnet-avgv1"
+      mutate a["conv5"].insert = CONV("extra", filters=8, kernel_size=3, padding="same") and
+             a["fc8"].insert = DENSE("last", units=10)) with config = "c" keep top(1, d["loss"])`;
+    const short = { ...config, epochs: 1 };
+    const ask = (seed: string, options = {}) =>
+      operations.evaluateQuery({ fleet, query, config: short, seed }, options);
+    const first = await ask("21");
+    assert.deepEqual(first.newWeights, [
+      { model: "alexnet-avgv1-wide", from: null, inherited: 0, bytes: 0, drawn: 4 },
+    ]);
+    const kept = first.candidates[0]?.saved;
+    const plan = await operations.runQuery({ fleet, query, config: short });
+    const { model, from, inherited, drawn } = plan.evaluation?.newWeights[0] ?? {};
+    assert.deepEqual([model, from, inherited, drawn], ["alexnet-avgv1-wide", kept, 4, 0]);
+
+    // Another model with these layers comes meanwhile: what was begun goes on with the one that it began with.
+    const stop = new AbortController();
+    const stopped = ask("22", { signal: stop.signal, onProgress: () => stop.abort() });
+    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+    const other = (await ask("23")).candidates[0]?.saved;
+    assert.notEqual(other?.versionId, kept?.versionId);
+    const again = await ask("22");
+    assert.deepEqual(again.newWeights[0]?.from, kept);
+
+    const child = again.candidates[0]?.saved?.versionId ?? "";
+    const { bases } = await operations.model({ fleet, model: child });
+    const base = bases[0]?.versionId ?? "";
+    assert.deepEqual(
+      (await operations.model({ fleet, model: base })).bases.map(({ versionId }) => versionId),
+      [(await operations.models({ fleet, name: "alexnet-avgv1" }))[0]?.versionId, kept?.versionId],
+    );
+    const { changes } = await operations.diff({ fleet, a: kept?.versionId ?? "", b: base });
+    const changed = new Set(changes.map(({ name }) => name.split("/")[0]));
+    assert.ok(!changed.has("extra") && !changed.has("last") && changed.has("conv1"));
+    const { verdict } = await operations.replay({ fleet, model: child });
+    assert.equal(verdict, "proved");
+    await operations.close();
+  });
+
   it("reports candidates that cannot be trained, each with its reason", async () => {
     const operations = await open("a");
     const ask = (vary: string, keep: string) =>

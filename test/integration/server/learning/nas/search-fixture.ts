@@ -96,7 +96,9 @@ export async function run(
       files,
       clock: nodeClock(),
       workFolder: (candidate) => join(folder, `work-${candidate}`),
-      trainers: Array.from({ length: workers }, () => trainerHere({ files, dataset, threads: 1 })),
+      trainers: Array.from({ length: workers }, (_, number) =>
+        trainerHere({ files, dataset, threads: 1, workerFolder: join(folder, `worker-${number}`) }),
+      ),
       signal: stop.signal,
       onEvent: (event) => {
         if (stopAfter?.(event) === true) stop.abort();

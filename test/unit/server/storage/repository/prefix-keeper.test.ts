@@ -49,6 +49,8 @@ test("a fleet of one architecture costs a read of it, and another version is the
     return [found.nearest?.versionId, found.indexed];
   };
   assert.deepEqual(await nearest(idOf(count - 1)), [idOf(count - 2), count - 1]);
+  assert.equal((await keeper.ranked(architecture, "prefix=1"))?.versionId, idOf(count - 1));
+  assert.equal((await keeper.ranked(architecture, "prefix=1", idOf(count - 1)))?.versionId, idOf(count - 2));
   assert.equal(reads, 1, "one architecture, decoded once");
   assert.deepEqual(await nearest(), [idOf(count - 1), count]);
   add(count);
