@@ -40,6 +40,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { fileInBaseLayout } from "./import-in-layout.js";
 import { attachmentsWithRest } from "./import-rest.js";
 import { checkKeptFile } from "./import-kept-file.js";
 import { checkAdapter } from "./import-adapter.js";
@@ -166,13 +167,16 @@ async function importFile(
     const modelJson = layers === undefined ? undefined : new TextEncoder().encode(layers);
     const story = await storyInFile(file, where, options);
     const base = story === undefined ? named : await baseOfStory(repository, story, named);
-    const described = modelJson === undefined ? {} : { modelJson };
     const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
+    const isLayered = modelJson !== undefined || story !== undefined;
+    const inLayout = isLayered
+      ? undefined
+      : await fileInBaseLayout(repository, { file, where }, base, options);
     const model =
       story !== undefined
         ? await modelOfStory({ file, where }, story, modelJson)
         : options.onto === undefined || base === undefined
-          ? await prepare(file, where, described)
+          ? await prepare(inLayout?.file ?? file, where, inLayout?.options ?? defined({ modelJson }))
           : completeModel(
               await modelSourceOfSafetensors(file, where),
               await partialBaseOf(repository, base),
@@ -183,8 +187,9 @@ async function importFile(
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
-    const kept = await attachmentsWithRest(model, options, rest);
-    const allNotes = [...notes, ...kept.notes];
+    const attachments = [...(options.attachments ?? []), ...(inLayout?.attachments ?? [])];
+    const kept = await attachmentsWithRest(model, { ...options, attachments }, rest);
+    const allNotes = [...notes, ...(inLayout?.notes ?? []), ...kept.notes];
     const noted = {
       ...(allNotes.length === 0 ? {} : { notes: allNotes }),
       ...(isFile ? { isFile } : {}),

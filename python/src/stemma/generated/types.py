@@ -1451,6 +1451,7 @@ class VerificationReportLayout(TypedDict):
     versionId: Hash
     name: str
     version: int
+    inexact: NotRequired[int]
 
 
 class VerificationReport(TypedDict):
@@ -1472,6 +1473,12 @@ class VerificationReport(TypedDict):
     parts: list[str]
 
 
+class ImportReportLikelyBasesItem(TypedDict):
+    versionId: Hash
+    name: str
+    version: int
+
+
 class ImportReportStory(TypedDict):
     versionId: Hash
     fleet: str
@@ -1490,7 +1497,7 @@ class ImportReport(TypedDict):
     unchanged: bool
     isFile: NotRequired[Literal[True]]
     notes: NotRequired[list[str]]
-    likelyBases: NotRequired[list[VerificationReportLayout]]
+    likelyBases: NotRequired[list[ImportReportLikelyBasesItem]]
     story: NotRequired[ImportReportStory]
 
 
@@ -1513,7 +1520,7 @@ class EvaluatedCandidate(TypedDict):
     settings: dict[str, str | float | bool]
     figure: float | None
     iteration: int | None
-    saved: NotRequired[VerificationReportLayout]
+    saved: NotRequired[ImportReportLikelyBasesItem]
     reason: NotRequired[str]
 
 
@@ -1563,7 +1570,7 @@ class DerivedModelSaved(TypedDict):
 
 
 class DerivedModel(TypedDict):
-    source: VerificationReportLayout
+    source: ImportReportLikelyBasesItem
     name: str
     reason: NotRequired[str]
     network: NotRequired[DerivedModelNetwork]
@@ -2174,7 +2181,7 @@ class DepositReportTagsKeptItem(TypedDict):
 
 
 class DepositReport(TypedDict):
-    recorded: list[VerificationReportLayout]
+    recorded: list[ImportReportLikelyBasesItem]
     alreadyHere: int
     tagsKept: list[DepositReportTagsKeptItem]
 
@@ -2880,6 +2887,7 @@ class ImportOptions(TypedDict):
     base: NotRequired[str]
     lease: NotRequired[str]
     onto: NotRequired[str]
+    layout: NotRequired[Literal["original"]]
     architecture: NotRequired[str]
     device: NotRequired[str]
     line: NotRequired[str]

@@ -7,7 +7,7 @@ import { forceText } from "../../force-option.js";
 import { adapterConfigBeside } from "../../adapter-files.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { layOutOf } from "../../import-layout.js";
+import { layoutOfBase, layOutOf } from "../../import-layout.js";
 import { describeImport, likelyBasesText } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
 
@@ -21,7 +21,7 @@ const options = {
   lease: "<id> instead of --base: the lease of stemma model transfer, which ends with the import",
   arch: "<file> tfjs model.json: gives the tensors an architecture (else kind opaque)",
   layout:
-    "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md)",
+    "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md); with --base: original, as the base was imported",
   check:
     "<samples> with --layout: save only if the engine gives the outputs of these inputs (.safetensors, .npz)",
   tolerance: "<difference> the largest difference that --check lets pass (1e-5)",
@@ -118,6 +118,7 @@ async function importFile(
         base,
         onto,
         lease,
+        ...(layout === layoutOfBase ? { layout } : {}),
         line,
         metadata: parseAssignments(meta),
         force,
