@@ -32,7 +32,7 @@ import {
   type GivenSamples,
   type JobLimits,
 } from "../../shared/programs/job-folder.js";
-import { readOutput } from "../../shared/programs/read-output.js";
+import { readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
 import { runJob } from "../../shared/programs/run-job.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
@@ -197,6 +197,14 @@ function reportLeftOut(
     );
 }
 
+/** The attachments that a program may leave, beside those that Stemma attaches. */
+function spaceOf(recorded: Finished["recorded"]): AttachmentSpace {
+  return {
+    maxBytes: maxAttachmentBytes - (recorded?.bytes.length ?? 0),
+    taken: [layoutName, ...(recorded === undefined ? [] : [programAttachment])],
+  };
+}
+
 async function saveOutput(
   options: ExternalTrainingOptions,
   training: ExternalTraining,
@@ -204,11 +212,7 @@ async function saveOutput(
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
   const kept = await keptNameIn(base.folder);
-  const space = {
-    maxBytes: maxAttachmentBytes - (recorded?.bytes.length ?? 0),
-    taken: [layoutName, ...(recorded === undefined ? [] : [programAttachment])],
-  };
-  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, space, kept);
+  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, spaceOf(recorded), kept);
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
     const found = await modelOfLine(options.outbox, {

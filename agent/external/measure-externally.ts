@@ -3,7 +3,8 @@
  * program gets is in docs/own-models.md.
  *
  *     <work>/input/job.json
- *     <work>/input/model/          model.safetensors; architecture.json, names.json, original.safetensors where it has them
+ *     <work>/input/model/          model.safetensors; where it has them architecture.json, names.json and
+ *                                  original.safetensors
  *     <work>/input/samples/        held-out.safetensors
  */
 import { fileError } from "../../shared/files/file-error.js";

@@ -44,7 +44,7 @@ export interface LineModel {
 /**
  * The model of a file. The file stays open until the model is saved.
  * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base,
- * NOT_A_NUMBER naming a tensor, NAMES_INVALID for a file without a safe name, MODEL_FILE_MALFORMED for the base's layout
+ * NOT_A_NUMBER naming a tensor, NAMES_INVALID for a file without a safe name, MODEL_FILE_MALFORMED for a base's layout
  */
 export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): Promise<LineModel> {
   const { file, where, base, holdBytes } = lineFile;

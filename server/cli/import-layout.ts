@@ -19,7 +19,7 @@ export interface LayoutChoices {
 /** The only layout that is derived. */
 const derived = "pytorch";
 /** The layout in which the base was imported; the server reads the file in it. */
-export const layoutOfBase = "original";
+const layoutOfBase = "original";
 const defaultTolerance = 1e-5;
 const unproved =
   "a file of weights states no padding, epsilon or activation: --check SAMPLES shows whether the engine computes " +
@@ -68,6 +68,11 @@ export async function layOutOf(
     const note = await checkOutputs(laidOut, { described, samples: check, tolerance: limit, signal });
     return { ...laidOut, notes: [...laidOut.notes, note] };
   };
+}
+
+/** The option of the operation, where the server lays the file out. */
+export function layoutOption(layout: string | undefined): { readonly layout?: "original" } {
+  return layout === layoutOfBase ? { layout } : {};
 }
 
 async function plannerOf(layout: string, isProved: boolean): Promise<Planner> {

@@ -131,7 +131,7 @@ async function besideOf(
         "Give the architecture a weight for it, or import the model without --arch.",
     );
   const { bytes } = await tensorOfSource(opened.source(entry));
-  return { ...planned, bytes } as LayoutTensor;
+  return { ...planned, bytes };
 }
 
 /** Reads weights in pieces; one that is put in another order is in memory meanwhile, one at a time. */

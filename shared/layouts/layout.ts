@@ -120,7 +120,7 @@ export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[])
  */
 export function checkLayout(tensors: readonly LayoutTensor[], leaves: readonly TensorHeader[]): void {
   const names = new Set<string>();
-  /** What each leaf is made of: a weight, or one or both addends. */
+  /** The parts of each leaf that were seen: a weight, or one or both addends. */
   const made = new Map<number, "weight" | "kept" | "difference" | "sum">();
   for (const tensor of tensors) {
     if (names.has(tensor.name)) invalid(`it has the tensor ${shown(tensor.name)} twice`);

@@ -22,7 +22,7 @@ export const originalFileName = "original.safetensors";
  * Returns a model's files: with an architecture, tensors named by their canonical paths ("layer/weight"), in
  * canonical order, which is the form that trainings read and write, and `names.json` with the names that
  * people use. Without: the file as it was imported. A file that is kept as it is: that file, under its name.
- * @param layout the version's own, the attachment's bytes: then `original.safetensors` has the names and axes of its file
+ * @param layout the version's own, its attachment's bytes: `original.safetensors` has the names and axes of its file
  * @throws NAMES_INVALID for such a file without a safe name, MODEL_FILE_MALFORMED for the layout; ROOT_MISMATCH at the
  * end of the original, where its tensors are not those that were saved
  */

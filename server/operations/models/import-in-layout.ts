@@ -22,24 +22,30 @@ export interface FileInBaseLayout {
 }
 
 /**
+ * @param file isDescribed: it came with its layers, or its story
  * @returns undefined for a file without a base that has a layout, or with other names than the base's file
  * @throws USAGE, MODEL_PART_MISSING and ARCHITECTURE_MISMATCH where the layout is asked for and cannot be that of the
  * file; MODEL_FILE_MALFORMED
  */
 export async function fileInBaseLayout(
   repository: Pick<FleetRepository, "objects" | "get">,
-  { file, where }: { readonly file: ByteFile; readonly where: string },
+  {
+    file,
+    where,
+    isDescribed,
+  }: { readonly file: ByteFile; readonly where: string; readonly isDescribed: boolean },
   base: VersionSummary | undefined,
   { layout: stated, onto, lease, attachments = [] }: ImportOptions,
 ): Promise<FileInBaseLayout | undefined> {
-  const isPart = onto !== undefined || lease !== undefined;
-  if (stated !== undefined && (base === undefined || isPart))
+  const isOther = isDescribed || onto !== undefined || lease !== undefined;
+  if (stated !== undefined && (base === undefined || isOther))
     throw new StemmaError(
       "USAGE",
-      "--layout original is that of the base: name one with --base, and no --onto.",
+      "The layout original is that of the base. Name one (--base), without --onto, --lease and --arch, and a file that " +
+        "does not describe its layers itself.",
     );
   const architectureId = base?.record.objects.architecture;
-  const found = base === undefined || isPart ? undefined : versionWithLayout(repository, base);
+  const found = base === undefined || isOther ? undefined : versionWithLayout(repository, base);
   if (base === undefined || found === undefined || architectureId === undefined) {
     if (stated !== undefined && base !== undefined) throw noLayout(base);
     return undefined;

@@ -168,10 +168,8 @@ async function importFile(
     const story = await storyInFile(file, where, options);
     const base = story === undefined ? named : await baseOfStory(repository, story, named);
     const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
-    const isLayered = modelJson !== undefined || story !== undefined;
-    const inLayout = isLayered
-      ? undefined
-      : await fileInBaseLayout(repository, { file, where }, base, options);
+    const isDescribed = modelJson !== undefined || story !== undefined;
+    const inLayout = await fileInBaseLayout(repository, { file, where, isDescribed }, base, options);
     const model =
       story !== undefined
         ? await modelOfStory({ file, where }, story, modelJson)

@@ -7,7 +7,7 @@ import { forceText } from "../../force-option.js";
 import { adapterConfigBeside } from "../../adapter-files.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { layoutOfBase, layOutOf } from "../../import-layout.js";
+import { layoutOption, layOutOf } from "../../import-layout.js";
 import { describeImport, likelyBasesText } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
 
@@ -87,9 +87,7 @@ async function importFile(
   context: PlainContext,
 ): Promise<Imported> {
   const { operations, fleet } = context;
-  const further = await Promise.all(
-    attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-  );
+  const further = await Promise.all(attach.map(readAttached));
   if (as === "file" && (onto ?? arch ?? layout ?? optimizer ?? checkpoint[0]) !== undefined)
     throw keptUnread();
   const adapter =
@@ -118,7 +116,7 @@ async function importFile(
         base,
         onto,
         lease,
-        ...(layout === layoutOfBase ? { layout } : {}),
+        ...layoutOption(layout),
         line,
         metadata: parseAssignments(meta),
         force,
@@ -133,6 +131,10 @@ async function importFile(
       });
     return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
+}
+
+async function readAttached(path: string): Promise<{ readonly name: string; readonly bytes: Uint8Array }> {
+  return { name: basename(path), bytes: await readBytes(path) };
 }
 
 function layersTwice(file: string): StemmaError {
