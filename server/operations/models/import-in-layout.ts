@@ -10,7 +10,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import type { ImportOptions } from "../../interface/api/server-operations.js";
 import { noLayout } from "./model-errors.js";
-import { versionWithLayout } from "./recover-layout.js";
+import { versionWithLayout } from "../../services/context/inherited-layout.js";
 
 export interface FileInBaseLayout {
   /** The weights, as a safetensors file that exists while it is read. */

@@ -7,32 +7,10 @@ import { safetensorsByteLength, safetensorsChunks } from "../../../shared/tensor
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { versionWithLayout } from "../../services/context/inherited-layout.js";
 import { noLayout } from "./model-errors.js";
 
 type Store = Pick<FleetRepository, "objects" | "get">;
-
-/** Versions that are looked at for one with a layout. */
-const maxAncestors = 100_000;
-
-/** The nearest version with a layout: the version itself, its bases, theirs; all with its architecture. */
-export function versionWithLayout(
-  store: Pick<Store, "get">,
-  summary: VersionSummary,
-): { readonly from: VersionSummary; readonly layout: Hash } | undefined {
-  const seen = new Set<Hash>([summary.versionId]);
-  const queue = [summary];
-  for (const from of queue) {
-    const layout = layoutIdOf(from.record);
-    if (layout !== undefined) return { from, layout };
-    for (const id of from.record.bases) {
-      const base = seen.has(id) || seen.size >= maxAncestors ? undefined : store.get(id);
-      if (base === undefined || base.record.architecture !== summary.record.architecture) continue;
-      seen.add(id);
-      queue.push(base);
-    }
-  }
-  return undefined;
-}
 
 /** A file in a layout, and the version that has this layout. */
 export interface FileInLayout {

@@ -401,7 +401,7 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
     `${nameOf(report)}${partText(report)} recovered exactly: ${what}${formatBytes(report.byteLength)}, ` +
       `root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
-    ...(layout === undefined ? [] : [`in the layout of the file of ${nameOf(layout)}${inexactText(layout)}`]),
+    ...(layout === undefined ? [] : [`in the layout of ${nameOf(layout)}${inexactText(layout)}`]),
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined
       ? "nothing was written: name a file with --file PATH, or --file - to pipe the model"

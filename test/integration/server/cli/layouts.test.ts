@@ -77,9 +77,12 @@ for (const where of ["a home", "its server"])
         "--file",
         at("child.safetensors"),
       );
-      assert.match(stdout, /the file of cnn:1\n/);
+      assert.match(stdout, /in the layout of tuned:1\n/);
       const child = await readSafetensors(fileOfBytes(await readFile(at("child.safetensors"))), "child");
       assert.ok(child.tensors.some(({ name }) => name === "norm.num_batches_tracked"));
+      await good("merge", "cnn", "tuned", "--name", "mean");
+      const mean = ["recover", "mean", "--layout", "original", "--file", at("mean.safetensors")];
+      assert.match((await good(...mean)).stdout, /in the layout of mean:1\n/);
       await good("import", at("tuned.safetensors"), "--name", "alone", ...arch);
       await refused("MODEL_PART_MISSING", "recover", "alone", "--layout", "original");
       await refused("MODEL_PART_MISSING", "recover", "alone", "--form", "original");
@@ -105,7 +108,7 @@ for (const where of ["a home", "its server"])
       for (const layout of [[], ["--layout", "original"]]) {
         await good("import", at("next.safetensors"), "--name", "next", "--base", "cnn", ...layout);
         const args = ["recover", "next", "--layout", "original", "--force", "--file", at("back.safetensors")];
-        assert.match((await good(...args)).stdout, /the file of next:\d\n/);
+        assert.match((await good(...args)).stdout, /in the layout of next:\d\n/);
         assert.deepEqual(await readFile(at("back.safetensors")), bytes);
         const { stdout } = await good("show", "next", "-o", "json");
         assert.match(stdout, /"kind": "architecture"/);
