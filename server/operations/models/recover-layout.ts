@@ -4,7 +4,6 @@ import { layoutIdOf } from "../../../shared/layouts/base-layout.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import { safetensorsOfModel } from "../../../shared/recover/recovered-file.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../../shared/tensor/safetensors.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { versionWithLayout } from "../../services/context/inherited-layout.js";

@@ -111,6 +111,22 @@ describe("a file in the layout of its base", () => {
     assert.deepEqual([same.isNew, same.versionId], [false, byPath.versionId]);
   });
 
+  it("whose layout lies is not installed", async (t) => {
+    const { outbox, base } = await openLine(t, "cnn");
+    const model = await recoverModel(outbox.objects, base, nodeClock());
+    const layout = Buffer.from(
+      await outbox.objects.read("attachment", layoutIdOf(model.record) as Hash),
+    ).toString();
+    const install = async (text: string): Promise<void> => {
+      for (const { chunks } of slotFilesOf(model, Buffer.from(text))) for await (const _ of chunks);
+    };
+    await install(layout);
+    const { root } = JSON.parse(layout) as { readonly root: string };
+    await assert.rejects(install(layout.replace(root, "0".repeat(64))), hasCode("ROOT_MISMATCH", /./));
+    await assert.rejects(install(layout.replace("[2,3,1,0]", "[3,2,1,0]")), hasCode("ROOT_MISMATCH", /./));
+    await assert.rejects(install(layout.slice(1)), hasCode("MODEL_FILE_MALFORMED", /./));
+  });
+
   it("is refused by name where it does not fit, and nothing is saved", async (t) => {
     const { outbox, saver, tensors, write } = await openLine(t, "cnn");
     const refused = async (given: readonly NamedTensor[], code: ErrorCode, text: RegExp): Promise<void> => {
