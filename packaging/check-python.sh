@@ -44,6 +44,8 @@ check
 say "tests with PyTorch and Keras"
 if fetch torch keras jax; then
   check
+  say "a fleet that trains with PyTorch"
+  must env PATH="$out/venv/bin:$PATH" node launcher/test.mjs --no-types --tier slow pytorch-fleet
 else
   left_out "PyTorch and Keras, which cannot be fetched"
 fi

@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Clock, Files } from "../../shared/ports.js";
-import type { SlotFile } from "../../shared/recover/slot-files.js";
+import type { SlotFile } from "../../shared/layouts/slot-files.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CurrentManifest } from "./read-current.js";

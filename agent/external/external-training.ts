@@ -13,9 +13,10 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import type { DatasetReference, TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/outbox-state.js";
+import { layoutName } from "../../shared/layouts/layout.js";
 import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
-import { modelOfLine } from "../saving/line-model.js";
+import { attachmentsWithLayout, modelOfLine } from "../saving/line-model.js";
 import {
   storeModel,
   type DataUsed,
@@ -25,12 +26,13 @@ import {
 import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
 import {
   keptNameIn,
+  originalBytesIn,
   prepareJobFolder,
   type ExternalJob,
   type GivenSamples,
   type JobLimits,
 } from "../../shared/programs/job-folder.js";
-import { readOutput } from "../../shared/programs/read-output.js";
+import { readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
 import { runJob } from "../../shared/programs/run-job.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
@@ -124,7 +126,8 @@ async function jobOf(
   { profile, outbox, diskUse }: ExternalTrainingOptions,
   { line, invocation, job, trainer, base }: ExternalTraining,
 ): Promise<ExternalJob> {
-  const baseBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
+  const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
+  const baseBytes = tensorBytes + (await originalBytesIn(base.folder));
   const verdict = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
   if (!verdict.allowed)
     throw noDiskFor(`The line ${line} cannot train now`, verdict, "It trains when it is due again.", {
@@ -141,7 +144,7 @@ async function jobOf(
     threads: profile.training.threads,
     timeoutSeconds: trainer.timeoutSeconds,
     maxOutputBytes: Math.min(
-      trainer.maxOutputBytes ?? 2 * baseBytes + defaultOutputBytes,
+      trainer.maxOutputBytes ?? 2 * tensorBytes + defaultOutputBytes,
       verdict.remainingBytes,
     ),
   };
@@ -194,6 +197,14 @@ function reportLeftOut(
     );
 }
 
+/** The attachments that a program may leave, beside those that Stemma attaches. */
+function spaceOf(recorded: Finished["recorded"]): AttachmentSpace {
+  return {
+    maxBytes: maxAttachmentBytes - (recorded?.bytes.length ?? 0),
+    taken: [layoutName, ...(recorded === undefined ? [] : [programAttachment])],
+  };
+}
+
 async function saveOutput(
   options: ExternalTrainingOptions,
   training: ExternalTraining,
@@ -201,14 +212,10 @@ async function saveOutput(
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
   const kept = await keptNameIn(base.folder);
-  const space = recorded && {
-    maxBytes: maxAttachmentBytes - recorded.bytes.length,
-    taken: programAttachment,
-  };
-  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, space, kept);
+  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, spaceOf(recorded), kept);
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
-    const model = await modelOfLine(options.outbox, {
+    const found = await modelOfLine(options.outbox, {
       file,
       where,
       line,
@@ -216,6 +223,7 @@ async function saveOutput(
       holdBytes: heldBytes(options.profile),
     });
     await requireUnchanged();
+    const { model } = found;
     const used = recorded && samples && (await dataUsed(samples.hash));
     const stored = await storeModel(options, model, {
       line,
@@ -230,10 +238,12 @@ async function saveOutput(
           ...defined({ "training.samples": samples?.train }),
         },
       },
-      attachments:
+      attachments: attachmentsWithLayout(
         recorded === undefined
           ? attachments
           : [...attachments, { name: programAttachment, bytes: recorded.bytes }],
+        found,
+      ),
       ...defined({ used }),
       samples: job.samples,
       invocation,
@@ -250,7 +260,8 @@ async function saveOutput(
       environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
     });
     reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
-    for (const note of notes) options.log.info("trainer-model", { line, text: `${line}: ${note}` });
+    for (const note of [...notes, ...found.notes])
+      options.log.info("trainer-model", { line, text: `${line}: ${note}` });
     logTrained(options.log, training, {
       stored,
       durationMs,

@@ -3,7 +3,8 @@
  * program gets is in docs/own-models.md.
  *
  *     <work>/input/job.json
- *     <work>/input/model/          model.safetensors, and architecture.json and names.json where it has them
+ *     <work>/input/model/          model.safetensors; where it has them architecture.json, names.json and
+ *                                  original.safetensors
  *     <work>/input/samples/        held-out.safetensors
  */
 import { fileError } from "../../shared/files/file-error.js";
@@ -18,6 +19,7 @@ import type { Profile } from "../settings/profile.js";
 import {
   copyModel,
   makeJobFolders,
+  originalBytesIn,
   writeJob,
   writeSamples,
   type JobFolders,
@@ -76,7 +78,8 @@ async function limitsOf(
   { profile, diskUse }: ExternalMeasurementOptions,
   { line, program, model, part }: ExternalMeasurement,
 ): Promise<JobLimits> {
-  const copied = model.bytes + part.inputs.byteLength + part.targets.byteLength;
+  const modelBytes = model.bytes + (await originalBytesIn(model.folder));
+  const copied = modelBytes + part.inputs.byteLength + part.targets.byteLength;
   const verdict = judgeDisk(profile.disk, await diskUse(), "train", copied);
   if (!verdict.allowed)
     throw noDiskFor(`The models of ${line} cannot be measured now`, verdict, "Ask again later.", { line });

@@ -15,7 +15,8 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import type { CurrentStore } from "../current/current-store.js";
-import { slotFilesOf, type SlotFile } from "../../shared/recover/slot-files.js";
+import { layoutIdOf } from "../../shared/layouts/base-layout.js";
+import { slotFilesOf, type SlotFile } from "../../shared/layouts/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
@@ -268,7 +269,9 @@ export class Activator {
       });
     const before = await current.fileOf(versionId, pipelineFileName);
     await current.discard(versionId);
-    const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
+    const layoutId = layoutIdOf((await outbox.record(versionId)).record);
+    const copies = layoutId === undefined ? 1 : 2;
+    const bytes = copies * (outbox.entry(versionId)?.tensorBytes ?? 0);
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
     if (!verdict.allowed)
       throw noDiskFor(
@@ -282,7 +285,7 @@ export class Activator {
     });
     const { record } = model;
     await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [
-      ...slotFilesOf(model),
+      ...slotFilesOf(model, layoutId && (await outbox.objects.read("attachment", layoutId))),
       ...(await this.#optimizerFile(versionId, record)),
       ...(await pipelineFile(
         { objects: outbox.objects, current, entry: (id) => outbox.entry(id), before },

@@ -11,7 +11,7 @@ import { pipelineFileName } from "../../shared/provenance/pipeline-file-name.js"
 import { tookSamplesAsGiven } from "../../shared/provenance/samples-as-given.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { SlotFile } from "../../shared/recover/slot-files.js";
+import type { SlotFile } from "../../shared/layouts/slot-files.js";
 import type { CurrentStore } from "../current/current-store.js";
 import type { OutboxEntry } from "../outbox/outbox-state.js";
 

@@ -10,6 +10,7 @@ import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
+import { layoutName } from "../../shared/layouts/layout.js";
 import { keptFileOf } from "../../shared/model/kept-file.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
@@ -20,7 +21,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
-import { modelOfLine } from "./line-model.js";
+import { attachmentsWithLayout, modelOfLine } from "./line-model.js";
 import { openLineFile } from "./open-line-file.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { noMetrics, parseMetrics } from "../../shared/programs/metrics.js";
@@ -105,14 +106,20 @@ export class FileSaver {
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
-    const { file, notes, requireUnchanged, size, close } = await openLineFile(this.options.outbox, {
+    const {
+      file,
+      notes: ofFile,
+      requireUnchanged,
+      size,
+      close,
+    } = await openLineFile(this.options.outbox, {
       path: request.file,
       line,
       base,
       as: request.as,
     });
     try {
-      const model = await modelOfLine(this.options.outbox, {
+      const found = await modelOfLine(this.options.outbox, {
         file,
         where: request.file,
         line,
@@ -120,13 +127,14 @@ export class FileSaver {
         holdBytes: heldBytes(this.options.profile),
       });
       await requireUnchanged();
+      const { model } = found;
       const same = request.again === true ? undefined : await this.#sameModel(line, base, model);
       if (same !== undefined) return same;
       const stored = await storeModel(this.options, model, {
         line,
         base,
         metrics,
-        attachments,
+        attachments: attachmentsWithLayout(attachments, found),
         samples: null,
         provenance: { course: { kind: "submitted", fileBytes: size } },
       });
@@ -139,6 +147,7 @@ export class FileSaver {
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
       });
       const keptAs = keptFileOf(model)?.name;
+      const notes = [...ofFile, ...found.notes];
       const answer = { line, ...stored, isNew: true, base: base ?? null, ...defined({ keptAs }) };
       return { ...answer, ...(notes.length === 0 ? {} : { notes }) };
     } catch (error) {
@@ -200,6 +209,11 @@ export class FileSaver {
     for (const path of paths) {
       requireAbsolute(path);
       const name = basename(path);
+      if (name === layoutName)
+        throw new StemmaError(
+          "USAGE",
+          `${name} is the name of what Stemma attaches itself. Rename the file.`,
+        );
       if (attachments.some((one) => one.name === name))
         throw new StemmaError("USAGE", `Two files to be attached have the name ${name}. Rename one of them.`);
       await this.#requireOutsideHome(path);

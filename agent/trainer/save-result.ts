@@ -1,6 +1,9 @@
 /** Saves what a training produced: the model against its base, with its measurements and provenance. */
 import { defined } from "../../shared/defined.js";
-import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { inheritedLayout, layoutIdOf } from "../../shared/layouts/base-layout.js";
+import { layoutName } from "../../shared/layouts/layout.js";
+import { architectureHash, decodeArchitecture } from "../../shared/model/architecture.js";
+import type { Architecture, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { plainMeasurements } from "../../shared/provenance/measurement-forms.js";
@@ -78,7 +81,10 @@ export async function saveResult(options: SaveResultOptions, trained: TrainingRe
       data.bytes,
     );
     await requireSpace(options, line, bytes);
-    const saved = await outbox.saveTrained(model, await describeTrained(options, trained, { uses, dropped }));
+    const saved = await outbox.saveTrained(model, {
+      ...(await describeTrained(options, trained, { uses, dropped })),
+      ...(await layoutOfBase(outbox, model, record)),
+    });
     const { sequence } = saved.record;
     if (dropped.length > 0) reportDropped(options, { line, sequence, dropped });
     if (data.whyNot !== undefined) reportKeptSamples(options, { line, sequence, whyNot: data.whyNot });
@@ -87,6 +93,19 @@ export async function saveResult(options: SaveResultOptions, trained: TrainingRe
   } finally {
     for (const close of closing) await close();
   }
+}
+
+/** The base's layout with the tensors of the model, so that programs in PyTorch go on with it. */
+async function layoutOfBase(
+  { objects }: Pick<StoreModelOptions["outbox"], "objects">,
+  model: ModelSource,
+  base: SaveRecord,
+): Promise<Pick<TrainedOptions, "attachments">> {
+  const id = layoutIdOf(base);
+  if (id === undefined || base.architecture !== architectureHash(model.architecture as Architecture))
+    return {};
+  const bytes = await inheritedLayout(model, await objects.read("attachment", id));
+  return { attachments: [{ name: layoutName, bytes }] };
 }
 
 /** @throws DISK_BUDGET_EXHAUSTED */

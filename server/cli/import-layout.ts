@@ -1,7 +1,8 @@
 /** `--layout`: the tensors of another tool's file become the weights of an architecture, and `--check` tries them. */
 import { StemmaError } from "../../shared/errors.js";
 import type { ModelFile } from "../../shared/forms/model-file.js";
-import type { LaidOutFile, Planner } from "../../shared/layouts/laid-out-file.js";
+import type { LaidOutFile } from "../../shared/layouts/laid-out-file.js";
+import type { Planner } from "../../shared/layouts/planned-layout.js";
 import type { CommandContext } from "./context.js";
 import { readBytes } from "./import-files.js";
 
@@ -17,6 +18,8 @@ export interface LayoutChoices {
 
 /** The only layout that is derived. */
 const derived = "pytorch";
+/** The layout in which the base was imported; the server reads the file in it. */
+const layoutOfBase = "original";
 const defaultTolerance = 1e-5;
 const unproved =
   "a file of weights states no padding, epsilon or activation: --check SAMPLES shows whether the engine computes " +
@@ -34,6 +37,14 @@ export async function layOutOf(
     if ((check ?? tolerance) === undefined) return undefined;
     throw new StemmaError("USAGE", "--check and --tolerance go with --layout. Add it, or leave them out.");
   }
+  if (layout === layoutOfBase) {
+    if ((arch ?? check ?? tolerance ?? others) === undefined) return undefined;
+    throw new StemmaError(
+      "USAGE",
+      "--layout original is that of --base, and goes without --arch, --check, --tolerance, --onto, --as, --checkpoint " +
+        "and --optimizer. Leave them out.",
+    );
+  }
   if (arch === undefined || others !== undefined)
     throw new StemmaError(
       "USAGE",
@@ -48,12 +59,20 @@ export async function layOutOf(
   return async (model) => {
     if (model.architecture !== undefined)
       throw new StemmaError("USAGE", "The file describes its layers itself. Leave out --layout and --arch.");
-    const laidOut = await layOutFile(model.file, "The file", { described, plan });
+    const laidOut = await layOutFile(model.file, "The file", {
+      described,
+      plan: (tensors) => plan(described, tensors),
+    });
     if (check === undefined) return { ...laidOut, notes: [...laidOut.notes, unproved] };
     const { checkOutputs } = await import("./check-outputs.js");
     const note = await checkOutputs(laidOut, { described, samples: check, tolerance: limit, signal });
     return { ...laidOut, notes: [...laidOut.notes, note] };
   };
+}
+
+/** The option of the operation, where the server lays the file out. */
+export function layoutOption(layout: string | undefined): { readonly layout?: "original" } {
+  return layout === layoutOfBase ? { layout } : {};
 }
 
 async function plannerOf(layout: string, isProved: boolean): Promise<Planner> {

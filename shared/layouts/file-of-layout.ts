@@ -3,11 +3,12 @@ import { StemmaError } from "../errors.js";
 import type { Leaf, Names } from "../model/model.js";
 import { compareNames, treeRoot } from "../model/tree.js";
 import { dtypeBits } from "../tensor/dtype.js";
-import { tensorHasher } from "../tensor/hash.js";
+import { tensorHasher, tensorIdOfSource } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import { sourceOfTensor, tensorOfSource } from "../tensor/tensor.js";
 import { inverseOrder, keepsOrder, reordered } from "./axis-order.js";
-import { decodeLayout, isWeight, type Layout, type WeightTensor } from "./layout.js";
+import { differenceOf, inexactSums } from "./addends.js";
+import { decodeLayout, isAddend, isWeight, type Addend, type Layout, type WeightTensor } from "./layout.js";
 
 /** A model's tensors as the file of its layout has them. */
 export interface LaidOut {
@@ -15,6 +16,8 @@ export interface LaidOut {
   readonly sources: readonly TensorSource[];
   /** The root that was stated of the tensors when the layout was made. */
   readonly root: Hash;
+  /** Counts numbers whose two addends do not give the weight, which was trained since and is rounded. */
+  countInexact(): Promise<number>;
 }
 
 /**
@@ -24,12 +27,52 @@ export interface LaidOut {
  */
 export function fileOfLayout(sources: readonly TensorSource[], given: Uint8Array): LaidOut {
   const layout = decodeLayout(given, sources);
+  const addends = layout.tensors.filter(isAddend);
+  const kept = new Map<number, Uint8Array>();
+  for (const { addend, leaf, bytes } of addends) if (addend === "kept") kept.set(leaf, bytes);
+  const sumOfLeaf = (file: Addend): Sum => ({
+    file,
+    kept: kept.get(file.leaf) as Uint8Array,
+    weight: sources[file.leaf] as TensorSource,
+  });
   return {
     root: layout.root,
     names: namesOf(layout),
-    sources: layout.tensors.map((tensor) =>
-      isWeight(tensor) ? sourceOf(tensor, sources[tensor.leaf] as TensorSource) : sourceOfTensor(tensor),
-    ),
+    sources: layout.tensors.map((tensor) => {
+      if (isWeight(tensor)) return sourceOf(tensor, sources[tensor.leaf] as TensorSource);
+      return isAddend(tensor) && tensor.addend === "difference"
+        ? sourceOfDifference(sumOfLeaf(tensor))
+        : sourceOfTensor(tensor);
+    }),
+    async countInexact() {
+      let count = 0;
+      for (const sum of addends.filter(({ addend }) => addend === "difference").map(sumOfLeaf)) {
+        const { bytes } = await tensorOfSource(sum.weight);
+        count += inexactSums(bytes, differenceOf(bytes, sum.file.bytes, sum.kept), sum.kept);
+      }
+      return count;
+    },
+  };
+}
+
+/** A weight that is the sum of two tensors of the file. */
+interface Sum {
+  readonly file: Addend;
+  readonly kept: Uint8Array;
+  readonly weight: TensorSource;
+}
+
+function sourceOfDifference({ file, kept, weight }: Sum): TensorSource {
+  const { dtype, shape } = file;
+  return {
+    dtype,
+    shape,
+    byteLength: file.bytes.length,
+    async *chunks() {
+      const now = await tensorOfSource(weight);
+      const bytes = differenceOf(now.bytes, file.bytes, kept);
+      yield* sourceOfTensor({ dtype, shape, bytes }).chunks();
+    },
   };
 }
 
@@ -97,6 +140,16 @@ export function checkedFile(file: LaidOut): CheckedFile {
 /** The root of a file's tensors, as of a model without an architecture. */
 export function rootOf(leaves: readonly Leaf[]): Hash {
   return treeRoot([...leaves].sort((a, b) => compareNames(a.path, b.path)));
+}
+
+/** Reads all tensors of a file for their root. */
+export async function rootOfFile({ sources, names }: LaidOut): Promise<Hash> {
+  const leaves: Leaf[] = [];
+  for (const [at, source] of sources.entries()) {
+    const { dtype, shape } = source;
+    leaves.push({ path: names.leaves[at] as string, dtype, shape, tensor: await tensorIdOfSource(source) });
+  }
+  return rootOf(leaves);
 }
 
 /** Reads all tensors of a file. @throws ROOT_MISMATCH, MODEL_FILE_MALFORMED */

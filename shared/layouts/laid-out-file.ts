@@ -13,15 +13,17 @@ import { tensorOfSource } from "../tensor/tensor.js";
 import { keepsOrder, reordered } from "./axis-order.js";
 import { rootOf } from "./file-of-layout.js";
 import type { NamedHeader } from "./file-modules.js";
+import { sumOf } from "./addends.js";
 import {
   checkLayout,
   encodeLayout,
+  isAddend,
   isWeight,
   maxLayoutBytes,
   type LayoutTensor,
   type WeightTensor,
 } from "./layout.js";
-import type { PlannedBeside, PlannedLayout } from "./planned-layout.js";
+import type { PlannedBeside, PlannedLayout, PlannedTensor } from "./planned-layout.js";
 
 export interface LaidOutFile {
   /** The weights by their names in the architecture, in canonical order. */
@@ -31,8 +33,11 @@ export interface LaidOutFile {
   readonly notes: readonly string[];
 }
 
-/** Makes the layout of a file's tensors. */
-export type Planner = (described: DescribedModel, tensors: readonly NamedHeader[]) => PlannedLayout;
+export interface LayOutOptions {
+  readonly described: Pick<DescribedModel, "architecture" | "names">;
+  /** Makes the layout of the file's tensors. */
+  readonly plan: (tensors: readonly NamedHeader[]) => PlannedLayout;
+}
 
 /**
  * @param file any model file, as one safetensors file; it stays open as long as the result is read
@@ -42,14 +47,11 @@ export type Planner = (described: DescribedModel, tensors: readonly NamedHeader[
 export async function layOutFile(
   file: ByteFile,
   where: string,
-  { described, plan }: { readonly described: DescribedModel; readonly plan: Planner },
+  { described, plan }: LayOutOptions,
 ): Promise<LaidOutFile> {
   const opened = await openSafetensors(file, where);
   const entries = new Map(opened.tensors.map((tensor) => [tensor.name, tensor]));
-  const planned = plan(
-    described,
-    opened.tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
-  );
+  const planned = plan(opened.tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })));
   const slots = weightSlots(described.architecture);
   const tensors: LayoutTensor[] = [];
   for (const tensor of planned.tensors)
@@ -60,17 +62,24 @@ export async function layOutFile(
     const { dtype, shape } = entry;
     leaves.push({ path: name, dtype, shape, tensor: await tensorIdOfSource(opened.source(entry)) });
   }
-  const weights = tensors.filter(isWeight).sort((a, b) => a.leaf - b.leaf);
+  const weights = new Map(tensors.filter(isWeight).map((weight) => [weight.leaf, weight]));
+  const sums = sumsOf(tensors);
   const reader = new WeightReader(file, where, opened.dataStart);
   const part = assembledFile({
-    tensors: weights.map((weight, at): FormTensor => {
-      const { dtype, shape, path } = slots[at] as (typeof slots)[number];
-      const entry = entries.get(weight.name) as SafetensorsEntry;
+    tensors: slots.map(({ dtype, shape, path }, at): FormTensor => {
+      const header = { name: described.names.leaves[at] ?? path, dtype, shape };
+      const weight = weights.get(at);
+      const sum = sums.get(at);
+      if (weight !== undefined) {
+        const entry = entries.get(weight.name) as SafetensorsEntry;
+        return { ...header, read: (target, from) => reader.read(weight, entry, { target, from }) };
+      }
       return {
-        name: described.names.leaves[at] ?? path,
-        dtype,
-        shape,
-        read: (target, from) => reader.read(weight, entry, { target, from }),
+        ...header,
+        read(target, from) {
+          if (sum !== undefined) target.set(sum.subarray(from, from + target.length));
+          return Promise.resolve();
+        },
       };
     }),
   });
@@ -83,12 +92,22 @@ export async function layOutFile(
   return { part, layout, notes: [...planned.notes, ...notesOf(tensors)] };
 }
 
-function isWeightPlan(tensor: WeightTensor | PlannedBeside): tensor is WeightTensor {
-  return "leaf" in tensor;
+function isWeightPlan(tensor: PlannedTensor): tensor is WeightTensor {
+  return "leaf" in tensor && !("addend" in tensor);
+}
+
+/** The weights that are sums, by their leaves. */
+function sumsOf(tensors: readonly LayoutTensor[]): ReadonlyMap<number, Uint8Array> {
+  const sums = new Map<number, Uint8Array>();
+  for (const { leaf, bytes } of tensors.filter(isAddend)) {
+    const other = sums.get(leaf);
+    sums.set(leaf, other === undefined ? bytes : sumOf(other, bytes));
+  }
+  return sums;
 }
 
 function notesOf(tensors: readonly LayoutTensor[]): readonly string[] {
-  const beside = tensors.filter((tensor) => !isWeight(tensor));
+  const beside = tensors.filter((tensor) => !isWeight(tensor) && !isAddend(tensor));
   if (beside.length === 0) return [];
   const [first] = beside as [LayoutTensor];
   const name = JSON.stringify(first.name.slice(0, 80));
@@ -96,12 +115,13 @@ function notesOf(tensors: readonly LayoutTensor[]): readonly string[] {
   return [`${which} kept beside the weights; the engine does not compute with them`];
 }
 
-/** @throws ARCHITECTURE_MISMATCH where it must be zero and is not; MODEL_FILE_MALFORMED where it is too long */
+/** @throws MODEL_FILE_MALFORMED where it is too long */
 async function besideOf(
-  { name, dtype, shape, isZero }: PlannedBeside,
+  planned: PlannedBeside,
   entries: ReadonlyMap<string, SafetensorsEntry>,
   opened: OpenedSafetensors,
 ): Promise<LayoutTensor> {
+  const { name } = planned;
   const entry = entries.get(name) as SafetensorsEntry;
   const shown = JSON.stringify(name.slice(0, 80));
   if (entry.end - entry.begin > maxLayoutBytes)
@@ -111,13 +131,7 @@ async function besideOf(
         "Give the architecture a weight for it, or import the model without --arch.",
     );
   const { bytes } = await tensorOfSource(opened.source(entry));
-  if (isZero && bytes.some((byte) => byte !== 0))
-    throw new StemmaError(
-      "ARCHITECTURE_MISMATCH",
-      `The tensor ${shown} is not zero, and the architecture has one bias where PyTorch adds two. In PyTorch add it ` +
-        "to the other one (bias_ih), set it to zero, and save the file again.",
-    );
-  return { name, dtype, shape, bytes };
+  return { ...planned, bytes };
 }
 
 /** Reads weights in pieces; one that is put in another order is in memory meanwhile, one at a time. */

@@ -1,7 +1,7 @@
 /**
  * A layout: how the tensors of another tool's file and the weights of an architecture are made of each other. Each
- * weight is one of the file's tensors, with its axes in another order; what the architecture has no weight for is kept
- * beside. So both are exact, in either direction. Pure.
+ * weight is one of the file's tensors, with its axes in another order, or the sum of two; what the architecture has no
+ * weight for is kept beside. Pure.
  */
 import { errorOf } from "../errors.js";
 import { decodeCanonical, encodeCanonical, type CanonicalValue } from "../model/canonical-json.js";
@@ -35,7 +35,16 @@ export interface TensorBeside extends TensorHeader {
   readonly bytes: Uint8Array;
 }
 
-export type LayoutTensor = WeightTensor | TensorBeside;
+/**
+ * One of two F32 tensors of the file whose sum is a weight, such as the two biases of PyTorch's LSTM. Both are kept as
+ * the file has them. Where the weight was trained since, the one that is not `kept` is the difference (addends.ts).
+ */
+export interface Addend extends TensorBeside {
+  readonly leaf: number;
+  readonly addend: "kept" | "difference";
+}
+
+export type LayoutTensor = WeightTensor | Addend | TensorBeside;
 
 export interface Layout {
   /** The tensors of the file, in its order. */
@@ -55,7 +64,11 @@ function invalid(reason: string): never {
 }
 
 export function isWeight(tensor: LayoutTensor): tensor is WeightTensor {
-  return "leaf" in tensor;
+  return !("bytes" in tensor);
+}
+
+export function isAddend(tensor: LayoutTensor): tensor is Addend {
+  return "addend" in tensor;
 }
 
 /** The attachment's bytes: canonical JSON. @throws MODEL_FILE_MALFORMED where it is longer than is kept */
@@ -66,7 +79,10 @@ export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
     tensors: tensors.map((tensor) => {
       const { name, dtype, shape } = tensor;
       if (!isWeight(tensor))
-        return { name, dtype, shape: [...shape], bytes: Buffer.from(tensor.bytes).toString("base64") };
+        return {
+          ...{ name, dtype, shape: [...shape], bytes: Buffer.from(tensor.bytes).toString("base64") },
+          ...(isAddend(tensor) ? { leaf: tensor.leaf, addend: tensor.addend } : {}),
+        };
       const { leaf, order } = tensor;
       const moved = order === undefined ? {} : { as: [...order.as], axes: [...order.axes] };
       return { name, dtype, shape: [...shape], leaf, ...moved };
@@ -104,27 +120,37 @@ export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[])
  */
 export function checkLayout(tensors: readonly LayoutTensor[], leaves: readonly TensorHeader[]): void {
   const names = new Set<string>();
-  const made = new Set<number>();
+  /** The parts of each leaf that were seen: a weight, or one or both addends. */
+  const made = new Map<number, "weight" | "kept" | "difference" | "sum">();
   for (const tensor of tensors) {
     if (names.has(tensor.name)) invalid(`it has the tensor ${shown(tensor.name)} twice`);
     names.add(tensor.name);
-    if (!isWeight(tensor)) continue;
+    if (!isWeight(tensor) && !isAddend(tensor)) continue;
     const leaf = leaves[tensor.leaf];
-    if (leaf === undefined || made.has(tensor.leaf))
+    const known = made.get(tensor.leaf);
+    const part = isWeight(tensor) ? "weight" : tensor.addend;
+    const isSecond = known !== undefined && known !== "sum" && known !== "weight" && part !== "weight";
+    if (leaf === undefined || (known !== undefined && (!isSecond || known === part)))
       return invalid(`${shown(tensor.name)} is a weight that is not there, or is made of another tensor too`);
-    made.add(tensor.leaf);
+    made.set(tensor.leaf, isSecond ? "sum" : part);
     checkWeight(tensor, leaf);
   }
-  if (made.size !== leaves.length)
-    invalid(`it makes ${made.size} of the architecture's ${leaves.length} weights`);
+  const whole = [...made.values()].filter((part) => part === "weight" || part === "sum").length;
+  if (whole !== leaves.length) invalid(`it makes ${whole} of the architecture's ${leaves.length} weights`);
 }
 
-function checkWeight({ name, dtype, shape, order }: WeightTensor, leaf: TensorHeader): void {
+function checkWeight(tensor: WeightTensor | Addend, leaf: TensorHeader): void {
+  const { name, dtype, shape } = tensor;
   const byteLength = lengthOf({ name, dtype, shape });
   if (dtype !== leaf.dtype || byteLength !== tensorByteLength(leaf.dtype, leaf.shape))
     invalid(
       `${shown(name)} is ${dtype} [${shape.join(", ")}], its weight ${leaf.dtype} [${leaf.shape.join(", ")}]`,
     );
+  if (!isWeight(tensor)) {
+    if (dtype !== "F32") invalid(`${shown(name)} is ${dtype}, and only F32 tensors are added`);
+    return;
+  }
+  const { order } = tensor;
   if (order === undefined) return;
   if (!isAxisOrder(order) || lengthOf({ name, dtype, shape: order.as }) !== byteLength)
     invalid(`the axes of ${shown(name)} are not its own, each once`);
@@ -149,17 +175,22 @@ function objectOf(value: unknown, what: string): Members {
 }
 
 function tensorOf(value: unknown): LayoutTensor {
-  const { name, dtype, shape, leaf, as, axes, bytes, ...others } = objectOf(value, "a tensor");
+  const { name, dtype, shape, leaf, as, axes, bytes, addend, ...others } = objectOf(value, "a tensor");
   if (typeof name !== "string" || Object.keys(others).length > 0)
     return invalid("a tensor has no name, or unknown members");
   if (typeof dtype !== "string" || !isDType(dtype)) return invalid(`${shown(name)} has no type`);
   const header = { name, dtype, shape: counts(shape, name) };
   if (typeof bytes === "string") {
-    if (leaf !== undefined || as !== undefined || axes !== undefined)
+    if (as !== undefined || axes !== undefined || (leaf === undefined) !== (addend === undefined))
       return invalid(`${shown(name)} is a weight and beside them`);
-    return besideOf(header, bytes);
+    const beside = besideOf(header, bytes);
+    if (leaf === undefined) return beside;
+    if (!Number.isSafeInteger(leaf) || (addend !== "kept" && addend !== "difference"))
+      return invalid(`${shown(name)} is not a part of a sum`);
+    return { ...beside, leaf: leaf as number, addend };
   }
-  if (bytes !== undefined || !Number.isSafeInteger(leaf)) return invalid(`${shown(name)} is no weight`);
+  if (bytes !== undefined || addend !== undefined || !Number.isSafeInteger(leaf))
+    return invalid(`${shown(name)} is not a weight`);
   const weight = { ...header, leaf: leaf as number };
   if (as === undefined && axes === undefined) return weight;
   return { ...weight, order: { as: counts(as, name), axes: counts(axes, name) } };

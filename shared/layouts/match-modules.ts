@@ -76,7 +76,7 @@ function grouped<Item>(
 function signatureOfLayer({ layer, tensors }: ExpectedModule, { layers }: Architecture): string {
   const weights = layers[layer]?.weights ?? [];
   return signatureOf(
-    tensors.map(({ name, shape, weight = 0 }) => [name, { dtype: weights[weight]?.dtype ?? "F32", shape }]),
+    tensors.map(({ name, shape, weight }) => [name, { dtype: weights[weight]?.dtype ?? "F32", shape }]),
   );
 }
 

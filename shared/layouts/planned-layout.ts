@@ -1,22 +1,24 @@
-/** A layout before the tensors of the file are read, derived from the modules of PyTorch. Pure. */
+/** A layout before the tensors of the file are read: derived from the modules of PyTorch, or another file's. Pure. */
+import { defined } from "../defined.js";
 import { weightSlots } from "../model/architecture.js";
 import type { DescribedModel } from "../model/model-json.js";
 import { fileModules, type NamedHeader } from "./file-modules.js";
-import type { WeightTensor } from "./layout.js";
+import type { Addend, WeightTensor } from "./layout.js";
 import { matchModules } from "./match-modules.js";
 import { pytorchModules } from "./pytorch-layers.js";
 
-/** A tensor that is kept beside the weights. */
-export interface PlannedBeside extends NamedHeader {
-  /** True where the weights are right only if it is zero. */
-  readonly isZero: boolean;
-}
+/** A tensor that is kept beside the weights, or, with `addend`, added to another one to make a weight. */
+export type PlannedBeside = NamedHeader & Partial<Pick<Addend, "leaf" | "addend">>;
+export type PlannedTensor = WeightTensor | PlannedBeside;
 
 /** The tensors of a file, in its order, and sentences about the way in which they were found. */
 export interface PlannedLayout {
-  readonly tensors: readonly (WeightTensor | PlannedBeside)[];
+  readonly tensors: readonly PlannedTensor[];
   readonly notes: readonly string[];
 }
+
+/** Makes the layout of a file's tensors for an architecture. */
+export type Planner = (described: DescribedModel, tensors: readonly NamedHeader[]) => PlannedLayout;
 
 /**
  * The layout of a state dict that PyTorch wrote.
@@ -35,27 +37,21 @@ export function pytorchLayout(
   const leaves = new Map(
     weightSlots(architecture).map(({ layer, weight }, at) => [`${layer}/${weight}`, at]),
   );
-  const found = new Map<string, WeightTensor | PlannedBeside>();
-  for (const counter of counters) found.set(counter.name, { ...counter, isZero: false });
+  const found = new Map<string, PlannedTensor>();
+  for (const counter of counters) found.set(counter.name, counter);
   for (const { expected, module } of matches)
-    for (const { name, weight, order } of expected.tensors) {
+    for (const { name, weight, order, addend } of expected.tensors) {
       const tensor = module.tensors.get(name) as NamedHeader;
       const { dtype, shape } = tensor;
-      const header = { name: tensor.name, dtype, shape };
-      if (weight === undefined) found.set(tensor.name, { ...header, isZero: true });
-      else
-        found.set(tensor.name, {
-          ...header,
-          leaf: leaves.get(`${expected.layer}/${weight}`) as number,
-          ...(order === undefined ? {} : { order }),
-        });
+      const leaf = leaves.get(`${expected.layer}/${weight}`) as number;
+      found.set(tensor.name, { name: tensor.name, dtype, shape, leaf, ...defined({ order, addend }) });
     }
   const notes =
     ordered === 0 || isProved
       ? []
       : [`${ordered} modules have tensors like another's; their order is that of the numbers in their names`];
   return {
-    tensors: tensors.map(({ name }) => found.get(name) as WeightTensor | PlannedBeside),
+    tensors: tensors.map(({ name }) => found.get(name) as PlannedTensor),
     notes,
   };
 }

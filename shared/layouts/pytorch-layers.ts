@@ -3,6 +3,7 @@ import type { Architecture, LeafLayer } from "../model/model.js";
 import { errorOf } from "../errors.js";
 import { layerShapes, product } from "../model/layer-shapes.js";
 import type { AxisOrder } from "./axis-order.js";
+import type { Addend } from "./layout.js";
 import { featureOrders, inputSequence, type FeatureOrder } from "./feature-order.js";
 
 /** A tensor of a module. */
@@ -10,9 +11,11 @@ export interface ModuleTensor {
   /** The tensor's name in its module, such as "weight". */
   readonly name: string;
   readonly shape: readonly number[];
-  /** The weight that it is, by its index in the layer; absent: it must be zero, and is kept beside. */
-  readonly weight?: number | undefined;
+  /** The weight that it is, or is a part of, by its index in the layer. */
+  readonly weight: number;
   readonly order?: AxisOrder | undefined;
+  /** The part of the weight that it is, where two tensors are added. */
+  readonly addend?: Addend["addend"] | undefined;
 }
 
 /** A layer's weights as a module of PyTorch has them. */
@@ -153,7 +156,7 @@ const prelu: Rule = (layer, input, fail) => {
   return [{ name: "weight", weight: 0, shape: [shape.at(-1) as number] }];
 };
 
-/** One layer of a `torch.nn.LSTM` or `RNN`; the gates have the same order in both. */
+/** One layer of a `torch.nn.LSTM` or `RNN`; the gates have the same order in both. PyTorch adds two biases. */
 const recurrent: Rule = (layer, input, fail) => {
   requireKnown(input, fail);
   if (layer.config["go_backwards"] === true) return fail("it goes backwards");
@@ -166,8 +169,8 @@ const recurrent: Rule = (layer, input, fail) => {
     ...(bias === undefined
       ? []
       : [
-          { name: "bias_ih", weight: 2, shape: [columns] },
-          { name: "bias_hh", shape: [columns] },
+          { name: "bias_ih", weight: 2, shape: [columns], addend: "difference" as const },
+          { name: "bias_hh", weight: 2, shape: [columns], addend: "kept" as const },
         ]),
   ];
 };

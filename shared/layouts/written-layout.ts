@@ -5,8 +5,7 @@ import type { DescribedModel } from "../model/model-json.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { isAxisOrder, type AxisOrder } from "./axis-order.js";
 import type { NamedHeader } from "./file-modules.js";
-import type { WeightTensor } from "./layout.js";
-import type { PlannedBeside, PlannedLayout } from "./planned-layout.js";
+import type { PlannedLayout, PlannedTensor } from "./planned-layout.js";
 
 const malformed = errorOf("MODEL_FILE_MALFORMED");
 const maxWeights = 100_000;
@@ -14,7 +13,7 @@ const maxWeights = 100_000;
 function invalid(reason: string): never {
   throw malformed(
     `This is not a layout: ${reason}. Write "format: 1", under "weights" for each weight its tensor (or "from", ` +
-      '"as" and "axes"), and under "beside" the names of the other tensors.',
+      '"as" and "axes", or a list of two that are added), and under "beside" the names of the other tensors.',
   );
 }
 
@@ -40,21 +39,29 @@ export function writtenLayout(
     for (const name of [names.leaves[at] ?? path, path]) leaves.set(name, at);
   });
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const found = new Map<string, WeightTensor | PlannedBeside>();
-  const add = (name: string, planned: (header: NamedHeader) => WeightTensor | PlannedBeside): void => {
+  const found = new Map<string, PlannedTensor>();
+  const add = (name: string, planned: (header: NamedHeader) => PlannedTensor): void => {
     const header = byName.get(name) ?? invalid(`the file has no tensor ${shown(name)}`);
     if (found.has(name)) invalid(`it uses the tensor ${shown(name)} twice`);
     found.set(name, planned(header));
   };
   for (const [weight, from] of given) {
     const leaf = leaves.get(weight) ?? invalid(`the architecture has no weight ${shown(weight)}`);
+    if (Array.isArray(from)) {
+      const [first, second, ...more] = from as readonly unknown[];
+      if (typeof first !== "string" || typeof second !== "string" || more.length > 0)
+        return invalid(`the weight ${shown(weight)} is a list, and not of two names`);
+      add(first, (header) => ({ ...header, leaf, addend: "difference" }));
+      add(second, (header) => ({ ...header, leaf, addend: "kept" }));
+      continue;
+    }
     const { name, ...written } = sourceOf(from, weight);
     add(name, (header) => ({ ...header, leaf, ...orderOf(written, header) }));
   }
-  for (const name of beside as readonly string[]) add(name, (header) => ({ ...header, isZero: false }));
+  for (const name of beside as readonly string[]) add(name, (header) => header);
   const left = tensors.find(({ name }) => !found.has(name));
   if (left !== undefined) return invalid(`it does not say what the file's tensor ${shown(left.name)} is`);
-  const inOrder = tensors.map(({ name }) => found.get(name) as WeightTensor | PlannedBeside);
+  const inOrder = tensors.map(({ name }) => found.get(name) as PlannedTensor);
   return { tensors: inOrder, notes: [] };
 }
 

@@ -3,7 +3,7 @@
  * read-only copies of base and samples and the job as JSON, and an empty folder for what it leaves.
  *
  *     <work>/input/job.json
- *     <work>/input/base/           model.safetensors, architecture.json and names.json
+ *     <work>/input/base/           model.safetensors, architecture.json, names.json and original.safetensors
  *     <work>/input/samples/        train.safetensors, validation.safetensors, held-out.safetensors
  *     <work>/output-<random>/      its current directory: model.safetensors, metrics.json, attachments/
  *     <work>/scratch/              its HOME and TMPDIR
@@ -22,7 +22,7 @@ import { sourceOfTensor, type Hash } from "../tensor/tensor.js";
 import type { SamplePart, SampleSet } from "../train/datasets/dataset.js";
 import { loadDataset } from "../train/datasets/registry.js";
 import type { DatasetReference } from "../train/training.js";
-import type { SlotFile } from "../recover/slot-files.js";
+import { originalFileName, type SlotFile } from "../layouts/slot-files.js";
 import type { Scalar } from "../provenance/provenance.js";
 
 /** The limits of a program. */
@@ -68,7 +68,7 @@ export interface GivenSamples {
 export type SampleForm = Pick<SampleSet, "task" | "inputShape" | "targetSize" | "classes">;
 
 const readOnly = 0o400;
-const baseFiles = ["model.safetensors", "architecture.json", "names.json"];
+const baseFiles = ["model.safetensors", "architecture.json", "names.json", originalFileName];
 const maxManifestBytes = 1024 * 1024;
 const parts = [
   ["train", "train"],
@@ -142,7 +142,7 @@ export async function makeJobFolders(
 /**
  * Copies an installed version into a folder below the input: its slot must never change. The file system shares the
  * bytes where it can.
- * @returns `model`, and `architecture` and `names` where it has them: paths below the input
+ * @returns `model`, and `architecture`, `names` and `original` where it has them: paths below the input
  */
 export async function copyModel(
   from: string,
@@ -159,6 +159,15 @@ export async function copyModel(
     paths[memberOf(name, kept)] = `${folder}/${name}`;
   }
   return paths;
+}
+
+/** Bytes that an installed version has besides its tensors' own: those of its file in the layout that it came in. */
+export async function originalBytesIn(folder: string): Promise<number> {
+  const found = await stat(join(folder, originalFileName)).catch((error: unknown) => {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  });
+  return (await keptNameIn(folder)) === undefined ? (found?.size ?? 0) : 0;
 }
 
 /**

@@ -47,8 +47,8 @@ export interface TrainerOutput {
 /** The attachments that a version may have beside those that it has already. */
 export interface AttachmentSpace {
   readonly maxBytes: number;
-  /** A name that is taken. */
-  readonly taken?: string;
+  /** Names that are taken. */
+  readonly taken?: readonly string[];
 }
 
 /**
@@ -123,7 +123,7 @@ async function readWhole({ file, size }: RegularFile, maxBytes: number): Promise
 
 async function readAttachments(
   folder: string,
-  { maxBytes, taken }: AttachmentSpace,
+  { maxBytes, taken = [] }: AttachmentSpace,
 ): Promise<Pick<TrainerOutput, "attachments" | "dropped">> {
   const attachments: Attachment[] = [];
   const dropped: string[] = [];
@@ -132,7 +132,7 @@ async function readAttachments(
   let left = maxBytes;
   for (const name of (await readdir(folder)).sort()) {
     const bytes =
-      attachments.length < maxAttachments && name !== taken
+      attachments.length < maxAttachments && !taken.includes(name)
         ? await readAttachment(join(folder, name), left)
         : undefined;
     if (bytes === undefined) dropped.push(name);

@@ -9,6 +9,7 @@ import { defaultNames, writeModelJson } from "../../shared/model/model-json-expo
 import type { Architecture, ModelSource } from "../../shared/model/model.js";
 import type { Log, LogFields } from "../../shared/ports.js";
 import { modelSourceOfTensors } from "../../shared/save/model-source.js";
+import type { SaveModelOptions } from "../../shared/save/save-model.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { GraphBuilder } from "../../shared/train/builders/graph-builder.js";
@@ -38,7 +39,12 @@ export function tinySource(seed = "1", units = 3): ModelSource {
 }
 
 /** Saves a model into an outbox that no training made: what a line starts from. */
-export async function saveBase(outbox: Outbox, model: ModelSource, line: string): Promise<Hash> {
+export async function saveBase(
+  outbox: Outbox,
+  model: ModelSource,
+  line: string,
+  attachments?: SaveModelOptions["attachments"],
+): Promise<Hash> {
   const { versionId } = await outbox.saveTrained(model, {
     name: "m",
     fleet: "f",
@@ -48,6 +54,7 @@ export async function saveBase(outbox: Outbox, model: ModelSource, line: string)
     metric: null,
     samples: null,
     environment: { backend: "none" },
+    ...(attachments === undefined ? {} : { attachments }),
   });
   return versionId;
 }

@@ -30,6 +30,10 @@ function formOf(model: ForeignModel, ...protectedFiles: string[]): HostileForm {
   return { files: model.files, modelOf: (files) => ({ ...model, files }), protectedFiles };
 }
 
+function firstShard(): Uint8Array {
+  return shardedModel().files[shardNames[0]] as Uint8Array;
+}
+
 /** The description in an archive, whose checksum is that of the damaged one. */
 function describedByTorch(): HostileForm {
   const entries = entriesOf(torchModel().files["state.pt"] as Buffer);
@@ -40,6 +44,7 @@ function describedByTorch(): HostileForm {
 }
 
 export const hostileForms: Readonly<Record<string, () => HostileForm>> = {
+  safetensors: () => formOf({ main: "m.safetensors", files: { "m.safetensors": firstShard() } }),
   "sharded safetensors": () => formOf(shardedModel(), "m.safetensors.index.json"),
   "sharded PyTorch": () => {
     const model = shardedTorchModel();

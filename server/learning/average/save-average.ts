@@ -9,6 +9,7 @@ import { makeProvenance } from "../../../shared/provenance/make-provenance.js";
 import type { AverageRecord } from "../../../shared/provenance/provenance.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
+import { layoutFrom } from "../../services/context/inherited-layout.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -51,6 +52,7 @@ export async function saveAverage(
     name,
     bases,
     environment,
+    ...(await layoutFrom(repository, opened.bases[0], model)),
     ...makeProvenance(
       {
         engine: undefined,

@@ -35,7 +35,8 @@ import { runJob } from "../../../shared/programs/run-job.js";
 import { whoMayChange } from "../../../shared/programs/who-may-change.js";
 import type { MachineFacts } from "../../../shared/provenance/provenance.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
-import { slotFilesOf } from "../../../shared/recover/slot-files.js";
+import { layoutIdOf, layOutAsBase } from "../../../shared/layouts/base-layout.js";
+import { slotFilesOf } from "../../../shared/layouts/slot-files.js";
 import { modelSourceOfSafetensors } from "../../../shared/save/model-source.js";
 import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import { loadDataset } from "../../../shared/train/datasets/registry.js";
@@ -189,7 +190,9 @@ async function prepareJob(
   const { context, repository, summary } = replay;
   const files = nodeFiles();
   const folders = await makeJobFolders(workFolder, context.home.ports.random, ["base", "samples"]);
-  const slot = slotFilesOf(await repository.recover(base.versionId));
+  const layoutId = layoutIdOf(base.record);
+  const layout = layoutId && (await repository.objects.read("attachment", layoutId));
+  const slot = slotFilesOf(await repository.recover(base.versionId), layout);
   const paths = await writeBase(files, folders, slot);
   const data = await placeSamples(replay, story, folders);
   if (data !== undefined && "reason" in data) return data;
@@ -311,7 +314,14 @@ async function tensorsOf(
       architecture: decodeArchitecture(await objects.read("architecture", id)),
       names: decodeNames(await objects.read("names", names), leaves.length),
     };
-    const model = await modelSourceOfSafetensors(file, path, defined({ architecture: form }));
+    const layoutId = layoutIdOf(record);
+    const layout = layoutId && (await objects.read("attachment", layoutId));
+    const laidOut = form && layout && (await layOutAsBase(file, path, { described: form, layout }));
+    const model = await modelSourceOfSafetensors(
+      laidOut?.part.file ?? file,
+      path,
+      defined({ architecture: form }),
+    );
     return new Map(model.leaves.map((leaf, i) => [leaf.path, model.sources[i] as TensorSource]));
   } catch (error) {
     if (!isStemmaError(error)) throw error;

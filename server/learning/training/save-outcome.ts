@@ -16,6 +16,7 @@ import { reportedBundle } from "../../../shared/train/own-recipes/reported-bundl
 import { metadataOfResult } from "../../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../../shared/train/training-environment.js";
+import { layoutFrom } from "../../services/context/inherited-layout.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -64,6 +65,7 @@ export async function saveOutcome(
       name,
       bases: base === undefined ? [] : [base.versionId],
       environment,
+      ...(await layoutFrom(repository, base, model)),
       measurements: canonicalMeasurements(result.measurements),
       ...provenanceOfTraining(
         {

@@ -12,6 +12,7 @@ import { readLoneFile } from "../../../shared/forms/model-file.js";
 import { modelSourceOfSafetensors, modelToSaveOfSafetensors } from "../../../shared/save/model-source.js";
 import { completeModel } from "../../../shared/save/partial-model.js";
 import { leavesOfSave, type SaveUses } from "../../../shared/save/save-uses.js";
+import { layoutName } from "../../../shared/layouts/layout.js";
 import { planSave } from "../../../shared/save/plan-save.js";
 import { loadSaveBase } from "../../../shared/save/save-model.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
@@ -31,6 +32,7 @@ import {
   refuseOtherNetwork,
   shapeOfModel,
 } from "../../services/context/expected-shape.js";
+import { layoutFrom } from "../../services/context/inherited-layout.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
 import {
   checkParts,
@@ -40,6 +42,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { fileInBaseLayout } from "./import-in-layout.js";
 import { attachmentsWithRest } from "./import-rest.js";
 import { checkKeptFile } from "./import-kept-file.js";
 import { checkAdapter } from "./import-adapter.js";
@@ -166,13 +169,14 @@ async function importFile(
     const modelJson = layers === undefined ? undefined : new TextEncoder().encode(layers);
     const story = await storyInFile(file, where, options);
     const base = story === undefined ? named : await baseOfStory(repository, story, named);
-    const described = modelJson === undefined ? {} : { modelJson };
     const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
+    const isDescribed = modelJson !== undefined || story !== undefined;
+    const inLayout = await fileInBaseLayout(repository, { file, where, isDescribed }, base, options);
     const model =
       story !== undefined
         ? await modelOfStory({ file, where }, story, modelJson)
         : options.onto === undefined || base === undefined
-          ? await prepare(file, where, described)
+          ? await prepare(inLayout?.file ?? file, where, inLayout?.options ?? defined({ modelJson }))
           : completeModel(
               await modelSourceOfSafetensors(file, where),
               await partialBaseOf(repository, base),
@@ -183,8 +187,10 @@ async function importFile(
     await refuseUnexpected(repository, { model, base, uses: undefined, story }, options);
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
-    const kept = await attachmentsWithRest(model, options, rest);
-    const allNotes = [...notes, ...kept.notes];
+    const own = inLayout ?? (await layoutOfOwnNames(repository, { model, base, story }, options));
+    const attachments = [...(options.attachments ?? []), ...(own.attachments ?? [])];
+    const kept = await attachmentsWithRest(model, { ...options, attachments }, rest);
+    const allNotes = [...notes, ...(inLayout?.notes ?? []), ...kept.notes];
     const noted = {
       ...(allNotes.length === 0 ? {} : { notes: allNotes }),
       ...(isFile ? { isFile } : {}),
@@ -207,6 +213,16 @@ async function importFile(
     await opened?.close();
     await openFile.close();
   }
+}
+
+/** A model with the layers of its base, in the architecture's names, has the base's layout, too. */
+async function layoutOfOwnNames(
+  repository: FleetRepository,
+  { model, base, story }: Omit<ImportedModel<ModelSource | UnhashedModel>, "uses">,
+  { onto, attachments = [] }: ImportOptions,
+): Promise<Pick<ImportOptions, "attachments">> {
+  const hasOwn = attachments.some(({ name }) => name === layoutName);
+  return story !== undefined || onto !== undefined || hasOwn ? {} : await layoutFrom(repository, base, model);
 }
 
 /** Versions that may be its base, where nobody named one: a story says itself what the model was trained from. */

@@ -1,41 +1,20 @@
 /** A model as the tensors of the other tool's file from which it, or a version before it, was imported. */
 import { checkedFile, fileOfLayout, type LaidOut } from "../../../shared/layouts/file-of-layout.js";
-import { layoutName } from "../../../shared/layouts/layout.js";
+import { layoutIdOf } from "../../../shared/layouts/base-layout.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import { safetensorsOfModel } from "../../../shared/recover/recovered-file.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../../shared/tensor/safetensors.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
+import { versionWithLayout } from "../../services/context/inherited-layout.js";
 import { noLayout } from "./model-errors.js";
 
 type Store = Pick<FleetRepository, "objects" | "get">;
 
-/** Versions that are looked at for one with a layout. */
-const maxAncestors = 100_000;
-
-/**
- * The nearest version with a layout: the version itself, its bases, theirs; all with its architecture.
- * @throws MODEL_PART_MISSING where there is none
- */
-function versionWithLayout(store: Store, summary: VersionSummary): { from: VersionSummary; layout: Hash } {
-  const seen = new Set<Hash>([summary.versionId]);
-  const queue = [summary];
-  for (const from of queue) {
-    const layout = from.record.objects.attachments?.find(({ name }) => name === layoutName);
-    if (layout !== undefined) return { from, layout: layout.hash };
-    for (const id of from.record.bases) {
-      const base = seen.has(id) || seen.size >= maxAncestors ? undefined : store.get(id);
-      if (base === undefined || base.record.architecture !== summary.record.architecture) continue;
-      seen.add(id);
-      queue.push(base);
-    }
-  }
-  throw noLayout(summary);
-}
-
 /** A file in a layout, and the version that has this layout. */
 export interface FileInLayout {
+  /** Numbers of its biases that do not add up to the model's, as those were trained since and rounded. */
+  readonly inexact: number;
   readonly from: VersionSummary;
   readonly byteLength: number;
   readonly chunks: AsyncIterable<Uint8Array>;
@@ -51,13 +30,16 @@ export async function fileInLayout(
   summary: VersionSummary,
   model: RecoveredModel,
 ): Promise<FileInLayout> {
-  const { from, layout } = versionWithLayout(store, summary);
+  const found = versionWithLayout(store, summary);
+  if (found === undefined) throw noLayout(summary);
+  const { from, layout } = found;
   const file = fileOfLayout(model.sources, await store.objects.read("attachment", layout));
   const isOwn = from.versionId === summary.versionId;
   const checked = isOwn ? checkedFile(file) : undefined;
   const { tensors, options } = safetensorsOfModel(checked ?? file);
   return {
     from,
+    inexact: await file.countInexact(),
     byteLength: safetensorsByteLength(tensors, options),
     chunks: thenCheck(safetensorsChunks(tensors, options), checked?.check),
   };
@@ -76,6 +58,6 @@ export async function ownLayout(
   { objects }: Pick<Store, "objects">,
   { record, sources }: Pick<RecoveredModel, "record" | "sources">,
 ): Promise<LaidOut | undefined> {
-  const own = record.objects.attachments?.find(({ name }) => name === layoutName);
-  return own === undefined ? undefined : fileOfLayout(sources, await objects.read("attachment", own.hash));
+  const own = layoutIdOf(record);
+  return own === undefined ? undefined : fileOfLayout(sources, await objects.read("attachment", own));
 }

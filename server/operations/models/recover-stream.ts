@@ -126,9 +126,10 @@ export async function recoverAsStream(
   const model = lease === undefined ? found : namedAsChild(found, lease);
   const expected = reportOf(summary, model, part);
   if (options.layout !== undefined) {
-    const { from, ...bytes } = await fileInLayout(repository, summary, model);
+    const { from, inexact, ...bytes } = await fileInLayout(repository, summary, model);
     const { versionId, name, version } = from;
-    return provenStream({ expected: { ...expected, layout: { versionId, name, version } }, ...bytes });
+    const layout = { versionId, name, version, ...(inexact === 0 ? {} : { inexact }) };
+    return provenStream({ expected: { ...expected, layout }, ...bytes });
   }
   if (form === "tfjs")
     return provenStream({

@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Explanation } from "../../../server/cli/explain-difference.js";
 import { programAttachment } from "../../../shared/programs/program-bundle.js";
 import { testLine } from "../../helpers/agent-test-environment.js";
@@ -102,6 +103,31 @@ describe("a program of a device's owner that is recorded", () => {
       left.filter((name) => name.startsWith("replay-")),
       [],
     );
+  });
+
+  it("is proved where it has the model in PyTorch's names and axes", async (t) => {
+    const { server, folder, stemma, replay, startAgent } = await startRecordedFleet(t);
+    const vector = (name: string): string =>
+      fileURLToPath(new URL(`../../../../test/vectors/layouts/${name}`, import.meta.url));
+    const arch = ["--arch", vector("cnn.json"), "--layout", "pytorch"];
+    const imported = await stemma("model", "import", vector("cnn.pt"), "--name", "cnn", ...arch);
+    assert.equal(imported.status, 0, imported.stderr);
+    const { operations } = server.handle;
+    const to = { fleet: testFleet, device: "v1", line: testLine, model: "cnn" };
+    await operations.assign({ ...to, force: true });
+    const { versionId } = await operations.model({ fleet: testFleet, model: "cnn" });
+    const program = join(folder, "train.sh");
+    const original = '"$STEMMA_INPUT/base/original.safetensors"';
+    const tune = `head -c -1 ${original} > model.safetensors; printf x >> model.safetensors`;
+    await writeFile(program, `${tune}; echo '{}' > metrics.json\n`);
+    const trainer = { exec: ["/bin/sh", program], samples: false, record: { files: [program] } };
+    const agent = await startAgent({ lines: { [testLine]: { trainer } } });
+    await agent.log.until("activated", 1, { line: testLine, versionId });
+    const model = await trainLine(agent);
+    const { status, stderr } = await stemma("replay", "program", "approve", model);
+    assert.equal(status, 0, stderr);
+    const report = await replay(model);
+    assert.deepEqual([report.verdict, report.grade], ["proved", "bit-exact"], report.text);
   });
 
   it("does not train where an argument is a file that is not listed", async (t) => {

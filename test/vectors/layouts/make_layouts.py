@@ -108,13 +108,13 @@ class Residual(nn.Module):
 
 
 class Lstm(nn.Module):
-    def __init__(self):
+    def __init__(self, one_bias):
         super().__init__()
         self.lstm = nn.LSTM(3, 4, num_layers=2, batch_first=True)
         self.head = nn.Linear(4, 2)
         # One bias, as Keras and the engine have it.
         with torch.no_grad():
-            for index in range(2):
+            for index in range(2 if one_bias else 0):
                 inner, outer = getattr(self.lstm, f"bias_hh_l{index}"), getattr(self.lstm, f"bias_ih_l{index}")
                 outer += inner
                 inner.zero_()
@@ -124,6 +124,10 @@ class Lstm(nn.Module):
 
 
 lstm = {"units": 4, "activation": "tanh", "recurrent_activation": "sigmoid"}
+lstms = sequential(
+    [6, 3],
+    layer("LSTM", "one", **lstm, return_sequences=True), layer("LSTM", "two", **lstm), layer("Dense", "h", units=2),
+)
 models = {
     "mlp": (
         nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 2)),
@@ -158,15 +162,10 @@ models = {
             conv("right", 2, 1, ["sum"], activation="tanh"), layer("Add", "both", ["left", "right"]),
         ),
     ),
-    "lstm": (
-        Lstm(),
-        sequential(
-            [6, 3],
-            layer("LSTM", "one", **lstm, return_sequences=True), layer("LSTM", "two", **lstm), layer("Dense", "h", units=2),
-        ),
-    ),
+    "lstm": (Lstm(one_bias=True), lstms),
+    "lstm-biases": (Lstm(one_bias=False), lstms),
 }
-shapes = {"mlp": [4], "cnn": [2, 4, 6], "mobile": [3, 5, 5], "residual": [2, 4, 4], "lstm": [6, 3]}
+shapes = {"mlp": [4], "cnn": [2, 4, 6], "mobile": [3, 5, 5], "residual": [2, 4, 4], "lstm": [6, 3], "lstm-biases": [6, 3]}
 for name, (model, topology) in models.items():
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):

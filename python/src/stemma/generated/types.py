@@ -1459,6 +1459,7 @@ class VerificationReportLayout(TypedDict):
     versionId: Hash
     name: str
     version: int
+    inexact: NotRequired[int]
 
 
 class VerificationReport(TypedDict):
@@ -1480,6 +1481,12 @@ class VerificationReport(TypedDict):
     parts: list[str]
 
 
+class ImportReportLikelyBasesItem(TypedDict):
+    versionId: Hash
+    name: str
+    version: int
+
+
 class ImportReportStory(TypedDict):
     versionId: Hash
     fleet: str
@@ -1498,7 +1505,7 @@ class ImportReport(TypedDict):
     unchanged: bool
     isFile: NotRequired[Literal[True]]
     notes: NotRequired[list[str]]
-    likelyBases: NotRequired[list[VerificationReportLayout]]
+    likelyBases: NotRequired[list[ImportReportLikelyBasesItem]]
     story: NotRequired[ImportReportStory]
 
 
@@ -1534,7 +1541,7 @@ class EvaluatedCandidate(TypedDict):
     settings: dict[str, str | float | bool]
     figure: float | None
     iteration: int | None
-    saved: NotRequired[VerificationReportLayout]
+    saved: NotRequired[ImportReportLikelyBasesItem]
     reason: NotRequired[str]
 
 
@@ -1584,7 +1591,7 @@ class DerivedModelSaved(TypedDict):
 
 
 class DerivedModel(TypedDict):
-    source: VerificationReportLayout
+    source: ImportReportLikelyBasesItem
     name: str
     reason: NotRequired[str]
     network: NotRequired[DerivedModelNetwork]
@@ -2219,7 +2226,7 @@ class DepositReportTagsKeptItem(TypedDict):
 
 
 class DepositReport(TypedDict):
-    recorded: list[VerificationReportLayout]
+    recorded: list[ImportReportLikelyBasesItem]
     alreadyHere: int
     tagsKept: list[DepositReportTagsKeptItem]
 
@@ -2925,6 +2932,7 @@ class ImportOptions(TypedDict):
     base: NotRequired[str]
     lease: NotRequired[str]
     onto: NotRequired[str]
+    layout: NotRequired[Literal["original"]]
     architecture: NotRequired[str]
     device: NotRequired[str]
     line: NotRequired[str]

@@ -7,7 +7,7 @@ import { forceText } from "../../force-option.js";
 import { adapterConfigBeside } from "../../adapter-files.js";
 import { readBytes, readText, withImport, type NamedPart } from "../../import-files.js";
 import { plain, repeated, type Choices, type PlainContext } from "../../plain-command.js";
-import { layOutOf } from "../../import-layout.js";
+import { layoutOption, layOutOf } from "../../import-layout.js";
 import { describeImport, likelyBasesText } from "../../import-text.js";
 import { nameOf } from "../../version-text.js";
 
@@ -21,7 +21,7 @@ const options = {
   lease: "<id> instead of --base: the lease of stemma model transfer, which ends with the import",
   arch: "<file> tfjs model.json: gives the tensors an architecture (else kind opaque)",
   layout:
-    "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md)",
+    "<layout> with --arch: pytorch, or a file that says which weight each tensor is (docs/own-models.md); with --base: original, as the base was imported",
   check:
     "<samples> with --layout: save only if the engine gives the outputs of these inputs (.safetensors, .npz)",
   tolerance: "<difference> the largest difference that --check lets pass (1e-5)",
@@ -87,9 +87,7 @@ async function importFile(
   context: PlainContext,
 ): Promise<Imported> {
   const { operations, fleet } = context;
-  const further = await Promise.all(
-    attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-  );
+  const further = await Promise.all(attach.map(readAttached));
   if (as === "file" && (onto ?? arch ?? layout ?? optimizer ?? checkpoint[0]) !== undefined)
     throw keptUnread();
   const adapter =
@@ -118,6 +116,7 @@ async function importFile(
         base,
         onto,
         lease,
+        ...layoutOption(layout),
         line,
         metadata: parseAssignments(meta),
         force,
@@ -132,6 +131,10 @@ async function importFile(
       });
     return { report, notes: [...opened.notes, ...adapter.notes, ...(report.notes ?? [])] };
   });
+}
+
+async function readAttached(path: string): Promise<{ readonly name: string; readonly bytes: Uint8Array }> {
+  return { name: basename(path), bytes: await readBytes(path) };
 }
 
 function layersTwice(file: string): StemmaError {

@@ -376,18 +376,28 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
     report.file === undefined
       ? `${report.tensors} ${report.partOf === undefined ? "" : `of ${report.partOf} `}tensors, `
       : `the very file ${report.file}, `;
-  const { layout } = report;
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
     `${nameOf(report)}${partText(report)} recovered exactly: ${what}${formatBytes(report.byteLength)}, ` +
       `root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
-    ...(layout === undefined ? [] : [`in the layout of the file from which ${nameOf(layout)} was imported`]),
+    ...layoutLines(report.layout),
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined
       ? "nothing was written: name a file with --file PATH, or --file - to pipe the model"
       : `written to ${path}`,
   ].join("\n");
+}
+
+function layoutLines(layout: RecoveryReport["layout"]): readonly string[] {
+  if (layout === undefined) return [];
+  const { inexact } = layout;
+  return [
+    `in the layout of ${nameOf(layout)}`,
+    ...(inexact === undefined
+      ? []
+      : [`not exact: ${inexact} numbers of biases, of which the file has two that are added`]),
+  ];
 }
 
 export const commands = [addModelRecoverCommands];

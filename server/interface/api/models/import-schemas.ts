@@ -43,6 +43,11 @@ export const storyOption = z
     "What to do with the story in a file that Stemma exported: check and keep it (keep), or not read it",
   );
 
+export const importLayout = z
+  .enum(["original"])
+  .optional()
+  .describe("original: the file has the names and axes of the one that its base was imported from");
+
 /** The most points of a training's course that an import keeps. */
 export const maxMeasurements = 10_000;
 
@@ -61,6 +66,7 @@ export const importOptions = z
     base: shortText.optional().describe("The model this one was trained from; only what changed is stored"),
     lease: leaseText.optional(),
     onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
+    layout: importLayout,
     architecture: z
       .string()
       .max(maxImportOptionsBytes)

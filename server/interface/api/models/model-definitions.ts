@@ -33,7 +33,7 @@ import {
   versionPage,
   versionSummary,
 } from "./version-schemas.js";
-import { importReport, storyOption } from "./import-schemas.js";
+import { importLayout, importReport, storyOption } from "./import-schemas.js";
 
 export const importContentType = "application/vnd.stemma.import";
 
@@ -196,6 +196,7 @@ export const modelOperations = {
       base: shortText.optional(),
       lease: leaseText.optional(),
       onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
+      layout: importLayout,
       device: shortText.optional(),
       line: shortText.optional(),
       story: storyOption,

@@ -339,7 +339,14 @@ export const recoveryReport = z
     story: hash.exactOptional().describe("SHA-256 of the story in the file; absent: it has none"),
     file: text.exactOptional().describe("Name of the file that was saved, where these are its very bytes"),
     layout: z
-      .object({ versionId: hash, name: text, version: count })
+      .object({
+        ...{ versionId: hash, name: text, version: count },
+        inexact: count
+          .exactOptional()
+          .describe(
+            "Numbers that are the sum of two in the file, which after rounding do not give them again",
+          ),
+      })
       .exactOptional()
       .describe("The version whose layout the file has: itself, or one that it came from"),
   })

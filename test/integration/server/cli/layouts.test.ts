@@ -77,9 +77,12 @@ for (const where of ["a home", "its server"])
         "--file",
         at("child.safetensors"),
       );
-      assert.match(stdout, /cnn:1 was imported/);
+      assert.match(stdout, /in the layout of tuned:1\n/);
       const child = await readSafetensors(fileOfBytes(await readFile(at("child.safetensors"))), "child");
       assert.ok(child.tensors.some(({ name }) => name === "norm.num_batches_tracked"));
+      await good("merge", "cnn", "tuned", "--name", "mean");
+      const mean = ["recover", "mean", "--layout", "original", "--file", at("mean.safetensors")];
+      assert.match((await good(...mean)).stdout, /in the layout of mean:1\n/);
       await good("import", at("tuned.safetensors"), "--name", "alone", ...arch);
       await refused("MODEL_PART_MISSING", "recover", "alone", "--layout", "original");
       await refused("MODEL_PART_MISSING", "recover", "alone", "--form", "original");
@@ -95,6 +98,29 @@ for (const where of ["a home", "its server"])
         "--folder",
         at("web"),
       );
+    });
+
+    it("is that of the base for a file with the same names, and refused where it does not fit", async () => {
+      await good("recover", "cnn", "--layout", "original", "--file", at("next.safetensors"));
+      const bytes = await readFile(at("next.safetensors"));
+      bytes[bytes.length - 1] = 0x40;
+      await writeFile(at("next.safetensors"), bytes);
+      for (const layout of [[], ["--layout", "original"]]) {
+        await good("import", at("next.safetensors"), "--name", "next", "--base", "cnn", ...layout);
+        const args = ["recover", "next", "--layout", "original", "--force", "--file", at("back.safetensors")];
+        assert.match((await good(...args)).stdout, /in the layout of next:\d\n/);
+        assert.deepEqual(await readFile(at("back.safetensors")), bytes);
+        const { stdout } = await good("show", "next", "-o", "json");
+        assert.match(stdout, /"kind": "architecture"/);
+      }
+      const original = ["--name", "no", "--layout", "original"];
+      await refused("ARCHITECTURE_MISMATCH", "import", vector("mlp.pt"), ...original, "--base", "cnn");
+      await refused("USAGE", "import", at("next.safetensors"), ...original);
+      const arch = ["--arch", vector("cnn.json"), "--base", "cnn"];
+      await refused("USAGE", "import", at("next.safetensors"), ...original, ...arch);
+      await good("import", vector("mlp.pt"), "--name", "opaque");
+      await refused("MODEL_PART_MISSING", "import", vector("mlp.pt"), ...original, "--base", "opaque");
+      await refused("MODEL_NOT_FOUND", "show", "no");
     });
 
     it("that lies is refused, and nothing is saved", async () => {

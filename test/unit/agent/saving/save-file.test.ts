@@ -4,88 +4,22 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, open, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
-import { Outbox } from "../../../../agent/outbox/outbox.js";
-import { parseConfig } from "../../../../agent/settings/config.js";
-import { FileSaver, type FileSaverOptions } from "../../../../agent/saving/save-file.js";
-import { nodeClock, nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js";
+import { describe, it } from "node:test";
+import { FileSaver } from "../../../../agent/saving/save-file.js";
+import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
-import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { decodeMetadata } from "../../../../shared/model/metadata.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
-import { slotFilesOf } from "../../../../shared/recover/slot-files.js";
+import { slotFilesOf } from "../../../../shared/layouts/slot-files.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
-import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
+import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
-import type { Files } from "../../../../shared/ports.js";
 import { faultyFiles, fullAfter } from "../../../helpers/files/faulty-files.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import {
-  collectBytes,
-  saveBase,
-  testProfile,
-  tinyModel,
-  tinySource,
-} from "../../../helpers/agent-fixtures.js";
+import { line, openOutbox, openSaver, runs, saverOptions, writeModel } from "./open-saver.js";
+import { collectBytes, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
 import { ModelFolder, shardedModel, shardNames, torchModel } from "../../../helpers/foreign-models.js";
-import { freeDisk } from "../../../helpers/free-disk.js";
-
-const line = "cam";
-
-function openOutbox(files: Files, folder = "/outbox"): Promise<Outbox> {
-  return Outbox.open({ files, folder, clock: nodeClock(), random: nodeRandom(), log: silentLog() });
-}
-
-function saverOptions(
-  outbox: Outbox,
-  home: string,
-  profile: Readonly<Record<string, unknown>> = {},
-): FileSaverOptions {
-  return {
-    outbox,
-    home,
-    profile: testProfile(profile),
-    config: parseConfig({ format: 1 }, "test"),
-    enrolment: { fleet: "f", device: "d" },
-    log: silentLog(),
-    version: "test",
-    random: nodeRandom(),
-    diskUse: () => Promise.resolve(freeDisk),
-    clockErrorMs: () => null,
-  };
-}
-
-/** @param beforeStoring runs after a file was read and before it is stored */
-async function openSaver(
-  t: TestContext,
-  profile: Readonly<Record<string, unknown>> = {},
-  beforeStoring: () => Promise<void> = () => Promise.resolve(),
-) {
-  const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
-  const home = join(folder, "home");
-  const outbox = await openOutbox(nodeFiles(), join(home, "outbox"));
-  t.after(async () => {
-    await outbox.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-  const options = saverOptions(outbox, home, profile);
-  const saver = new FileSaver({
-    ...options,
-    diskUse: async () => {
-      await beforeStoring();
-      return await options.diskUse();
-    },
-  });
-  return { folder, home, outbox, saver };
-}
-
-/** The line runs this model. */
-async function runs(outbox: Outbox, model: ModelSource): Promise<Hash> {
-  const versionId = await saveBase(outbox, model, line);
-  await outbox.append({ type: "activated", atMs: 0, versionId, line, clockErrorMs: null, session: 1 });
-  return versionId;
-}
 
 /** Changes one byte of the last tensor. */
 function fineTuned(tensors: readonly Tensor[], amount = 1): Tensor[] {
@@ -95,19 +29,6 @@ function fineTuned(tensors: readonly Tensor[], amount = 1): Tensor[] {
     bytes[0] = ((bytes[0] ?? 0) + amount) & 0xff;
     return { ...tensor, bytes };
   });
-}
-
-async function writeModel(
-  path: string,
-  tensors: readonly Tensor[],
-  names: readonly string[],
-): Promise<string> {
-  const sources = tensors.map((tensor, at): NamedSource => ({
-    name: names[at] as string,
-    source: sourceOfTensor(tensor),
-  }));
-  await writeFile(path, await collectBytes(safetensorsChunks(sources)));
-  return path;
 }
 
 const small: Tensor = { dtype: "F32", shape: [2], bytes: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8) };

@@ -16,6 +16,9 @@ import { parseConfig } from "../../../../agent/settings/config.js";
 import { Trainer } from "../../../../agent/trainer/trainer.js";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { inheritedLayout } from "../../../../shared/layouts/base-layout.js";
+import { encodeLayout, layoutName } from "../../../../shared/layouts/layout.js";
+import { zeroHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
@@ -99,7 +102,12 @@ async function openTrainer(
 }
 
 /** Saves a model of the line, and the server's receipt of it. */
-async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined): Promise<Hash> {
+async function saveRecorded(
+  outbox: Outbox,
+  seed: string,
+  base: Hash | undefined,
+  attachments: readonly { readonly name: string; readonly bytes: Uint8Array }[] = [],
+): Promise<Hash> {
   const { versionId } = await outbox.saveTrained(tinySource(seed), {
     name: "m",
     fleet: "f",
@@ -109,6 +117,7 @@ async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined
     metric: null,
     samples: null,
     environment: { backend: "none" },
+    attachments,
   });
   await outbox.append({ ...receiptOf(seed), versionId });
   return versionId;
@@ -169,6 +178,29 @@ describe("a scheduled training", () => {
       jobs.map(({ base }) => base?.versionId),
       [first, other],
     );
+  });
+
+  it("has the layout of its base, so that the device has it in the names of the base's file too", async (t) => {
+    const { outbox, activator, trainer } = await openTrainer(t);
+    const model = tinySource("1");
+    const tensors = model.leaves.map(({ dtype, shape }, leaf) => ({
+      name: `own.${leaf}`,
+      dtype,
+      shape,
+      leaf,
+    }));
+    const layout = await inheritedLayout(model, encodeLayout({ tensors, root: zeroHash }));
+    await saveRecorded(outbox, "1", undefined, [{ name: layoutName, bytes: layout }]);
+    await activator.activateNewest(line);
+    const { versionId } = await trainer.request(line);
+    await outbox.append({ ...receiptOf("2"), versionId });
+    await activator.activateNewest(line);
+    const folder = activator.base(line)?.folder ?? assert.fail();
+    const original = await readFile(join(folder, "original.safetensors"));
+    const installed = await readFile(join(folder, "model.safetensors"));
+    assert.match(original.toString("latin1"), /"own\.0"/);
+    const dataOf = (file: Buffer): Buffer => file.subarray(8 + Number(file.readBigUInt64LE(0)));
+    assert.deepEqual(dataOf(original), dataOf(installed));
   });
 
   it("starts from the model as it was made, also where a bit of the installed file has flipped", async (t) => {

@@ -9,7 +9,7 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { openFileAsItIs } from "../../../../shared/forms/file-as-it-is.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { endingOf, keptFileOf, requireKeptFileName } from "../../../../shared/model/kept-file.js";
-import { slotFilesOf } from "../../../../shared/recover/slot-files.js";
+import { slotFilesOf } from "../../../../shared/layouts/slot-files.js";
 import { modelSourceOfSafetensors } from "../../../../shared/save/model-source.js";
 import type { RecoveredModel } from "../../../../shared/recover/recovery.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";

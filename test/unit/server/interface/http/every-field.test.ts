@@ -542,6 +542,7 @@ describe("every field of an operation's input", () => {
       lease: "ab".repeat(16),
       parts: [{ iteration: 3, byteLength: 0, fileName: "after-3" }],
       fileName: "x.safetensors",
+      layout: "original",
       architecture: "{}",
       device: "car",
       line: "a",

@@ -1,9 +1,10 @@
 /** A recovered model as the files of its slot: what the device's software and the next fine-tuning read. */
 import { encodeArchitecture } from "../model/architecture.js";
+import { checkedFile, fileOfLayout } from "./file-of-layout.js";
 import { keptFileOf } from "../model/kept-file.js";
-import { keptFileChunks } from "./kept-file-chunks.js";
-import { safetensorsOfModel } from "./recovered-file.js";
-import type { RecoveredModel } from "./recovery.js";
+import { keptFileChunks } from "../recover/kept-file-chunks.js";
+import { safetensorsOfModel } from "../recover/recovered-file.js";
+import type { RecoveredModel } from "../recover/recovery.js";
 import { safetensorsChunks } from "../tensor/safetensors.js";
 import type { TensorSource } from "../tensor/tensor.js";
 
@@ -14,13 +15,18 @@ export interface SlotFile {
   readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
+/** The model as the file from which it was imported with a layout, or that came in its base's layout. */
+export const originalFileName = "original.safetensors";
+
 /**
  * Returns a model's files: with an architecture, tensors named by their canonical paths ("layer/weight"), in
  * canonical order, which is the form that trainings read and write, and `names.json` with the names that
  * people use. Without: the file as it was imported. A file that is kept as it is: that file, under its name.
- * @throws NAMES_INVALID for such a file without a safe name
+ * @param layout the version's own, its attachment's bytes: `original.safetensors` has the names and axes of its file
+ * @throws NAMES_INVALID for such a file without a safe name, MODEL_FILE_MALFORMED for the layout; ROOT_MISMATCH at the
+ * end of the original, where its tensors are not those that were saved
  */
-export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
+export function slotFilesOf(model: RecoveredModel, layout?: Uint8Array): readonly SlotFile[] {
   const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
   if (kept !== undefined)
     return [
@@ -41,5 +47,16 @@ export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
     { name: "model.safetensors", chunks: safetensorsChunks(tensors) },
     { name: "architecture.json", chunks: [encodeArchitecture(model.architecture)] },
     { name: "names.json", chunks: [new TextEncoder().encode(`${JSON.stringify(names, null, 2)}\n`)] },
+    ...(layout === undefined ? [] : [{ name: originalFileName, chunks: originalChunks(model, layout) }]),
   ];
+}
+
+async function* originalChunks(
+  { sources }: Pick<RecoveredModel, "sources">,
+  layout: Uint8Array,
+): AsyncGenerator<Uint8Array> {
+  const file = checkedFile(fileOfLayout(sources, layout));
+  const { tensors, options } = safetensorsOfModel(file);
+  yield* safetensorsChunks(tensors, options);
+  file.check();
 }
