@@ -1513,7 +1513,7 @@ EvaluatedModelsNewWeightsItem = TypedDict(
     "EvaluatedModelsNewWeightsItem",
     {
         "model": "str",
-        "from": "VerificationReportLayout | None",
+        "from": "ImportReportLikelyBasesItem | None",
         "inherited": "int",
         "bytes": "int",
         "drawn": "int",
