@@ -255,7 +255,11 @@ export const modelSteps: readonly Step[] = [
   { name: "reduce", ask: (at) => at.reduce({ ...tiny, scheme: "float16", name: "small" }) },
   {
     name: "mergeModels",
-    ask: (at) => at.mergeModels({ fleet, models: ["tiny:1", "tiny:2"], name: "mean", weights: [1, 2] }),
+    ask: async (at) => {
+      const merged = await at.mergeModels({ fleet, models: ["tiny:1", "tiny:2"], name: "mean", weights: [1, 2] });
+      // They come in the order of their ids, which differ from home to home.
+      return { ...merged, bases: [...merged.bases].sort((a, b) => a.version - b.version) };
+    },
   },
   {
     name: "averageFleet",
