@@ -256,9 +256,17 @@ export const modelSteps: readonly Step[] = [
   {
     name: "mergeModels",
     ask: async (at) => {
-      const merged = await at.mergeModels({ fleet, models: ["tiny:1", "tiny:2"], name: "mean", weights: [1, 2] });
-      // They come in the order of their ids, which differ from home to home.
-      return { ...merged, bases: [...merged.bases].sort((a, b) => a.version - b.version) };
+      const merged = await at.mergeModels({
+        fleet,
+        models: ["tiny:1", "tiny:2"],
+        name: "mean",
+        weights: [1, 2],
+      });
+      const { summary } = merged;
+      // Bases come in the order of their ids, which differ from home to home.
+      const bases = [...merged.bases].sort((a, b) => a.version - b.version);
+      const record = { ...summary.record, bases: bases.map(({ versionId }) => versionId) };
+      return { ...merged, bases, summary: { ...summary, record } };
     },
   },
   {
