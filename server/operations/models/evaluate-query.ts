@@ -101,8 +101,13 @@ function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["
   return [...new Set(candidates.map(({ model }) => model.row.versionId))];
 }
 
-const sourcesOf = ({ models }: EvaluationPlan): (Hash | null)[] =>
-  models.map(({ derived }) => derived?.inherited?.row.versionId ?? null);
+/** The sources of the models that a resumed evaluation plans: only versions with candidates are looked at again. */
+function sourcesOf(plan: EvaluationPlan): (Hash | null)[] {
+  const versions = new Set(versionsOf(plan));
+  return plan.models
+    .filter(({ row }) => versions.has(row.versionId))
+    .map(({ derived }) => derived?.inherited?.row.versionId ?? null);
+}
 
 /** @throws QUERY_INVALID where there is nothing to train; MODEL_RETIRED where a model went since it began */
 function requireModels(plan: EvaluationPlan, found: readonly string[] | undefined, query: string): void {
