@@ -234,6 +234,17 @@ describe("evaluate", () => {
     );
     const again = await operations.evaluateQuery(request);
     assert.deepEqual(again.newWeights.find((each) => each.model === "max-more-deep")?.from, expected);
+
+    const other = { ...request, seed: "33" };
+    const second = new AbortController();
+    await assert.rejects(
+      operations.evaluateQuery(other, { signal: second.signal, onProgress: () => second.abort() }),
+      { code: "TRAINING_STOPPED" },
+    );
+    const { evaluation: planned } = await operations.runQuery(other);
+    const source = planned?.newWeights.find((each) => each.model === "max-more-deep")?.from;
+    await operations.retire({ fleet, model: source?.versionId ?? "" });
+    await assert.rejects(operations.evaluateQuery(other), { code: "MODEL_RETIRED" });
     await operations.close();
   });
 
