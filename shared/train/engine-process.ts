@@ -155,6 +155,8 @@ export class EngineWork {
     private readonly options: EngineProcessOptions,
   ) {
     options.signal?.addEventListener("abort", this.#onAbort, { once: true });
+    // A signal that was aborted while the process started says nothing more.
+    if (options.signal?.aborted === true) this.#onAbort();
   }
 
   /** Takes a line of the process. @returns true for a worker's word that the job is done */

@@ -39,3 +39,12 @@ function plain(text: string): string {
 export function queryTooLarge(what: string, narrow: string): StemmaError<"QUERY_TOO_LARGE"> {
   return new StemmaError("QUERY_TOO_LARGE", `The query ${what}. ${narrow}`);
 }
+
+/** A version that an evaluation began with, and that was retired since. */
+export const versionGone = (versionId: string): StemmaError =>
+  new StemmaError(
+    "MODEL_RETIRED",
+    `The evaluation began with the version ${versionId.slice(0, 12)}, which is not there any more. Give another seed ` +
+      "(--seed) to begin another one.",
+    { versionId },
+  );

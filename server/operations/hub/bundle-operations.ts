@@ -73,9 +73,7 @@ export function bundleOperations(context: OperationsContext): BundleOperations {
       const deposit = openDeposit(repository, home.ports, { id, owner });
       const answer = await finishDeposit(repository, deposit, end, { isTrusted: !isRemote, statedBy });
       if (answer.report === undefined) return answer;
-      endDeposit(repository, deposit);
-      // Another sender may have brought the object meanwhile.
-      await home.ports.files.remove(deposit.partPath);
+      await endDeposit(repository, deposit, home.ports.files);
       return answer;
     },
     searchHub: async (input) => {

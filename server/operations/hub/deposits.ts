@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { decodeSaveRecord, versionIdOf } from "../../../shared/model/save-record.js";
+import type { Files } from "../../../shared/ports.js";
 import { hexOf } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { bundleKinds, type BundleKind } from "../../interface/api/models/bundle-schemas.js";
@@ -93,6 +94,7 @@ export async function beginDeposit(
     partPath,
   };
   deposits.set(deposit.id, deposit);
+  if (before !== undefined) repository.objects.release(before.lease);
   const lacking = [...kinds.keys()].filter((id) => !repository.objects.has(id));
   return {
     deposit: deposit.id,
@@ -114,8 +116,8 @@ async function dropOldParts(
   { ports: { files, clock, log } }: DepositHome,
   folder: string,
 ): Promise<void> {
-  const { gone, bytes } = await removeOldParts(files, folder, { nowMs: clock.now(), maxAgeMs: partMs });
-  unfinishedIn(repository).partBytes = bytes;
+  const { gone, parts } = await removeOldParts(files, folder, { nowMs: clock.now(), maxAgeMs: partMs });
+  unfinishedIn(repository).setParts(parts);
   for (const part of gone) log?.warn("upload-dropped", { fleet: repository.fleet, ...part });
 }
 
@@ -186,9 +188,18 @@ export function openDeposit(
   return deposit;
 }
 
-/** Forgets a deposit. Its lease stays a while: a collection that has begun may not have counted the new versions. */
-export function endDeposit(repository: FleetRepository, { id, kinds }: Deposit): void {
+/**
+ * Forgets a deposit and its part: another sender may have brought that object meanwhile. Its lease stays a while: a
+ * collection that has begun may not have counted the new versions. What it named and no version needs stays counted.
+ */
+export async function endDeposit(
+  repository: FleetRepository,
+  { id, partPath, prepared }: Deposit,
+  files: Pick<Files, "remove">,
+): Promise<void> {
   const { open, unfinished } = ofStore(repository);
   open.delete(id);
-  unfinished.belong(kinds.keys());
+  unfinished.belong(prepared?.required ?? []);
+  await files.remove(partPath);
+  unfinished.setPart(partPath, 0);
 }

@@ -85,7 +85,12 @@ export class EntryPart {
     await files.remove(path);
     const file = await files.open(path, "create");
     const head = encodeHeader(header);
-    await file.write(head, 0);
+    try {
+      await file.write(head, 0);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
     return new EntryPart(file, head.length, 0);
   }
 
@@ -109,25 +114,26 @@ export class EntryPart {
   }
 }
 
-/** Removes parts of which nothing came for `maxAgeMs`. @returns those that went, and the bytes of those that stay */
+/** Removes parts of which nothing came for `maxAgeMs`. @returns those that went; paths and bytes of those that stay */
 export async function removeOldParts(
   files: Files,
   folder: string,
   { nowMs, maxAgeMs }: { readonly nowMs: number; readonly maxAgeMs: number },
 ): Promise<{
   readonly gone: readonly { readonly name: string; readonly bytes: number }[];
-  readonly bytes: number;
+  readonly parts: ReadonlyMap<string, number>;
 }> {
   const gone: { readonly name: string; readonly bytes: number }[] = [];
-  let bytes = 0;
+  const parts = new Map<string, number>();
   for (const name of await files.list(folder)) {
-    const found = await files.stat(join(folder, name));
+    const path = join(folder, name);
+    const found = await files.stat(path);
     if (found === undefined) continue;
-    if (nowMs - found.modifiedMs < maxAgeMs) bytes += found.size;
+    if (nowMs - found.modifiedMs < maxAgeMs) parts.set(path, found.size);
     else {
-      await files.remove(join(folder, name));
+      await files.remove(path);
       gone.push({ name, bytes: found.size });
     }
   }
-  return { gone, bytes };
+  return { gone, parts };
 }

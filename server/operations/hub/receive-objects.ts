@@ -87,12 +87,13 @@ export async function receiveObjects(receiver: Receiver, body: AsyncIterable<Uin
 
 /** A large object is in its own file first, then also in a pack. */
 async function requireSpace(
-  { home, unfinished, maxUnfinishedBytes }: Receiver,
+  { home, deposit: { partPath }, unfinished, maxUnfinishedBytes }: Receiver,
   { bytes, offset = 0 }: EntryHeader,
   packedBytes: number,
 ): Promise<void> {
   await requireRoom(home, bytes < minPartBytes ? bytes : 2 * bytes - offset);
-  unfinished.require(packedBytes + bytes - offset, maxUnfinishedBytes);
+  const there = bytes < minPartBytes ? 0 : Math.min(bytes, unfinished.partAt(partPath));
+  unfinished.require(packedBytes + bytes - there, maxUnfinishedBytes);
 }
 
 /** Keeps what came before an error, where its pack can still be written. */
@@ -118,23 +119,22 @@ async function putInParts(
 ): Promise<void> {
   const { files } = home.ports;
   const { offset = 0 } = header;
-  const left = header.bytes - offset;
-  unfinished.expectedBytes += left;
+  const ended = unfinished.coming(partPath, header.bytes);
   let part: EntryPart | undefined;
   try {
     const opened = (part = await EntryPart.open(files, partPath, header));
-    for await (const piece of reader.pieces(left)) await opened.write(piece);
+    for await (const piece of reader.pieces(header.bytes - offset)) await opened.write(piece);
     await put(writer, header, () => opened.chunks()).catch(async (error: unknown) => {
       // These bytes are not the object's, so that nothing goes on with them.
       if (!isStemmaError(error, "DISK_FULL")) await files.remove(partPath);
       throw error;
     });
+    await files.remove(partPath);
   } finally {
-    unfinished.expectedBytes -= left;
     await part?.close();
+    const kept = await files.stat(partPath).catch(() => undefined);
+    ended(kept?.size ?? 0);
   }
-  await files.remove(partPath);
-  unfinished.partBytes = Math.max(0, unfinished.partBytes - offset);
 }
 
 /** Another sender may store the same object meanwhile: then its bytes are passed over. */

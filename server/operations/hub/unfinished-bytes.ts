@@ -9,10 +9,10 @@ import { tooMuchUnfinished } from "./hub-errors.js";
 export class UnfinishedBytes {
   readonly #bytes = new Map<Hash, number>();
   #total = 0;
-  /** Bytes in the files of objects that came in part. */
-  partBytes = 0;
-  /** Bytes that large objects on their way will have in such files. */
-  expectedBytes = 0;
+  /** The files of objects that came in part → their bytes. */
+  #parts = new Map<string, number>();
+  /** Large objects on their way: their file, and the bytes that it will have. */
+  readonly #coming = new Set<{ readonly path: string; readonly bytes: number }>();
 
   constructor(private readonly objects: Pick<ObjectReader, "has">) {}
 
@@ -34,6 +34,31 @@ export class UnfinishedBytes {
     for (const id of ids) this.#forget(id);
   }
 
+  /** Takes the files of all objects that came in part as they are now. */
+  setParts(parts: ReadonlyMap<string, number>): void {
+    this.#parts = new Map(parts);
+  }
+
+  setPart(path: string, bytes: number): void {
+    if (bytes === 0) this.#parts.delete(path);
+    else this.#parts.set(path, bytes);
+  }
+
+  /** Bytes of the file that an object on its way goes on with or replaces. */
+  partAt(path: string): number {
+    return [...this.#coming].some((each) => each.path === path) ? 0 : (this.#parts.get(path) ?? 0);
+  }
+
+  /** Counts an object on its way. @returns the function to call at its end, with the bytes that its file has then */
+  coming(path: string, bytes: number): (left: number) => void {
+    const each = { path, bytes };
+    this.#coming.add(each);
+    return (left) => {
+      this.#coming.delete(each);
+      this.setPart(path, left);
+    };
+  }
+
   /** @param most absent: no bound. @throws QUOTA_EXCEEDED where so many bytes more would be over it */
   require(bytes: number, most: number | undefined): void {
     if (most === undefined || this.#held + bytes <= most) return;
@@ -43,7 +68,12 @@ export class UnfinishedBytes {
   }
 
   get #held(): number {
-    return this.#total + this.partBytes + this.expectedBytes;
+    const bytes = new Map(this.#parts);
+    for (const { path } of this.#coming) bytes.delete(path);
+    return [...bytes.values(), ...[...this.#coming].map((each) => each.bytes)].reduce(
+      (sum, each) => sum + each,
+      this.#total,
+    );
   }
 
   #forget(id: Hash): void {

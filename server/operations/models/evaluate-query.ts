@@ -14,7 +14,7 @@ import { openEnumerationLog, type EnumerationLog } from "../../learning/enumerat
 import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
-import { queryInvalid } from "../../learning/query/query-errors.js";
+import { queryInvalid, versionGone } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
 import { plannedEvaluation } from "../../learning/query/run-query.js";
 import { costLimits } from "../../learning/training/bounded-cost.js";
@@ -101,18 +101,19 @@ function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["
   return [...new Set(candidates.map(({ model }) => model.row.versionId))];
 }
 
-const sourcesOf = ({ models }: EvaluationPlan): (Hash | null)[] =>
-  models.map(({ derived }) => derived?.inherited?.row.versionId ?? null);
+/** The sources of the models that a resumed evaluation plans: only versions with candidates are looked at again. */
+function sourcesOf(plan: EvaluationPlan): (Hash | null)[] {
+  const versions = new Set(versionsOf(plan));
+  return plan.models
+    .filter(({ row }) => versions.has(row.versionId))
+    .map(({ derived }) => derived?.inherited?.row.versionId ?? null);
+}
 
 /** @throws QUERY_INVALID where there is nothing to train; MODEL_RETIRED where a model went since it began */
 function requireModels(plan: EvaluationPlan, found: readonly string[] | undefined, query: string): void {
   const versions: readonly string[] = versionsOf(plan);
   const gone = found?.find((versionId) => !versions.includes(versionId));
-  if (gone !== undefined)
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `The evaluation began with the version ${gone.slice(0, 12)}, which is not there any more. Give another seed (--seed) to begin another one.`,
-    );
+  if (gone !== undefined) throw versionGone(gone);
   if (versions.length > 0) return;
   const [first] = plan.notMade;
   const why = first === undefined ? "the inner query finds no model" : `${first.name}: ${first.reason}`;

@@ -68,7 +68,8 @@ export async function saveDerivation(
   await requireRoom(home, result.drawnBytes);
   const { summary } = await repository.save(model, {
     name,
-    bases: [source, ...(inherited === undefined ? [] : [inherited.row.versionId])],
+    // The source may have the layers that are inserted, in the same places.
+    bases: [...new Set([source, ...(inherited === undefined ? [] : [inherited.row.versionId])])],
     metadata: {
       "commit.message": query.trim(),
       // Other models take over weights that were trained.

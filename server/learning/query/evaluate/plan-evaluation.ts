@@ -14,7 +14,7 @@ import type { CompiledSelect } from "../compiled-query.js";
 import { compileDerivation, type CompiledDerivation } from "../derive/compile-derivation.js";
 import { deriveModels, type DerivedModel } from "../derive/derive-models.js";
 import { matchOf } from "../patterns.js";
-import { failIn, queryTooLarge } from "../query-errors.js";
+import { failIn, queryTooLarge, versionGone } from "../query-errors.js";
 import type { Run } from "../query-run.js";
 import { SavedQueries } from "../saved-queries.js";
 import type { Evaluate, Models } from "../syntax.js";
@@ -206,8 +206,9 @@ async function inheritedBy(
   source: Hash | null | undefined,
 ): Promise<InheritedWeights | undefined> {
   if (source === null || drawers.every((draw) => draw === undefined)) return undefined;
-  const id = source === undefined ? await models.nearest(architecture) : models.resolve(source);
+  const id = source ?? (await models.nearest(architecture));
   const [row] = id === undefined ? [] : (await models.find({ ids: new Set([id]) })).rows;
+  if (source !== undefined && row === undefined) throw versionGone(source);
   const stored = row && (await models.storedNetwork(row));
   if (row === undefined || stored === undefined) return undefined;
   const common = new Map(

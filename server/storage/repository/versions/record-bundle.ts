@@ -107,26 +107,26 @@ export async function prepareBundle(
     const candidate = await candidateOf(context, versionId, record);
     versions.push({ ...checked, recordBytes: bytes, candidate, isWithoutData });
   }
-  await checkStatements(context, bundle, (id) => isKnown(id));
+  await checkStatements(context, bundle, records);
   for (const { object } of bundle.evaluations) required.add(object);
   return { bundle, versions, required };
 }
 
-/** @throws BUNDLE_INVALID, NAME_INVALID, EVALUATION_INVALID */
+/**
+ * A bundle says nothing of versions whose records are not in it: others have them here.
+ * @throws BUNDLE_INVALID, NAME_INVALID, EVALUATION_INVALID
+ */
 async function checkStatements(
   { objects }: RepositoryContext,
   { tags, evaluations, listings, succeeded }: ReceivedBundle,
-  isKnown: (id: Hash) => boolean,
+  records: { has(id: Hash): boolean },
 ): Promise<void> {
   const successors = succeeded.map(({ successor }) => ({ versionId: successor }));
   for (const { versionId } of [...tags, ...evaluations, ...listings, ...succeeded, ...successors])
-    if (!isKnown(versionId))
-      throw invalid(
-        `The bundle says something of ${versionId.slice(0, 12)}, which is neither in it nor here`,
-        {
-          versionId,
-        },
-      );
+    if (!records.has(versionId))
+      throw invalid(`The bundle says something of ${versionId.slice(0, 12)}, which is not in it`, {
+        versionId,
+      });
   for (const { tag } of tags) checkTag(tag);
   for (const { versionId, object } of evaluations) await readEvaluation(objects, versionId, { object });
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { EngineWorker, workerScript } from "../../../../shared/train/engine-worker.js";
 import { writeJobFolder } from "../../../../shared/train/train-in-child.js";
@@ -63,6 +63,21 @@ describe("a worker of the engine", { skip: process.platform !== "linux" && "it l
     await assert.rejects(stopped, refusal("TRAINING_STOPPED"));
     await assert.rejects(run({}, { worker, signal: stop.signal }), refusal("TRAINING_STOPPED"));
     assert.equal(await bytes(await run({}, { worker })), await bytes(await runPlain()));
+  });
+
+  it("stops a job while its process starts", async () => {
+    open();
+    const jobFolder = folder();
+    await writeJobFolder(job(), jobFolder);
+    const stop = new AbortController();
+    const phases: string[] = [];
+    const stopped = worker.run(
+      { jobFolder, resultFolder: join(jobFolder, "result") },
+      { signal: stop.signal, onProgress: ({ phase }) => phases.push(phase) },
+    );
+    stop.abort();
+    await assert.rejects(stopped, refusal("TRAINING_STOPPED"));
+    assert.deepEqual(phases, [], "a training that took its course tells of itself");
   });
 
   it("repeats a job whose process was killed, once", async () => {

@@ -189,6 +189,65 @@ describe("evaluate", () => {
     await operations.close();
   });
 
+  it("goes on with the same sources where models have no candidates, also with the model that is changed", async () => {
+    const operations = await open("a");
+    const script = join(repositoryRoot, "examples/small-alexnet.mjs");
+    await promisify(execFile)(process.execPath, [script, "max", "Max", "28"], { cwd: folder });
+    const file = await readFile(join(folder, "max.safetensors"));
+    const { summary } = await operations.import(
+      { byteLength: file.length, chunks: chunksOf(file) },
+      { fleet, name: "max", architecture: await readFile(join(folder, "max.json"), "utf8") },
+    );
+    await operations.saveDerived({
+      ...{ fleet, seed: "1" },
+      query: `construct more from a where a.name = "max" mutate a["fc8"].insert = DENSE("more", units=10)`,
+    });
+    const evaluate = (names: string, rest = "") => `evaluate d from (construct deep from a where ${names}
+      mutate a["conv3"].insert = CONV("copy", filters=8, kernel_size=3, padding="same", activation="relu"))
+      with config = "c" ${rest} keep top(1, d["loss"])`;
+    const short = { ...config, epochs: 1 };
+
+    // The copy is as conv4, which the changed model has.
+    const own = await operations.evaluateQuery({
+      ...{ fleet, config: short, seed: "31", query: evaluate('a.name = "max"') },
+    });
+    assert.equal(own.newWeights[0]?.from?.versionId, summary?.versionId);
+    const saved = await operations.model({ fleet, model: own.candidates[0]?.saved?.versionId ?? "" });
+    const base = await operations.model({ fleet, model: saved.bases[0]?.versionId ?? "" });
+    assert.deepEqual(
+      base.bases.map(({ versionId }) => versionId),
+      [summary?.versionId],
+    );
+
+    const query = evaluate(
+      '(a.name = "alexnet-avgv1" or a.name = "max-more")',
+      'vary config.net["more"].lr in [0]',
+    );
+    const request = { fleet, config: short, seed: "32", query };
+    const { evaluation } = await operations.runQuery(request);
+    const expected = evaluation?.newWeights.find((each) => each.model === "max-more-deep")?.from;
+    assert.ok(expected?.name.startsWith("max"));
+    const stop = new AbortController();
+    await assert.rejects(
+      operations.evaluateQuery(request, { signal: stop.signal, onProgress: () => stop.abort() }),
+      { code: "TRAINING_STOPPED" },
+    );
+    const again = await operations.evaluateQuery(request);
+    assert.deepEqual(again.newWeights.find((each) => each.model === "max-more-deep")?.from, expected);
+
+    const other = { ...request, seed: "33" };
+    const second = new AbortController();
+    await assert.rejects(
+      operations.evaluateQuery(other, { signal: second.signal, onProgress: () => second.abort() }),
+      { code: "TRAINING_STOPPED" },
+    );
+    const { evaluation: planned } = await operations.runQuery(other);
+    const source = planned?.newWeights.find((each) => each.model === "max-more-deep")?.from;
+    await operations.retire({ fleet, model: source?.versionId ?? "" });
+    await assert.rejects(operations.evaluateQuery(other), { code: "MODEL_RETIRED" });
+    await operations.close();
+  });
+
   it("reports candidates that cannot be trained, each with its reason", async () => {
     const operations = await open("a");
     const ask = (vary: string, keep: string) =>

@@ -17,6 +17,7 @@ import {
 import { cardText } from "../../../../../server/cli/documents/card-text.js";
 import { modelCard } from "../../../../../server/cli/documents/model-card.js";
 import { readBundle, writeBundle } from "../../../../../server/cli/repository/bundle-file.js";
+import { encodeHeader, entriesEnd } from "../../../../../server/operations/hub/bundle-entry.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
 import { defined } from "../../../../../shared/defined.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
@@ -174,7 +175,7 @@ describe("a hub", () => {
   it("gives nothing for a hash: who has not the bytes cannot publish what names them", async () => {
     const source = await local("victim");
     const victim = await importInto(source, "secret");
-    await copyBundle(source, await as("victim"), options("secret"));
+    await copyBundle(source, await as("walter"), options("secret"));
     const thief = await as("thief");
     const manifest = await source.operations.describeBundle({ fleet, models: ["secret"] });
     const stolen = renamed(manifest, "stolen");
@@ -235,7 +236,6 @@ describe("a hub", () => {
       fleet: testFleet,
       manifest: { ...manifest, objects: { tree: [wrong] } },
     });
-    const { encodeHeader, entriesEnd } = await import("../../../../../server/operations/hub/bundle-entry.js");
     const entry = [encodeHeader({ id: wrong, kind: "tree", bytes: bytes.length }), bytes, entriesEnd];
     await assert.rejects(
       liar.operations.depositObjects({ fleet: testFleet, deposit }, asyncIterableOf(entry)),
@@ -333,6 +333,35 @@ describe("a hub", () => {
     assert.equal(pulled.listed?.license, "MIT");
     const card = cardText(modelCard({ described: pulled, evaluations: [], datasets: [] }));
     assert.match(card, /license, when published: `MIT, noted here .*` \(stated\)/);
+  });
+
+  it("says nothing of versions that are not in the bundle", async () => {
+    const [theirs, own] = [await local("theirs"), await local("own")];
+    const other = await importInto(theirs, "victim");
+    await copyBundle(theirs, await as("their-sender"), options("victim"));
+    const mine = await importInto(own, "mine");
+    const hub = await as("own-sender");
+    const manifest = await own.operations.describeBundle({ fleet, models: ["mine"] });
+    for (const said of [
+      { tags: [{ versionId: other, tag: "production" }] },
+      { succeeded: [{ versionId: other, successor: mine, because: "" }] },
+      { succeeded: [{ versionId: mine, successor: other, because: "" }] },
+    ] satisfies Partial<BundleManifest>[]) {
+      const begun = await hub.operations.beginDeposit({
+        fleet: testFleet,
+        manifest: { ...manifest, ...said },
+      });
+      const { deposit, lacking: objects } = begun;
+      const entries =
+        objects.length === 0
+          ? asyncIterableOf([entriesEnd])
+          : await own.operations.bundleObjects({ fleet, models: ["mine"], objects });
+      await hub.operations.depositObjects({ fleet: testFleet, deposit }, entries);
+      await assert.rejects(hub.operations.finishDeposit({ fleet: testFleet, deposit }), {
+        code: "BUNDLE_INVALID",
+      });
+    }
+    assert.deepEqual((await hub.operations.model({ fleet: testFleet, model: other })).tags, []);
   });
 
   it("brings declared successors with the versions, which count as parents, and refuses a cycle", async () => {
