@@ -21,8 +21,9 @@ import { UnfinishedBytes } from "./unfinished-bytes.js";
 const depositMs = 60 * 60_000;
 /** The file of an object that came in part stays so long without progress. */
 const partMs = 24 * depositMs;
-/** Deposits of one fleet that are open, at most. */
+/** Deposits of one fleet that are open, at most, and those of one sender, who cannot keep all others out. */
 const maxDeposits = 8;
+const maxDepositsOfSender = 4;
 
 export interface Deposit {
   readonly id: string;
@@ -80,7 +81,9 @@ export async function beginDeposit(
   const before = [...deposits.values()].find((each) => each.owner === owner && isOfSame(each, manifest));
   // After a cut its sender begins again; what came is known to be theirs.
   if (before !== undefined) deposits.delete(before.id);
-  if (deposits.size >= maxDeposits) throw tooManyDeposits(maxDeposits);
+  if ([...deposits.values()].filter((each) => each.owner === owner).length >= maxDepositsOfSender)
+    throw tooManyDeposits(maxDepositsOfSender, "one sender");
+  if (deposits.size >= maxDeposits) throw tooManyDeposits(maxDeposits, "a fleet");
   const deposit: Deposit = {
     id: Buffer.from(random.bytes(16)).toString("hex"),
     owner,

@@ -45,10 +45,10 @@ export const noDeposit = (): StemmaError =>
     "This sender has no deposit of this name: it was finished, or nothing came for an hour. Run the command again.",
   );
 
-export const tooManyDeposits = (most: number): StemmaError =>
+export const tooManyDeposits = (most: number, whose: "one sender" | "a fleet"): StemmaError =>
   new StemmaError(
     "QUOTA_EXCEEDED",
-    `${most} deposits are open, the most that a fleet may have. Try again when one was finished, or in an hour.`,
+    `${most} deposits are open, the most that ${whose} may have. Try again when one was finished, or in an hour.`,
   );
 
 export const tooMuchUnfinished = ({

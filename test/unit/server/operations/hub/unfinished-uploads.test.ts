@@ -29,7 +29,11 @@ interface UploadTest {
   readonly asSender: (who: string) => ReturnType<typeof bundleOperations>;
   /** Saves a model of so many tensors of 2 MiB in the source. */
   readonly save: (name: string, tensors: number) => Promise<void>;
-  readonly begin: (name: string, change?: (manifest: BundleManifest) => BundleManifest) => Promise<string>;
+  readonly begin: (
+    name: string,
+    change?: (manifest: BundleManifest) => BundleManifest,
+    who?: string,
+  ) => Promise<string>;
   /** Sends a model but for its last bytes. @returns the code of what ends it */
   readonly send: (name: string, deposit: string, lacking?: number) => Promise<string | undefined>;
 }
@@ -65,9 +69,9 @@ async function openUploadTest(): Promise<UploadTest> {
       }));
       await saved.save(opaqueModelSource(tensors), { name });
     },
-    begin: async (name, change = (manifest) => manifest) => {
+    begin: async (name, change = (manifest) => manifest, who = name) => {
       const manifest = change(await from.describeBundle({ fleet, models: [name] }));
-      return (await asSender(name).beginDeposit({ fleet, manifest, force: true })).deposit;
+      return (await asSender(who).beginDeposit({ fleet, manifest, force: true })).deposit;
     },
     send: async (name, deposit, lacking = 0) => {
       const whole = await collectBytes(await from.bundleObjects({ fleet, models: [name] }));
@@ -144,4 +148,14 @@ it("counts what no version has, also where it came with one", async () => {
   assert.equal(await send("two", await begin("two")), undefined);
   await save("three", 1);
   assert.equal(await send("three", await begin("three")), "QUOTA_EXCEEDED");
+});
+
+it("leaves room for others, however many one sender begins", async () => {
+  const { save, begin } = await openUploadTest();
+  const names = ["one", "two", "three", "four", "five"];
+  for (const name of names) await save(name, 1);
+  const begun: (string | undefined)[] = [];
+  for (const name of names) begun.push(await codeOf(begin(name, undefined, "greedy")));
+  assert.deepEqual(begun, [undefined, undefined, undefined, undefined, "QUOTA_EXCEEDED"]);
+  assert.equal(await codeOf(begin("five", undefined, "patient")), undefined);
 });
