@@ -139,7 +139,7 @@ async function probeCommand(
   });
 }
 
-/** Probes by a program of the user's own: the argument before `--` is a model, where there is one. */
+/** Probes by a program of the user's own: it gets the model that the argument names, where there is one. */
 async function probeOfProgram(
   argument: string | undefined,
   choices: ProbeChoices,
@@ -151,10 +151,10 @@ async function probeOfProgram(
   return await inWorkFolder(context, async (workFolder) => {
     const { probeProgram } = await import("../../probe-program.js");
     const program = { command, runs, timeoutSeconds: timeout, version };
-    const { summary, difference } = await probeProgram(program, workFolder, context);
+    const { summary, difference, given } = await probeProgram(program, workFolder, context);
     if (file !== undefined) await writeProbe(file, summary, undefined);
     const notes =
-      version === undefined || summary.model.root === version.record.root
+      version === undefined || summary.model.root === given
         ? []
         : [
             `  the weights are not those of ${nameOf(version)} under its names: the program loaded or named others`,
