@@ -111,6 +111,19 @@ describe("a file in the layout of its base", () => {
     assert.deepEqual([same.isNew, same.versionId], [false, byPath.versionId]);
   });
 
+  it("is another model where only a tensor beside the weights is another, and the same in another order", async (t) => {
+    const { saver, base, tensors, write } = await openLine(t, "cnn");
+    const save = async (given: readonly NamedTensor[]) =>
+      await saver.save(line, { file: await write("net.safetensors", given) });
+    const same = await save([...tensors].reverse());
+    assert.deepEqual([same.isNew, same.versionId], [false, base]);
+    const counted = tensors.map((each) =>
+      each.name.endsWith("num_batches_tracked") ? (trained([each])[0] as NamedTensor) : each,
+    );
+    assert.equal((await save(counted)).isNew, true);
+    assert.equal((await save(counted)).isNew, false);
+  });
+
   it("whose layout lies is not installed", async (t) => {
     const { outbox, base } = await openLine(t, "cnn");
     const model = await recoverModel(outbox.objects, base, nodeClock());
