@@ -104,6 +104,7 @@ Weights are the model's own. Of an architecture they are drawn from the seed.
 
 A program gets the model's tensors as $STEMMA_INPUT/model.safetensors and leaves
 $STEMMA_RUN/probe.json, as stemma.probe.probe(model, inputs) of the Python package writes it.
+A word of the program that begins with a hyphen is given by itself: --exec=-u.
 
 docs/probe.md says what a probe can tell.
 `,
@@ -172,8 +173,8 @@ function refuseForProgram(choices: ProbeChoices): void {
   if (unheard.length > 0)
     throw new StemmaError(
       "USAGE",
-      `With --exec the program decides ${unheard.map((name) => `--${name}`).join(", ")}: leave that out, and give it ` +
-        "what it needs as its own words.",
+      `With --exec the program decides ${unheard.map((name) => `--${name}`).join(", ")}: leave that out. A word of ` +
+        `the program's own that begins with a hyphen is given by itself: --exec=--${unheard[0] ?? ""}.`,
     );
 }
 

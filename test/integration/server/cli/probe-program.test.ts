@@ -110,6 +110,8 @@ describe("a probe by a program of the user's own", () => {
     const home = join(folder, "home");
     const failed = await runStemmaHere(["probe", "--exec", process.execPath, "nosuch.cjs"], { home });
     assert.match(failed.stderr, /TRAINER_FAILED/);
+    const hyphened = ["--exec", process.execPath, "--exec=-e", "--exec=process.exit(7)"];
+    assert.match((await runStemmaHere(["probe", ...hyphened], { home })).stderr, /status 7/);
     const nothing = await runStemmaHere(["probe"], { home });
     assert.match(nothing.stderr, /Name one model or architecture to probe, or a program .*USAGE/s);
     assert.match(
