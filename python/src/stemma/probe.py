@@ -343,8 +343,9 @@ def _undisturbed(model: Any, inputs: Sequence[Any]) -> Iterator[None]:
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     leaves = [tensor for tensor in (*model.parameters(), *inputs) if tensor.is_leaf]
     gradients = [(tensor, tensor.grad) for tensor in leaves]
-    devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+    # A seed is set on every GPU that was begun with, whether the model is there or not.
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
         for tensor, _ in gradients:
             tensor.grad = None
         try:
