@@ -336,7 +336,7 @@ def _operations(keep: Callable[[str, Any], None]) -> Iterator[None]:
 @contextmanager
 def _undisturbed(model: Any, inputs: Sequence[Any]) -> Iterator[None]:
     """Put back what a pass changes in the model and the gradients of its inputs, and the random state."""
-    import torch
+    torch: Any = import_module("torch")
 
     modes = [(module, module.training) for module in model.modules()]
     named = [(module, dict(module._buffers)) for module in model.modules()]
