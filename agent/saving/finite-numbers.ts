@@ -3,10 +3,11 @@
  * the file was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
  */
 import { StemmaError } from "../../shared/errors.js";
+import { isWeight, type Layout } from "../../shared/layouts/layout.js";
 import type { LeafTable, ModelSource } from "../../shared/model/model.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { DType } from "../../shared/tensor/dtype.js";
-import type { TensorSource } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, type TensorSource } from "../../shared/tensor/tensor.js";
 
 /** Bytes of a number, and the bits of its highest word, of 16 or 32 bits, that are all 1 where it is not finite. */
 const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent: number }>> = {
@@ -32,15 +33,37 @@ export async function requireFinite(
     if (before === undefined || before === tensor || source === undefined) continue;
     if (await isFinite(source)) continue;
     if (!(await isFinite(objects.openTensor(before, { verify: false })))) continue;
-    const name = (model.names.leaves[at] ?? path).slice(0, 80);
-    throw new StemmaError(
-      "NOT_A_NUMBER",
-      `The tensor ${JSON.stringify(name)} in ${where} has numbers that are NaN or infinite, and the ` +
-        "model before has none there: the training diverged, or wrote the file wrongly. Nothing was " +
-        "saved; train again, with a lower learning rate or with clipped gradients.",
-      { tensor: name },
-    );
+    throw notFinite(model.names.leaves[at] ?? path, where);
   }
+}
+
+/**
+ * Looks at the tensors of a file that are kept beside the weights: what uses the file computes with them.
+ * @param layouts that of the file, and that of its base
+ * @throws NOT_A_NUMBER naming the first tensor with a number that is not finite, where the base's are
+ */
+export async function requireFiniteBeside(
+  [layout, base]: readonly [Layout, Layout],
+  where: string,
+): Promise<void> {
+  const earlier = new Map(base.tensors.map((tensor) => [tensor.name, tensor]));
+  for (const tensor of layout.tensors) {
+    const before = earlier.get(tensor.name);
+    if (isWeight(tensor) || before === undefined || isWeight(before)) continue;
+    if (await isFinite(sourceOfTensor(tensor))) continue;
+    if (await isFinite(sourceOfTensor(before))) throw notFinite(tensor.name, where);
+  }
+}
+
+function notFinite(tensor: string, where: string): StemmaError {
+  const name = tensor.slice(0, 80);
+  return new StemmaError(
+    "NOT_A_NUMBER",
+    `The tensor ${JSON.stringify(name)} in ${where} has numbers that are NaN or infinite, and the ` +
+      "model before has none there: the training diverged, or wrote the file wrongly. Nothing was " +
+      "saved; train again, with a lower learning rate or with clipped gradients.",
+    { tensor: name },
+  );
 }
 
 /** True if all numbers of a tensor are finite; true for types that have no other ones. */

@@ -9,7 +9,7 @@ import type { LeafTable, ModelSource, SaveRecord } from "../../shared/model/mode
 import { isKeptFile, keptFileOf } from "../../shared/model/kept-file.js";
 import { decodeNames } from "../../shared/model/names.js";
 import { inheritedLayout, layoutIdOf, layOutAsBase } from "../../shared/layouts/base-layout.js";
-import { layoutName } from "../../shared/layouts/layout.js";
+import { decodeLayout, layoutName } from "../../shared/layouts/layout.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
@@ -17,7 +17,7 @@ import { hasSameHeader } from "../../shared/tensor/same-header.js";
 import type { ByteFile } from "../../shared/tensor/safetensors-reader.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { requireFinite } from "./finite-numbers.js";
+import { requireFinite, requireFiniteBeside } from "./finite-numbers.js";
 
 type StoredVersions = Pick<Outbox, "record" | "leaves" | "objects">;
 
@@ -88,8 +88,10 @@ async function withArchitecture(
       architecture: described,
       holdBytes,
     });
-    if (laidOut !== undefined) return { model, layout: laidOut.layout, notes: laidOut.notes };
-    return { model, layout: layout && (await inheritedLayout(model, layout)), notes: [] };
+    if (layout === undefined) return alone(model);
+    if (laidOut === undefined) return { model, layout: await inheritedLayout(model, layout), notes: [] };
+    await requireFiniteBeside([decodeLayout(laidOut.layout, leaves), decodeLayout(layout, leaves)], where);
+    return { model, layout: laidOut.layout, notes: laidOut.notes };
   } catch (error) {
     if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) throw error;
     throw misfit(lineFile, error.message, error);

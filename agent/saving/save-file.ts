@@ -10,9 +10,10 @@ import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
 import { architectureHash } from "../../shared/model/architecture.js";
-import { layoutName } from "../../shared/layouts/layout.js";
+import { layoutIdOf } from "../../shared/layouts/base-layout.js";
+import { decodeLayout, layoutName } from "../../shared/layouts/layout.js";
 import { keptFileOf } from "../../shared/model/kept-file.js";
-import type { ModelSource } from "../../shared/model/model.js";
+import type { ModelSource, SaveRecord } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -21,7 +22,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
-import { attachmentsWithLayout, modelOfLine } from "./line-model.js";
+import { attachmentsWithLayout, modelOfLine, type LineModel } from "./line-model.js";
 import { openLineFile } from "./open-line-file.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { noMetrics, parseMetrics } from "../../shared/programs/metrics.js";
@@ -128,7 +129,7 @@ export class FileSaver {
       });
       await requireUnchanged();
       const { model } = found;
-      const same = request.again === true ? undefined : await this.#sameModel(line, base, model);
+      const same = request.again === true ? undefined : await this.#sameModel(line, base, found);
       if (same !== undefined) return same;
       const stored = await storeModel(this.options, model, {
         line,
@@ -173,15 +174,22 @@ export class FileSaver {
   }
 
   /** The answer where the newest version of the line, or the base, is this model. */
-  async #sameModel(line: string, base: Hash | undefined, model: ModelSource): Promise<SavedFile | undefined> {
+  async #sameModel(
+    line: string,
+    base: Hash | undefined,
+    { model, layout }: Pick<LineModel, "model" | "layout">,
+  ): Promise<SavedFile | undefined> {
     const { outbox } = this.options;
     const architecture = model.architecture === undefined ? zeroHash : architectureHash(model.architecture);
     const content = contentId(architecture, treeRoot(model.leaves));
+    const root = layout && decodeLayout(layout, model.leaves).root;
     for (const versionId of [outbox.newest(line)?.versionId, base]) {
       const entry = versionId === undefined ? undefined : outbox.entry(versionId);
       if (entry === undefined) continue;
       const { record } = await outbox.record(entry.versionId);
       if (record.contentId !== content) continue;
+      // Tensors beside the weights are not in the content's id.
+      if (root !== undefined && root !== (await this.#layoutRootOf(record, model))) continue;
       return {
         line,
         versionId: entry.versionId,
@@ -195,6 +203,12 @@ export class FileSaver {
       };
     }
     return undefined;
+  }
+
+  /** The root of the tensors of a version's file in its layout; undefined where it has none. */
+  async #layoutRootOf(record: SaveRecord, { leaves }: ModelSource): Promise<Hash | undefined> {
+    const id = layoutIdOf(record);
+    return id && decodeLayout(await this.options.outbox.objects.read("attachment", id), leaves).root;
   }
 
   async #readAttachments(paths: readonly string[]): Promise<readonly Attachment[]> {

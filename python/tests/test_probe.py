@@ -7,6 +7,8 @@ import pytest
 from stemma.errors import StemmaError
 
 torch = pytest.importorskip("torch")
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 from stemma.probe import _figures, probe  # noqa: E402
 
 
@@ -141,3 +143,70 @@ def test_the_folder_of_a_run_takes_it_and_what_is_missing_is_said(tmp_path, monk
         probe(model, torch.ones(1, 2), loss=lambda outputs: outputs.expand(2, 2))
     with pytest.raises(StemmaError, match="Name the loss"):
         probe(torch.nn.Flatten(), torch.ones(1, 2, dtype=torch.int64))
+
+
+def test_complex_and_sparse_values_are_compared_in_full(tmp_path):
+    one, other = torch.tensor([1 + 2j]), torch.tensor([1 + 3j])
+    assert _figures(one)["digest"] != _figures(other)["digest"]
+    assert (_figures(one)["dtype"], _figures(one)["shape"], _figures(one)["sample"]) == ("F32", [1, 2], [1, 2])
+    model = torch.nn.Sequential(torch.nn.Embedding(10, 3, sparse=True), torch.nn.Linear(3, 1))
+    (weight,) = probe(model, torch.tensor([[1, 2]]), tmp_path / "a")["layers"][0]["backward"]["weights"]
+    assert weight["gradient"]["shape"] == [10, 3]
+
+
+def test_what_a_checkpoint_computes_once_more_is_no_gradient(tmp_path):
+    class Checkpointed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.b(checkpoint(self.a, x * self.b.weight.sum(), use_reentrant=True))
+
+    layers = probe(Checkpointed(), torch.ones(1, 3), tmp_path / "a")["layers"]
+    assert [layer["name"] for layer in layers] == ["a", "b", "model"]
+    assert layers[0]["backward"]["outputs"] == []
+    assert [weight["name"] for weight in layers[0]["backward"]["weights"]] == ["weight", "bias"]
+
+
+def test_tensors_that_are_there_before_keep_no_hook_place_or_gradient(tmp_path):
+    class Prompt(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.prompt = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self):
+            return self.prompt
+
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout, self.own, self.linear = torch.nn.Dropout(0.5), Prompt(), torch.nn.Linear(3, 3)
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls = self.calls + 1
+            return self.linear(self.dropout(x) + self.own())
+
+    model, x = Counting(), torch.ones(1, 3, requires_grad=True)
+    layers = probe(model, x, tmp_path / "a")["layers"]
+    assert model.calls.item() == 0
+    assert x.grad is None
+    assert [(vars(tensor), tensor._backward_hooks or {}) for tensor in (x, model.own.prompt)] == [({}, {})] * 2
+    assert [layer["inputs"] for layer in layers if layer["name"] == "dropout"] == [[]]
+
+
+def test_every_weight_of_a_module_is_listed_and_what_cannot_be_probed_is_said(tmp_path):
+    (layer,) = probe(torch.nn.LSTM(2, 2, num_layers=17), torch.ones(1, 2), tmp_path / "a")["layers"]
+    assert len(layer["backward"]["weights"]) == 17 * 4
+
+    class Empty(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.unused = torch.nn.Linear(1, 1)
+
+        def forward(self, x):
+            return x
+
+    with pytest.raises(StemmaError, match="computes nothing"):
+        probe(Empty(), torch.ones(1, 1, requires_grad=True), tmp_path / "a")

@@ -4,6 +4,10 @@ import { join } from "node:path";
 import { mergeRuns, whyIncomparable, type MergedRuns } from "../../shared/determinism/compare-probes.js";
 import { decodeProbe, maxSummaryBytes, type ProbeSummary } from "../../shared/determinism/probe-summary.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { openRegularFile } from "../../shared/files/regular-file.js";
+import { rootOf } from "../../shared/layouts/file-of-layout.js";
+import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ModelDescription } from "../interface/api/models/version-schemas.js";
 import type { PlainContext } from "./plain-command.js";
 import { runFolderOf, runTraining, runVariable } from "./reproduce/run-training.js";
@@ -18,6 +22,11 @@ interface ProbedProgram {
   readonly version?: ModelDescription | undefined;
 }
 
+export interface ProgramProbe extends MergedRuns {
+  /** The root of the tensors that the program got, by the names in their file; undefined where it has its own. */
+  readonly given: Hash | undefined;
+}
+
 const summaryName = "probe.json";
 const modelName = "model.safetensors";
 
@@ -29,11 +38,11 @@ export async function probeProgram(
   { command, runs, timeoutSeconds, version }: ProbedProgram,
   workFolder: string,
   context: PlainContext,
-): Promise<MergedRuns> {
+): Promise<ProgramProbe> {
   const { output, signal } = context;
   const input = join(workFolder, "input");
   await mkdir(input);
-  if (version !== undefined) await writeModel(version, join(input, modelName), context);
+  const given = version && (await writeModel(version, join(input, modelName), context));
   const found: ProbeSummary[] = [];
   for (let run = 1; run <= runs; run++) {
     output.progress(`probing by ${command[0]}: run ${run} of ${runs}`);
@@ -53,15 +62,18 @@ export async function probeProgram(
         "probe, or load its weights and inputs from a file.",
       { reasons },
     );
-  return mergeRuns([first, ...others]);
+  return { ...mergeRuns([first, ...others]), given };
 }
 
-/** Writes the version's tensors: in the layout of the file from which it was imported, where it has one. */
+/**
+ * Writes the version's tensors: in the layout of the file from which it was imported, where it has one.
+ * @returns their root, by the names in the file, which are not always those of the version's own root
+ */
 async function writeModel(
   { versionId }: ModelDescription,
   path: string,
   { operations, fleet, signal }: PlainContext,
-): Promise<void> {
+): Promise<Hash> {
   const opened = await operations();
   const wanted = { fleet, model: versionId, form: "safetensors" } as const;
   const stream = await opened
@@ -71,6 +83,12 @@ async function writeModel(
       return opened.recover(wanted, { signal });
     });
   await writeStreamDurably(stream, path, { overwrite: true }, () => {});
+  const { file } = await openRegularFile(path, { followLinks: false });
+  try {
+    return rootOf((await modelSourceOfSafetensors(file, path, { holdBytes: 0 })).leaves);
+  } finally {
+    await file.close();
+  }
 }
 
 async function readSummary(path: string): Promise<ProbeSummary> {

@@ -72,6 +72,10 @@ export function whyIncomparable(a: ProbeSummary, b: ProbeSummary): readonly stri
     ...different("the batch", a.inputs.batch, b.inputs.batch),
     ...different("the number of layers", a.layers.length, b.layers.length),
   ];
+  // Layers are compared by their place: a program may call its modules in another order.
+  const other = a.layers.findIndex(({ name }, at) => name !== b.layers[at]?.name);
+  const names = [a, b].map(({ layers }) => layers[other]?.name ?? "no name");
+  if (found.length === 0 && other >= 0) found.push(`layer ${other} (${names.join(" and ")})`);
   return found.length === 0 && inputs(a) !== inputs(b)
     ? ["the inputs, though their seed is the same"]
     : found;

@@ -16,6 +16,9 @@ export const maxSummaryBytes = 64 * 1024 * 1024;
 const maxValues = 4_000_000;
 /** Operations that are kept of one layer in one pass; a recurrent layer may run thousands. */
 export const maxOperations = 256;
+/** Outputs of one layer, and its weights: a module of PyTorch may have those of all that are in it. */
+const maxOutputs = 1000;
+const maxWeights = 20_000;
 
 const hash = z.custom<Hash>((value) => typeof value === "string" && isHash(value), "is not a SHA-256");
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -50,7 +53,7 @@ const operation = z.strictObject({
 
 const pass = z.strictObject({
   /** Null: no gradient reaches this output. */
-  outputs: z.array(figures.nullable()).max(64).readonly(),
+  outputs: z.array(figures.nullable()).max(maxOutputs).readonly(),
   operations: z.array(operation).max(maxOperations).readonly(),
   /** Operations that ran after the last one that is listed. */
   unlisted: count,
@@ -67,7 +70,7 @@ const layer = z.strictObject({
   className: word,
   /** The outputs of other layers that it reads. */
   inputs: z
-    .array(z.strictObject({ layer: index, output: count.max(63) }))
+    .array(z.strictObject({ layer: index, output: count.max(maxOutputs - 1) }))
     .max(1000)
     .readonly(),
   sharedWith: index.exactOptional(),
@@ -78,7 +81,7 @@ const layer = z.strictObject({
     .extend({
       weights: z
         .array(z.strictObject({ name: z.string().regex(/^[\w/.:-]{1,80}$/), gradient: figures.nullable() }))
-        .max(64)
+        .max(maxWeights)
         .readonly(),
     })
     .nullable(),
@@ -100,7 +103,7 @@ const summary = z.strictObject({
   }),
   inputs: z.strictObject({
     seed: z.string().regex(/^(0|[1-9][0-9]{0,19})$/),
-    batch: count.min(1).max(4096),
+    batch: count,
     tensors: z.array(figures).max(1000).readonly(),
   }),
   /** Facts of the machine and its software. */

@@ -10,7 +10,16 @@ import { tensorOfSource, type Hash, type TensorSource } from "../tensor/tensor.j
 import type { NamedHeader } from "./file-modules.js";
 import { fileOfLayout, rootOfFile } from "./file-of-layout.js";
 import { layOutFile, type LaidOutFile } from "./laid-out-file.js";
-import { decodeLayout, encodeLayout, isAddend, isWeight, layoutName, type Layout } from "./layout.js";
+import { keepsOrder } from "./axis-order.js";
+import {
+  decodeLayout,
+  encodeLayout,
+  isAddend,
+  isWeight,
+  layoutName,
+  type Layout,
+  type LayoutTensor,
+} from "./layout.js";
 import type { PlannedLayout } from "./planned-layout.js";
 
 /** Names that a message lists. */
@@ -33,7 +42,8 @@ export interface BaseForm {
  * @param file a safetensors file; it stays open as long as the result is read
  * @param where its path, for messages
  * @returns the weights, and the file's own layout; undefined for a file with the architecture's names
- * @throws ARCHITECTURE_MISMATCH naming tensors that do not fit the layout; MODEL_FILE_MALFORMED, and what reading
+ * @throws ARCHITECTURE_MISMATCH naming tensors that do not fit the layout, and where it may be either, which moves
+ * elements; MODEL_FILE_MALFORMED, and what reading
  * safetensors throws
  */
 export async function layOutAsBase(
@@ -49,12 +59,28 @@ export async function layOutAsBase(
     const inModel = new Set(slots.flatMap(({ path }, at) => [path, described.names.leaves[at] ?? path]));
     const count = (names: ReadonlySet<string>): number =>
       tensors.filter(({ name }) => names.has(name)).length;
-    if (count(inLayout) === 0 || count(inLayout) < count(inModel)) return undefined;
+    const rather = count(inLayout) - count(inModel);
+    if (count(inLayout) === 0 || rather < 0) return undefined;
+    // Read in the wrong one of the two, a square weight would be transposed, and nothing would tell.
+    if (rather === 0 && layout.tensors.some(isOther)) throw eitherNames(where);
   }
   return await layOutFile(file, where, {
     described,
     plan: (tensors) => planOf(layout, tensors, where),
   });
+}
+
+/** True if a tensor is not a weight as it is. */
+function isOther(tensor: LayoutTensor): boolean {
+  return isWeight(tensor) ? tensor.order !== undefined && !keepsOrder(tensor.order) : isAddend(tensor);
+}
+
+function eitherNames(where: string): StemmaError {
+  return new StemmaError(
+    "ARCHITECTURE_MISMATCH",
+    `${where} has names that both the model and the file that it was imported from have, for other orders of axes, so ` +
+      "it is not known in which it is. State it: `stemma model import FILE --base MODEL --layout original`, or --arch.",
+  );
 }
 
 /** The layout of tensors with the names, types and shapes of another layout's, in any order. */

@@ -25,7 +25,8 @@ from stemma.tensor_files import described, written_bytes
 
 _MAX_LAYERS = 20_000
 _MAX_INPUTS = 1000
-_MAX_OUTPUTS = 64
+_MAX_OUTPUTS = 1000
+_MAX_WEIGHTS = 20_000
 _MAX_OPERATIONS = 256
 _SAMPLE = 8
 _PIECE = 1 << 20
@@ -45,12 +46,12 @@ def probe(
 
     `inputs` is a tensor, or a tuple of the model's arguments. `loss` takes the model's outputs and gives a tensor of
     one number; absent, it is the sum of all floating-point outputs, each times a fixed number. `seed` is set before
-    each pass. Buffers, gradients, modes and the random state are afterwards as before. The summary goes into `file`;
-    absent, into `probe.json` in the folder that STEMMA_RUN names, where `stemma probe --exec` looks for it.
+    each pass. Buffers, gradients, hooks, modes and the random state are afterwards as before. The summary goes into
+    `file`; absent, into `probe.json` in the folder that STEMMA_RUN names, where `stemma probe --exec` looks for it.
     """
     path = _path_of(file)
     found = _Probe(model, inputs if isinstance(inputs, tuple) else (inputs,), seed)
-    with _undisturbed(model):
+    with _undisturbed(model, _tensors(found.inputs)):
         found.run(loss or _fixed_loss)
     summary = found.summary()
     summary["sum"] = hashlib.sha256(b"stemma-probe-1\0" + canonical_json(summary)).hexdigest()
@@ -101,13 +102,14 @@ class _Probe:
         if not 0 <= seed < 2**64:
             raise StemmaError("USAGE", "A seed is a whole number below 2^64.")
         self._model = model
-        self._inputs = inputs
+        self.inputs = inputs
         self._seed = seed
         self._names = {module: name for name, module in model.named_modules()}
         self._layers: dict[tuple[str, int], _Layer] = {}
         """In the order in which they ended first: a module after those in it."""
         self._calls: dict[str, int] = {}
         self._active: list[_Layer] = []
+        self._hooks: list[Any] = []
         self._is_looking = False
         """True while figures are computed, by operations that are not the model's."""
         self._phase = ""
@@ -130,11 +132,11 @@ class _Probe:
 
         self._begin("evaluation")
         with torch.no_grad():
-            self._model.eval()(*self._inputs)
+            self._model.eval()(*self.inputs)
 
     def _train(self, loss: Callable[[Any], Any]) -> Any:
         self._begin("training")
-        value = loss(self._model.train()(*self._inputs))
+        value = loss(self._model.train()(*self.inputs))
         if getattr(value, "numel", lambda: 0)() != 1:
             raise StemmaError("USAGE", "The loss is not a tensor of one number. Sum or average it.")
         return value
@@ -145,21 +147,26 @@ class _Probe:
         torch.manual_seed(self._seed)
         self._phase = phase
         self._calls = {}
+        # A module may give what it gets, so that the tensors that are there before a pass have places of the last one.
+        for tensor in (*self._model.parameters(), *self._model.buffers(), *_tensors(self.inputs)):
+            vars(tensor).pop("_stemma_place", None)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        hooks = []
         for module in self._names:
-            hooks.append(module.register_forward_pre_hook(self._enter))
-            hooks.append(module.register_forward_hook(self._leave))
+            self._hooks.append(module.register_forward_pre_hook(self._enter))
+            self._hooks.append(module.register_forward_hook(self._leave))
         try:
             with _operations(self._keep_operation):
                 yield
         finally:
-            for hook in hooks:
+            for hook in self._hooks:
                 hook.remove()
+            self._begin("")
 
     def _enter(self, module: Any, arguments: Any) -> None:
+        if self._phase == "backward":  # A checkpoint computes its modules once more; these are no gradients.
+            return
         name = self._names[module]
         call = self._calls.get(name, 0)
         self._calls[name] = call + 1
@@ -171,18 +178,25 @@ class _Probe:
         self._active.append(layer)
 
     def _leave(self, _module: Any, _arguments: Any, result: Any) -> None:
+        if self._phase == "backward":
+            return
         layer = self._active.pop()
         self._layers.setdefault((layer.name, layer.call), layer)
         if len(self._layers) > _MAX_LAYERS:
             raise StemmaError("USAGE", f"It calls more than {_MAX_LAYERS} modules. Probe a part of it.")
-        for output, tensor in enumerate(_tensors(result)[:_MAX_OUTPUTS]):
+        outputs = _tensors(result)
+        if len(outputs) > _MAX_OUTPUTS:
+            raise StemmaError(
+                "USAGE", f"{_word(layer.name or 'model')} gives more than {_MAX_OUTPUTS} tensors. Probe a part of it."
+            )
+        for output, tensor in enumerate(outputs):
             layer.passes[self._phase].outputs.append(self._look(tensor))
             if not layer.has_modules() or getattr(tensor, "_stemma_place", None) is None:
                 tensor._stemma_place = (layer, output)
             if self._phase == "training" and tensor.requires_grad:
                 backward = layer.passes.setdefault("backward", _Pass())
                 backward.outputs += [None] * (output + 1 - len(backward.outputs))
-                tensor.register_hook(self._keeper(backward, output))
+                self._hooks.append(tensor.register_hook(self._keeper(backward, output)))
 
     def _look(self, tensor: Any) -> dict[str, Any]:
         self._is_looking = True
@@ -218,6 +232,8 @@ class _Probe:
     def summary(self) -> dict[str, Any]:
         """Give all that was found, as docs/formats.md describes it, without its sum."""
         kept = [layer for layer in self._layers.values() if layer.is_own()]
+        if not kept:
+            raise StemmaError("USAGE", "The model computes nothing in its modules, so nothing was probed.")
         places = {layer: index for index, layer in enumerate(kept)}
         weights = self._weights_by_layer(kept)
         return {
@@ -226,10 +242,10 @@ class _Probe:
             "model": self._described(),
             "inputs": {
                 "seed": str(self._seed),
-                "batch": _batch_of(self._inputs),
-                "tensors": [_figures(tensor) for tensor in _tensors(self._inputs)],
+                "batch": _batch_of(self.inputs),
+                "tensors": [_figures(tensor) for tensor in _tensors(self.inputs)],
             },
-            "environment": _environment(_tensors(self._inputs)),
+            "environment": _environment(_tensors(self.inputs)),
             "layers": [self._written(layer, places, weights.get(layer, [])) for layer in kept],
             "loss": self._loss,
             "refused": None,
@@ -256,6 +272,8 @@ class _Probe:
         """Give each gradient of a weight to the module that has it, else to the nearest one around it that ran."""
         owners = {layer.name: layer for layer in kept if layer.call == 0}
         weights: dict[_Layer, list[dict[str, Any]]] = {}
+        if len(self._gradients) > _MAX_WEIGHTS:
+            raise StemmaError("USAGE", f"It has more than {_MAX_WEIGHTS} weights. Probe a part of it.")
         for name, gradient in self._gradients.items():
             owner = name.rpartition(".")[0]
             while owner and owner not in owners:
@@ -273,7 +291,7 @@ class _Probe:
         if weights or written["backward"] is not None:
             written["backward"] = {
                 **(written["backward"] or _Pass().written()),
-                "weights": list(weights)[:_MAX_OUTPUTS],
+                "weights": list(weights),
             }
         first = places.get(self._layers[layer.name, 0])
         return {
@@ -316,27 +334,32 @@ def _operations(keep: Callable[[str, Any], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed(model: Any) -> Iterator[None]:
-    """Put back what a pass changes in the model, and the random state."""
-    import torch
+def _undisturbed(model: Any, inputs: Sequence[Any]) -> Iterator[None]:
+    """Put back what a pass changes in the model and the gradients of its inputs, and the random state."""
+    torch: Any = import_module("torch")
 
     modes = [(module, module.training) for module in model.modules()]
+    named = [(module, dict(module._buffers)) for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices=sorted(devices, key=str)):
-        for parameter, _ in gradients:
-            parameter.grad = None
+    leaves = [tensor for tensor in (*model.parameters(), *inputs) if tensor.is_leaf]
+    gradients = [(tensor, tensor.grad) for tensor in leaves]
+    # A seed is set on every GPU that was begun with, whether the model is there or not.
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        for tensor, _ in gradients:
+            tensor.grad = None
         try:
             yield
         finally:
             for module, mode in modes:
                 module.training = mode
+            for module, own in named:
+                module._buffers.update(own)
             with torch.no_grad():
                 for buffer, values in buffers:
                     buffer.copy_(values)
-            for parameter, gradient in gradients:
-                parameter.grad = gradient
+            for tensor, gradient in gradients:
+                tensor.grad = gradient
 
 
 def _fixed_loss(outputs: Any) -> Any:
@@ -344,6 +367,7 @@ def _fixed_loss(outputs: Any) -> Any:
 
     total = None
     for tensor in _tensors(outputs):
+        tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         if tensor.is_floating_point():
             weights = (torch.arange(tensor.numel(), device=tensor.device) % 7 + 1) / 8
             term = (tensor * weights.to(tensor.dtype).reshape(tensor.shape)).sum()
@@ -373,20 +397,30 @@ def _values(tensor: Any) -> tuple[str, np.ndarray[Any, Any]]:
     """Give an element type of summaries, and the values: those of 16 bits and less as float32, which is exact."""
     import torch
 
-    plain = tensor.detach().cpu()
+    plain = _plain(tensor).cpu()
     if plain.dtype == torch.bool:
         return "BOOL", plain.numpy().astype(np.uint8).reshape(-1)
-    if plain.dtype == torch.float64 or plain.dtype == torch.int64:
-        name = "F64" if plain.is_floating_point() else "I64"
-        values = plain.contiguous().numpy().reshape(-1)
+    if plain.dtype == torch.float64:
+        name, values = "F64", plain.contiguous().numpy().reshape(-1)
     elif plain.is_floating_point():
         name = {torch.float16: "F16", torch.bfloat16: "BF16"}.get(plain.dtype, "F32")
         values = plain.float().contiguous().numpy().reshape(-1)
     else:
-        name, values = "I32", plain.to(torch.int32).contiguous().numpy().reshape(-1)
+        name, dtype = ("I64", torch.int64) if plain.element_size() > 4 else ("I32", torch.int32)
+        values = plain.to(dtype).contiguous().numpy().reshape(-1)
     if values.dtype.kind == "f" and np.isnan(values).any():
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return name, values
+
+
+def _plain(tensor: Any) -> Any:
+    """Give the tensor without its history: a sparse one in full, a complex one with its two parts as the last axis."""
+    import torch
+
+    plain = tensor.detach()
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
+    return torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
 
 
 def _figures(tensor: Any) -> dict[str, Any]:
@@ -404,7 +438,7 @@ def _figures(tensor: Any) -> dict[str, Any]:
         positions = [index * (len(values) - 1) // (_SAMPLE - 1) for index in range(_SAMPLE)]
     return {
         "dtype": dtype,
-        "shape": list(tensor.shape),
+        "shape": list(_plain(tensor).shape),
         "digest": hashlib.sha256(values.tobytes()).hexdigest(),
         "min": _number(numbers.min()) if len(numbers) else None,
         "max": _number(numbers.max()) if len(numbers) else None,

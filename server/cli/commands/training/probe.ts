@@ -104,6 +104,7 @@ Weights are the model's own. Of an architecture they are drawn from the seed.
 
 A program gets the model's tensors as $STEMMA_INPUT/model.safetensors and leaves
 $STEMMA_RUN/probe.json, as stemma.probe.probe(model, inputs) of the Python package writes it.
+A word of the program that begins with a hyphen is given by itself: --exec=-u.
 
 docs/probe.md says what a probe can tell.
 `,
@@ -139,7 +140,7 @@ async function probeCommand(
   });
 }
 
-/** Probes by a program of the user's own: the argument before `--` is a model, where there is one. */
+/** Probes by a program of the user's own: it gets the model that the argument names, where there is one. */
 async function probeOfProgram(
   argument: string | undefined,
   choices: ProbeChoices,
@@ -151,10 +152,10 @@ async function probeOfProgram(
   return await inWorkFolder(context, async (workFolder) => {
     const { probeProgram } = await import("../../probe-program.js");
     const program = { command, runs, timeoutSeconds: timeout, version };
-    const { summary, difference } = await probeProgram(program, workFolder, context);
+    const { summary, difference, given } = await probeProgram(program, workFolder, context);
     if (file !== undefined) await writeProbe(file, summary, undefined);
     const notes =
-      version === undefined || summary.model.root === version.record.root
+      version === undefined || summary.model.root === given
         ? []
         : [
             `  the weights are not those of ${nameOf(version)} under its names: the program loaded or named others`,
@@ -172,8 +173,8 @@ function refuseForProgram(choices: ProbeChoices): void {
   if (unheard.length > 0)
     throw new StemmaError(
       "USAGE",
-      `With --exec the program decides ${unheard.map((name) => `--${name}`).join(", ")}: leave that out, and give it ` +
-        "what it needs as its own words.",
+      `With --exec the program decides ${unheard.map((name) => `--${name}`).join(", ")}: leave that out. A word of ` +
+        `the program's own that begins with a hyphen is given by itself: --exec=--${unheard[0] ?? ""}.`,
     );
 }
 

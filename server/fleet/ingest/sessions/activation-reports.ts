@@ -5,6 +5,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Activated } from "../../../../shared/wire/messages.js";
 import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
+import { makerOf } from "../../../storage/repository/state/version-state.js";
 import type { RefusalDetails } from "./device-sender.js";
 import { overFactQuota, type DeviceQuota } from "./device-quota.js";
 
@@ -91,17 +92,18 @@ export class ActivationReports {
   #mayRun(
     device: string,
     line: string,
-    { versionId, record }: Pick<VersionSummary, "versionId" | "record">,
+    version: Pick<VersionSummary, "versionId" | "record" | "received">,
   ): boolean {
     const { repository } = this.parts;
+    const { versionId, record } = version;
     return (
-      record.device === device ||
+      makerOf(version, record) === device ||
       repository.assignment(device, line) === versionId ||
       // Another version was assigned meanwhile, but the device runs this one or has built on it.
       repository.device(device)?.active[line]?.versionId === versionId ||
       repository
         .versions({ device, line, includeRetired: true })
-        .some((version) => version.record.bases.includes(versionId))
+        .some((built) => built.record.bases.includes(versionId))
     );
   }
 }

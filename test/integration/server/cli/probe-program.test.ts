@@ -3,9 +3,13 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
 import { figuresOf } from "../../../../shared/determinism/figures.js";
 import { decodeProbe, encodeProbe, type ProbeSummary } from "../../../../shared/determinism/probe-summary.js";
+import { openModelFile } from "../../../../shared/forms/model-file.js";
+import { rootOf } from "../../../../shared/layouts/file-of-layout.js";
+import { modelSourceOfSafetensors } from "../../../../shared/save/model-source.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
@@ -106,6 +110,8 @@ describe("a probe by a program of the user's own", () => {
     const home = join(folder, "home");
     const failed = await runStemmaHere(["probe", "--exec", process.execPath, "nosuch.cjs"], { home });
     assert.match(failed.stderr, /TRAINER_FAILED/);
+    const hyphened = ["--exec", process.execPath, "--exec=-e", "--exec=process.exit(7)"];
+    assert.match((await runStemmaHere(["probe", ...hyphened], { home })).stderr, /status 7/);
     const nothing = await runStemmaHere(["probe"], { home });
     assert.match(nothing.stderr, /Name one model or architecture to probe, or a program .*USAGE/s);
     assert.match(
@@ -132,5 +138,28 @@ describe("a probe by a program of the user's own", () => {
     assert.doesNotMatch(same.stdout, /weights are not those/);
     assert.ok((await readFile(join(folder, "ran"))).includes('"weight"'));
     assert.match((await run(["net"], summaryOf(1))).stdout, /the weights are not those of net:1/);
+  });
+
+  it("says so by the names of the file that it gets, for a model in a layout", async () => {
+    const home = join(folder, "home");
+    const vectors = new URL("../../../../../test/vectors/layouts/", import.meta.url);
+    const [weights = "", layers = ""] = ["cnn.pt", "cnn.json"].map((name) =>
+      fileURLToPath(new URL(name, vectors)),
+    );
+    const words = ["--name", "cnn", "--arch", layers, "--layout", "pytorch"];
+    const imported = await runStemmaHere(["model", "import", weights, ...words], { home });
+    assert.equal(imported.status, 0, imported.stderr);
+    const file = await openModelFile(weights);
+    const { leaves } = await modelSourceOfSafetensors(file.file, weights);
+    await file.close();
+    const same = await run(["cnn"], summaryOf(1, rootOf(leaves)));
+    assert.equal(same.status, 0, same.stderr);
+    assert.doesNotMatch(same.stdout, /weights are not those/);
+    const shown = await runStemmaHere(["model", "show", "cnn", "-o", "json"], { home });
+    const { record } = JSON.parse(shown.stdout) as { readonly record: { readonly root: Hash } };
+    assert.match(
+      (await run(["cnn"], summaryOf(1, record.root))).stdout,
+      /the weights are not those of cnn:1/,
+    );
   });
 });

@@ -10,7 +10,7 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { layoutIdOf } from "../../../../shared/layouts/base-layout.js";
 import { layOutFile } from "../../../../shared/layouts/laid-out-file.js";
-import { layoutName } from "../../../../shared/layouts/layout.js";
+import { decodeLayout, encodeLayout, layoutName } from "../../../../shared/layouts/layout.js";
 import { pytorchLayout } from "../../../../shared/layouts/planned-layout.js";
 import { readTopology } from "../../../../shared/layouts/topology-weights.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
@@ -27,7 +27,7 @@ const pathOf = (name: string): string => fileURLToPath(new URL(name, vectors));
 type NamedTensor = Tensor & { readonly name: string };
 
 /** A line that runs a model of PyTorch, and the tensors of its file. */
-async function openLine(t: TestContext, name: string) {
+async function openLine(t: TestContext, name: string, beside: readonly NamedTensor[] = []) {
   const opened = await openSaver(t);
   const file = await openModelFile(pathOf(`${name}.pt`));
   t.after(() => file.close());
@@ -37,11 +37,13 @@ async function openLine(t: TestContext, name: string) {
     plan: (tensors) => pytorchLayout(described, tensors),
   });
   const model = await modelSourceOfSafetensors(part.file, name, { architecture: described });
-  const base = await runs(opened.outbox, model, [{ name: layoutName, bytes: layout }]);
-  const read = await readSafetensors(file.file, name);
-  const tensors: NamedTensor[] = [];
-  for (const each of read.tensors)
-    tensors.push({ name: each.name, ...(await tensorOfSource(read.source(each))) });
+  const read = decodeLayout(layout, model.sources);
+  const bytes = encodeLayout({ ...read, tensors: [...read.tensors, ...beside] });
+  const base = await runs(opened.outbox, model, [{ name: layoutName, bytes }]);
+  const state = await readSafetensors(file.file, name);
+  const tensors: NamedTensor[] = [...beside];
+  for (const each of state.tensors)
+    tensors.push({ name: each.name, ...(await tensorOfSource(state.source(each))) });
   const write = (to: string, given: readonly NamedTensor[]): Promise<string> =>
     writeModel(
       join(opened.folder, to),
@@ -109,6 +111,34 @@ describe("a file in the layout of its base", () => {
     const file = await write("again.safetensors", again);
     const same = await saver.save(line, { file, base: byPath.versionId });
     assert.deepEqual([same.isNew, same.versionId], [false, byPath.versionId]);
+  });
+
+  it("is another model where only a tensor beside the weights is another, and the same in another order", async (t) => {
+    const { saver, base, tensors, write } = await openLine(t, "cnn");
+    const save = async (given: readonly NamedTensor[]) =>
+      await saver.save(line, { file: await write("net.safetensors", given) });
+    const same = await save([...tensors].reverse());
+    assert.deepEqual([same.isNew, same.versionId], [false, base]);
+    const counted = tensors.map((each) =>
+      each.name.endsWith("num_batches_tracked") ? (trained([each])[0] as NamedTensor) : each,
+    );
+    assert.equal((await save(counted)).isNew, true);
+    assert.equal((await save(counted)).isNew, false);
+  });
+
+  it("is refused with a number that is not finite beside the weights, where the base has finite ones", async (t) => {
+    const scale = (name: string, value: number): NamedTensor => ({
+      ...{ name, dtype: "F32", shape: [1] },
+      bytes: new Uint8Array(Float32Array.of(value).buffer),
+    });
+    const { saver, tensors, write } = await openLine(t, "cnn", [scale("scale", 1), scale("mask", -Infinity)]);
+    const save = async (value: number) => {
+      const given = trained(tensors).map((each) => (each.name === "scale" ? scale("scale", value) : each));
+      const masked = given.map((each) => (each.name === "mask" ? scale("mask", -Infinity) : each));
+      return await saver.save(line, { file: await write("net.safetensors", masked) });
+    };
+    await assert.rejects(save(NaN), hasCode("NOT_A_NUMBER", /"scale"/));
+    assert.equal((await save(2)).isNew, true);
   });
 
   it("whose layout lies is not installed", async (t) => {

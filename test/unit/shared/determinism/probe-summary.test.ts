@@ -104,6 +104,12 @@ test("only probes of the same model, inputs and seed are compared, and what is n
   assert.match(reasons({ inputs: { ...inputs, seed: "2" } }), /^the seed \(1 and 2\)$/);
   assert.match(reasons({ inputs: { ...inputs, batch: 3 } }), /^the batch/);
   assert.match(reasons({ inputs: { ...inputs, tensors: [figures(1, 3)] } }), /^the inputs, though/);
+  const named = (...names: readonly string[]): ProbeSummary => ({
+    ...a,
+    layers: a.layers.map((layer, at) => ({ ...layer, name: names[at] ?? "" })),
+  });
+  assert.deepEqual(whyIncomparable(named("a", "b"), named("a", "b")), []);
+  assert.deepEqual(whyIncomparable(named("a", "b"), named("a", "c")), ["layer 1 (b and c)"]);
 });
 
 test("the first difference is the first in the order of the training, with the operation that made it", () => {

@@ -6,6 +6,11 @@ import { describe, it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { parseYaml } from "../../../../shared/cli/parse-yaml.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
+import { layOutAsBase } from "../../../../shared/layouts/base-layout.js";
+import { encodeLayout } from "../../../../shared/layouts/layout.js";
+import { defined } from "../../../../shared/defined.js";
+import { zeroHash } from "../../../../shared/tensor/hash.js";
+import { fileOfBytes, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { checkFileOfLayout, fileOfLayout } from "../../../../shared/layouts/file-of-layout.js";
 import type { NamedHeader } from "../../../../shared/layouts/file-modules.js";
 import { layOutFile, type LaidOutFile } from "../../../../shared/layouts/laid-out-file.js";
@@ -242,5 +247,28 @@ describe("hostile layouts", () => {
         (error) => isStemmaError(error, "MODEL_FILE_MALFORMED"),
         JSON.stringify(value),
       );
+  });
+
+  it("in a base's layout is refused where its names are the architecture's too, and it is not said which", async () => {
+    const described = readTopology(sequential([2], ["Dense", { units: 2, use_bias: false }]));
+    const header = { name: "layer0/kernel", dtype: "F32", shape: [2, 2] } as const;
+    const bytes = new Uint8Array(Float32Array.of(1, 2, 3, 4).buffer);
+    const chunks = [];
+    for await (const chunk of safetensorsChunks([
+      { name: header.name, source: sourceOfTensor({ ...header, bytes }) },
+    ]))
+      chunks.push(chunk);
+    const read = async (axes: readonly number[], isStated?: true): Promise<Uint8Array> => {
+      const tensors = [{ ...header, leaf: 0, order: { as: [2, 2], axes } }];
+      const layout = encodeLayout({ root: zeroHash, tensors });
+      const file = fileOfBytes(Buffer.concat(chunks));
+      const laid = await layOutAsBase(file, "file", { described, layout, ...defined({ isStated }) });
+      assert.ok(laid !== undefined);
+      const { sources } = await modelSourceOfSafetensors(laid.part.file, "file");
+      return (await tensorOfSource(sources[0]!)).bytes;
+    };
+    await assert.rejects(read([1, 0]), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"));
+    assert.deepEqual(await read([0, 1]), bytes);
+    assert.deepEqual(await read([1, 0], true), new Uint8Array(Float32Array.of(1, 3, 2, 4).buffer));
   });
 });

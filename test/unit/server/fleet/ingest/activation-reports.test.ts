@@ -64,4 +64,25 @@ describe("a report of what a device runs", () => {
     await reports.report("v1", 1, { ...report, atMs: 2 });
     assert.deepEqual(happened, ["v1 activated", "v1 unanswered", "v1 activated"]);
   });
+  it("of another repository's model is refused where only its record names the device", async () => {
+    const reported = async (received?: true, assigned?: string): Promise<string | undefined> => {
+      const reports = new ActivationReports({
+        repository: {
+          device: () => ({ lines: ["cam"], active: {} }),
+          get: () => ({ versionId, received, record: { device: "v1", bases: [] } }),
+          assignment: () => assigned,
+          versions: () => [],
+          hasActivation: () => true,
+        } as unknown as FleetRepository,
+        clock: { now: () => 0 },
+        quota: { waitMs: () => 0, charge: () => undefined },
+        onActivated: () => undefined,
+        onUnanswered: () => undefined,
+      });
+      return (await reports.report("v1", 1, report))?.code;
+    };
+    assert.equal(await reported(), undefined);
+    assert.equal(await reported(true), "IDENTITY_FOREIGN");
+    assert.equal(await reported(true, versionId), undefined);
+  });
 });
