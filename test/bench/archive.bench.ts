@@ -32,6 +32,7 @@ import { generateModels } from "../helpers/generated-models.js";
 import { sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
 import { committedTable } from "./committed-report.js";
 import { benchCommitted, committedOptions } from "./committed-repositories.js";
+import { machineLine } from "./machine.js";
 import {
   mean,
   measure,
@@ -249,11 +250,13 @@ async function benchTimes(folder: string): Promise<void> {
 async function benchAllCommitted(folder: string): Promise<void> {
   const results = [];
   for (const [name, generated] of committedOptions(options.quick))
-    results.push(await benchCommitted(name, generated, { folder: join(folder, "committed"), rounds }));
+    results.push(
+      await benchCommitted(name, generated, { folder: join(folder, "committed"), rounds: 4 * rounds }),
+    );
   process.stdout.write(
     options.output === "json"
-      ? `${JSON.stringify({ bench: "archive", rounds, results }, undefined, 2)}\n`
-      : committedTable(results),
+      ? `${JSON.stringify({ bench: "archive", machine: machineLine(), results }, undefined, 2)}\n`
+      : `${committedTable(results)}\n${machineLine()}\n`,
   );
 }
 

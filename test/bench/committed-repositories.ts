@@ -16,18 +16,25 @@ import { collectBytes } from "../helpers/agent-fixtures.js";
 import { generateModels, type GeneratedModel } from "../helpers/generated-models.js";
 import { rdLike, sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
 import { runStemmaWith } from "../helpers/run-stemma-here.js";
-import { measure, readBytesPerSecond, sampleOf, type Snapshot } from "./retrieval-times.js";
+import {
+  bytesOfPaths,
+  measure,
+  readBytesPerSecond,
+  sampleOf,
+  sum,
+  type Snapshot,
+} from "./retrieval-times.js";
 
 /** The budgets of MST and of the paper's plan, after that of SPT, which the others are compared with. */
 const budgets = { materialised: "1x", leastStorage: "none", planned: "1.6x" } as const;
 type Plan = keyof typeof budgets;
 
 interface Archived {
-  /** Different tensors: frozen ones are stored once. */
-  readonly tensors: number;
-  readonly rawBytes: number;
+  /** Of all tensors, equal ones once. */
   readonly storedBytes: number;
-  /** Mean processor times of a snapshot. */
+  /** Stored bytes from which all snapshots are decoded, every tensor's path in turn: equal tensors each time. */
+  readonly readBytes: number;
+  /** Mean processor times of a snapshot, of several over the history. */
   readonly independentMs: number;
   readonly parallelMs: number;
 }
@@ -35,23 +42,20 @@ export interface CommittedRepository extends Readonly<Record<Plan, Archived>> {
   readonly name: string;
   readonly versions: number;
   readonly snapshots: number;
+  /** Of all snapshots, in memory. */
+  readonly rawBytes: number;
 }
-interface Scale {
-  readonly versions: number;
-  readonly checkpoints: number;
-  readonly snapshotBytes: number;
-}
-
-/** Of the paper's 54 versions of 10 snapshots 12 of 5; RD's in the same proportion. */
+/**
+ * 12 of SD's 54 versions, RD's in the same proportion, of small tensors. Snapshots are as many as in the paper (the
+ * differences between few of them would be larger), but with `isQuick`.
+ */
 export function committedOptions(isQuick: boolean): ReadonlyMap<string, RepositoryOptions> {
-  const scale: Scale = isQuick
-    ? { versions: 3 / 54, checkpoints: 0.2, snapshotBytes: 100e3 }
-    : { versions: 12 / 54, checkpoints: 0.5, snapshotBytes: 400e3 };
+  const [share, snapshotBytes] = isQuick ? [3 / 54, 100e3] : [12 / 54, 200e3];
   const scaled = (options: RepositoryOptions): RepositoryOptions => ({
     ...options,
-    versions: Math.max(2, Math.round(options.versions * scale.versions)),
-    checkpoints: Math.max(2, Math.round(options.checkpoints * scale.checkpoints)),
-    snapshotBytes: scale.snapshotBytes,
+    versions: Math.max(2, Math.round(options.versions * share)),
+    checkpoints: isQuick ? Math.min(3, options.checkpoints) : options.checkpoints,
+    snapshotBytes,
   });
   // "slow decoding" has SD's parameters: only its modelled rates differ, and rates are measured here.
   const rd = Object.entries(rdLike).filter(([name]) => name !== "slow decoding");
@@ -63,6 +67,8 @@ interface CommittedSnapshot {
   readonly model: string;
   /** Undefined: the model itself, which is the last snapshot of its version. */
   readonly checkpoint: number | undefined;
+  /** Of its tensors, without the file's header. */
+  readonly byteLength: number;
   readonly sha256: string;
 }
 
@@ -82,21 +88,20 @@ export async function benchCommitted(
       requireAll(committed, made, applied);
       for (const snapshot of committed) await recover(snapshot);
       const packs = join(folder, ".stemma/fleets/local/packs");
-      const times = await measure(packs, sampleOf(snapshotsOf(made)), { planes: 4, rounds });
-      const { independentMs, parallelMs } = times;
-      const { tensors, tensorBytes } = made.summary;
+      const snapshots = snapshotsOf(made);
+      const times = await measure(packs, sampleOf(snapshots), { planes: 4, rounds });
       return {
-        tensors,
-        rawBytes: tensorBytes,
         storedBytes: applied.report.bytesReached,
-        independentMs,
-        parallelMs,
+        readBytes: await bytesOfPaths(packs, snapshots),
+        independentMs: times.independentMs,
+        parallelMs: times.parallelMs,
       };
     };
     return {
       name,
       versions: options.versions + 1,
       snapshots: committed.length,
+      rawBytes: sum(committed.map(({ byteLength }) => byteLength)),
       materialised: await archived("materialised"),
       leastStorage: await archived("leastStorage"),
       planned: await archived("planned"),
@@ -121,7 +126,8 @@ async function commitAll(options: RepositoryOptions): Promise<readonly Committed
       );
       await writeFile(file, bytes);
       files.push(file);
-      committed.push({ model: name, checkpoint, sha256: sha256(bytes) });
+      const byteLength = sum(tensors.map((tensor) => tensor.bytes.length));
+      committed.push({ model: name, checkpoint, byteLength, sha256: sha256(bytes) });
     }
     await run("add", ...files);
     // Forced: where few layers kept their shape, a commit asks whether this parent is meant.

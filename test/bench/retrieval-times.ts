@@ -64,13 +64,25 @@ async function withStore<Result>(
 async function retrieve(store: PackStore, id: Hash, planes: number): Promise<number> {
   if (planes < 4) return (await store.readHighPlanes(id, planes)).readBytes;
   await tensorOfSource(store.openTensor(id));
-  let read = 0;
+  return bytesOfPath(store, id);
+}
+
+/** Stored bytes of a tensor and of all that it is encoded against. */
+function bytesOfPath(store: PackStore, id: Hash): number {
+  let bytes = 0;
   for (let current: Hash | undefined = id; current !== undefined;) {
     const encoding: TensorEncoding = store.encodingOf(current)!;
-    read += encoding.storedBytes;
+    bytes += encoding.storedBytes;
     current = encoding.base;
   }
-  return read;
+  return bytes;
+}
+
+/** Stored bytes from which the snapshots are decoded, every tensor's path in turn. */
+export function bytesOfPaths(folder: string, snapshots: readonly Snapshot[]): Promise<number> {
+  return withStore(folder, 0, (store) =>
+    Promise.resolve(sum(snapshots.flat().map((id) => bytesOfPath(store, id)))),
+  );
 }
 
 /** Evenly over the complete history: reading every snapshot would not change the means. */
