@@ -1,7 +1,7 @@
 /**
  * Time to retrieve a snapshot from a store on disk under three plans (everything materialised, least storage,
  * planned with α = 1.6), complete and by the highest two bytes and the highest byte of every number, under
- * three retrieval schemes (ModelHub's table V). `stemma bench archive [--quick] [-o json]`.
+ * three retrieval schemes (ModelHub's table V). `stemma bench archive [--committed] [--quick] [-o json]`.
  *
  * Repositories are generated with parameters: one like the paper's SD, whose trainings mostly move weights
  * far, and one like the fine-tunes measured elsewhere. They are saved, planned and applied in byte planes as
@@ -13,6 +13,9 @@
  * independent: the path of every tensor retraced, one after the other; parallel: the longest path of the
  * snapshot (the paper's definition); wall: all tensors requested concurrently, in this one process; reusable:
  * one after the other with shared work done once (the store's cache of decoded tensors, its default size).
+ *
+ * With --committed instead: small repositories like SD and RD, made and archived by a model repository's own commands
+ * (committed-repositories.ts), beside the paper's figures.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,7 +33,7 @@ import { opaqueModelSource } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { generateModels } from "../helpers/generated-models.js";
 import { sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
-import { committedTable } from "./committed-report.js";
+import { committedTables } from "./committed-report.js";
 import { benchCommitted, committedOptions } from "./committed-repositories.js";
 import { machineLine } from "./machine.js";
 import {
@@ -256,7 +259,7 @@ async function benchAllCommitted(folder: string): Promise<void> {
   process.stdout.write(
     options.output === "json"
       ? `${JSON.stringify({ bench: "archive", machine: machineLine(), results }, undefined, 2)}\n`
-      : `${committedTable(results)}\n${machineLine()}\n`,
+      : `${committedTables(results)}\n${machineLine()}\n`,
   );
 }
 

@@ -1,20 +1,28 @@
 /**
- * Repositories with parameters like ModelHub's SD and RD (MH11), scaled down, kept as a modeller keeps them: `stemma add`
- * and `commit` make one version of each training, with its snapshots as checkpoints; `stemma archive` applies three
- * plans in byte planes, and after each of them `stemma model recover` gives every snapshot back, whose bytes are
+ * Repositories with parameters like ModelHub's SD and RD (MH11), scaled down, kept as a modeller keeps them: `stemma
+ * add` and `commit` make one version of each training, with its snapshots as checkpoints; `stemma archive` applies
+ * three plans in byte planes, and after each of them `stemma model recover` gives every snapshot back, whose bytes are
  * compared with the committed file's. The commands run in this process, in the repository's folder.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ArchivePlan } from "../../server/storage/archive/archive-plan.js";
 import type { StorageApplied } from "../../server/interface/api/stores/planning-schemas.js";
+import type { ArchivePlan } from "../../server/storage/archive/archive-plan.js";
+import { shortestPathTree } from "../../server/storage/planner/shortest-path-tree.js";
+import { StorageTree } from "../../server/storage/planner/storage-tree.js";
 import { StemmaError } from "../../shared/errors.js";
 import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import { collectBytes } from "../helpers/agent-fixtures.js";
 import { generateModels, type GeneratedModel } from "../helpers/generated-models.js";
-import { rdLike, sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
+import {
+  generateRepository,
+  rdLike,
+  sdLike,
+  type RepositoryOptions,
+} from "../helpers/generated-repository.js";
+import { planStorage } from "../helpers/plan-storage.js";
 import { runStemmaWith } from "../helpers/run-stemma-here.js";
 import {
   bytesOfPaths,
@@ -44,7 +52,10 @@ export interface CommittedRepository extends Readonly<Record<Plan, Archived>> {
   readonly snapshots: number;
   /** Of all snapshots, in memory. */
   readonly rawBytes: number;
+  /** Stored bytes by the storage graph of the same options, as multiples of its SPT. */
+  readonly graph: { readonly leastStorage: number; readonly planned: number };
 }
+
 /**
  * 12 of SD's 54 versions, RD's in the same proportion, of small tensors. Snapshots are as many as in the paper (the
  * differences between few of them would be larger), but with `isQuick`.
@@ -102,6 +113,7 @@ export async function benchCommitted(
       versions: options.versions + 1,
       snapshots: committed.length,
       rawBytes: sum(committed.map(({ byteLength }) => byteLength)),
+      graph: storageByGraph(options),
       materialised: await archived("materialised"),
       leastStorage: await archived("leastStorage"),
       planned: await archived("planned"),
@@ -110,6 +122,16 @@ export async function benchCommitted(
     process.chdir(before);
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function storageByGraph(options: RepositoryOptions): CommittedRepository["graph"] {
+  const graph = generateRepository(options);
+  const materialised = new StorageTree(graph, shortestPathTree(graph)).storageCost;
+  const planned = planStorage(graph, { ratio: 1.6 }, { scheme: "independent", effort: 4e6 });
+  return {
+    leastStorage: planned.leastStorageCost / materialised,
+    planned: planned.storageCost / materialised,
+  };
 }
 
 /** Commits every version, each from the version that its training started from. */
@@ -219,7 +241,7 @@ function sha256(bytes: Uint8Array): string {
 
 /** Returns what the command wrote to stdout. @throws INTERNAL where it fails */
 async function run(...args: readonly string[]): Promise<string> {
-  const environment = { STEMMA_HOME: undefined, STEMMA_FLEET: undefined, STEMMA_SERVER: undefined };
+  const environment = { STEMMA_HOME: undefined, STEMMA_SERVER: undefined, STEMMA_CONTEXT: undefined };
   const { status, stdout, stderr } = await runStemmaWith(args, environment);
   if (status !== 0)
     throw new StemmaError("INTERNAL", `stemma ${args.join(" ")} ended with ${status}: ${stderr}`);
