@@ -14,8 +14,8 @@
  * snapshot (the paper's definition); wall: all tensors requested concurrently, in this one process; reusable:
  * one after the other with shared work done once (the store's cache of decoded tensors, its default size).
  *
- * With --committed instead: small repositories like SD and RD, made and archived by a model repository's own commands
- * (committed-repositories.ts), beside the paper's figures.
+ * With --committed instead: small repositories like SD (--versions 54: all its versions) and RD, made and archived by a
+ * model repository's own commands (committed-repositories.ts), beside the paper's figures.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -51,6 +51,7 @@ const { values: options } = parseArgs({
     output: { type: "string", short: "o", default: "table" },
     quick: { type: "boolean", default: false },
     committed: { type: "boolean", default: false },
+    versions: { type: "string", default: "12" },
   },
 });
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 1 : 2));
@@ -252,7 +253,10 @@ async function benchTimes(folder: string): Promise<void> {
 
 async function benchAllCommitted(folder: string): Promise<void> {
   const results = [];
-  for (const [name, generated] of committedOptions(options.quick))
+  const versions = Number(options.versions);
+  if (!Number.isInteger(versions) || versions < 1 || versions > 1000)
+    throw new StemmaError("USAGE", "--versions takes a whole number from 1 to 1000.");
+  for (const [name, generated] of committedOptions({ isQuick: options.quick, versions }))
     results.push(
       await benchCommitted(name, generated, { folder: join(folder, "committed"), rounds: 4 * rounds }),
     );

@@ -57,20 +57,33 @@ export interface CommittedRepository extends Readonly<Record<Plan, Archived>> {
 }
 
 /**
- * 12 of SD's 54 versions, RD's in the same proportion, of small tensors. Snapshots are as many as in the paper (the
- * differences between few of them would be larger), but with `isQuick`.
+ * SD with fewer versions and small tensors, RD with 12 of 54 of its versions (but at least 2). Each version has as many
+ * snapshots as in full: with fewer the steps between them would be larger, and the differences with them.
+ * @param versions of SD, besides the imported one
  */
-export function committedOptions(isQuick: boolean): ReadonlyMap<string, RepositoryOptions> {
-  const [share, snapshotBytes] = isQuick ? [3 / 54, 100e3] : [12 / 54, 200e3];
-  const scaled = (options: RepositoryOptions): RepositoryOptions => ({
+export function committedOptions({
+  isQuick,
+  versions,
+}: {
+  readonly isQuick: boolean;
+  readonly versions: number;
+}): ReadonlyMap<string, RepositoryOptions> {
+  const small = (options: RepositoryOptions): RepositoryOptions => ({
     ...options,
-    versions: Math.max(2, Math.round(options.versions * share)),
-    checkpoints: isQuick ? Math.min(3, options.checkpoints) : options.checkpoints,
-    snapshotBytes,
+    ...(isQuick
+      ? { versions: 2, checkpoints: Math.min(3, options.checkpoints), snapshotBytes: 100e3 }
+      : { snapshotBytes: 200e3 }),
   });
+  const share = 12 / sdLike.versions;
   // "slow decoding" has SD's parameters: only its modelled rates differ, and rates are measured here.
   const rd = Object.entries(rdLike).filter(([name]) => name !== "slow decoding");
-  return new Map([["like SD", scaled(sdLike)], ...rd.map(([name, each]) => [name, scaled(each)] as const)]);
+  return new Map([
+    ["like SD", small({ ...sdLike, versions })],
+    ...rd.map(
+      ([name, each]) =>
+        [name, small({ ...each, versions: Math.max(2, Math.round(each.versions * share)) })] as const,
+    ),
+  ]);
 }
 
 /** A snapshot by how commands name it, and the file that was committed. */
