@@ -1,7 +1,7 @@
 /**
  * Time to retrieve a snapshot from a store on disk under three plans (everything materialised, least storage,
  * planned with α = 1.6), complete and by the highest two bytes and the highest byte of every number, under
- * three retrieval schemes (ModelHub's table V). `stemma bench archive [--quick] [-o json]`.
+ * three retrieval schemes (ModelHub's table V). `stemma bench archive [--committed] [--quick] [-o json]`.
  *
  * Repositories are generated with parameters: one like the paper's SD, whose trainings mostly move weights
  * far, and one like the fine-tunes measured elsewhere. They are saved, planned and applied in byte planes as
@@ -13,6 +13,9 @@
  * independent: the path of every tensor retraced, one after the other; parallel: the longest path of the
  * snapshot (the paper's definition); wall: all tensors requested concurrently, in this one process; reusable:
  * one after the other with shared work done once (the store's cache of decoded tensors, its default size).
+ *
+ * With --committed instead: small repositories like SD (--versions 54: all its versions) and RD, made and archived by a
+ * model repository's own commands (committed-repositories.ts), beside the paper's figures.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -22,21 +25,33 @@ import { openArchive, type Archive } from "../../server/storage/archive/archive.
 import { openNodeHome } from "../../server/storage/repository/node-home.js";
 import { openRepository } from "../../server/storage/repository/open-repository.js";
 import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
-import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
+import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { renderTable } from "../../shared/cli/table.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import type { TensorEncoding } from "../../shared/objects/object-store.js";
-import { openPackStore, type PackStore } from "../../shared/objects/pack-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
-import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { generateModels } from "../helpers/generated-models.js";
 import { sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
+import { committedTables } from "./committed-report.js";
+import { benchCommitted, committedOptions } from "./committed-repositories.js";
+import { machineLine } from "./machine.js";
+import {
+  mean,
+  measure,
+  readBytesPerSecond,
+  sampleOf,
+  sum,
+  type Snapshot,
+  type Times,
+} from "./retrieval-times.js";
 
 const { values: options } = parseArgs({
   options: {
     output: { type: "string", short: "o", default: "table" },
     quick: { type: "boolean", default: false },
+    committed: { type: "boolean", default: false },
+    versions: { type: "string", default: "12" },
   },
 });
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 1 : 2));
@@ -58,37 +73,6 @@ const queries = [
   { query: "2 bytes", planes: 2 },
   { query: "1 byte", planes: 1 },
 ] as const;
-/** Reads come from the operating system's cache here, so the plan assumes its rate. */
-const readBytesPerSecond = 2e9;
-
-const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-async function elapsedMs(work: () => Promise<unknown>): Promise<number> {
-  const start = performance.now();
-  await work();
-  return performance.now() - start;
-}
-/** Reads come from the cache, and other processes use this machine too: processor time is steadier. */
-async function processorMs(work: () => Promise<unknown>): Promise<number> {
-  const before = process.cpuUsage();
-  await work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
-}
-
-const maxMeasuredSnapshots = 8;
-
-type Snapshot = readonly Hash[];
-interface Times {
-  readonly independentMs: number;
-  readonly parallelMs: number;
-  readonly wallMs: number;
-  readonly reusableMs: number;
-  /** Bytes read from the store for one snapshot with every path retraced. */
-  readonly readBytes: number;
-}
-
 async function fill(repository: FleetRepository, generated: RepositoryOptions): Promise<readonly Snapshot[]> {
   const versions = new Map<string, Hash>();
   for (const { id, base, tensors } of generateModels(generated)) {
@@ -103,115 +87,6 @@ async function fill(repository: FleetRepository, generated: RepositoryOptions): 
       ...new Set((await repository.leaves(version)).map(({ tensor }) => tensor)),
     ]),
   );
-}
-
-async function withStore<Result>(
-  folder: string,
-  decodedCacheBytes: number | undefined,
-  work: (store: PackStore) => Promise<Result>,
-): Promise<Result> {
-  const store = await openPackStore(nodeFiles(), folder, {
-    clock: nodeClock(),
-    random: nodeRandom(),
-    ...(decodedCacheBytes === undefined ? {} : { decodedCacheBytes }),
-  });
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
-}
-
-/**
- * Reads a complete tensor, verified, or its highest planes, which no hash can verify. Returns how many stored
- * bytes were read.
- */
-async function retrieve(store: PackStore, id: Hash, planes: number): Promise<number> {
-  if (planes < 4) return (await store.readHighPlanes(id, planes)).readBytes;
-  await tensorOfSource(store.openTensor(id));
-  let read = 0;
-  for (let current: Hash | undefined = id; current !== undefined;) {
-    const encoding: TensorEncoding = store.encodingOf(current)!;
-    read += encoding.storedBytes;
-    current = encoding.base;
-  }
-  return read;
-}
-
-/** Evenly over the complete history: reading every snapshot would not change the means. */
-function sampleOf(snapshots: readonly Snapshot[]): readonly Snapshot[] {
-  const count = Math.min(maxMeasuredSnapshots, snapshots.length);
-  return Array.from(
-    { length: count },
-    (_, i) => snapshots[Math.floor(((i + 0.5) * snapshots.length) / count)]!,
-  );
-}
-
-/**
- * Measures one snapshot once: every path alone, all concurrently, and one after the other from a store whose
- * cache is empty.
- */
-async function measureSnapshot(
-  folder: string,
-  uncached: PackStore,
-  tensors: Snapshot,
-  planes: number,
-): Promise<Times> {
-  const paths: number[] = [];
-  let readBytes = 0;
-  for (const id of tensors)
-    paths.push(
-      await processorMs(async () => {
-        readBytes += await retrieve(uncached, id, planes);
-      }),
-    );
-  const wallMs = await elapsedMs(() => Promise.all(tensors.map((id) => retrieve(uncached, id, planes))));
-  const reusableMs = await withStore(folder, undefined, (fresh) =>
-    processorMs(async () => {
-      for (const id of tensors) await retrieve(fresh, id, planes);
-    }),
-  );
-  return { independentMs: sum(paths), parallelMs: Math.max(...paths), wallMs, reusableMs, readBytes };
-}
-
-/**
- * Means over snapshots of each one's best round, because other processes use this machine too. The first
- * round warms up.
- */
-async function measure(folder: string, snapshots: readonly Snapshot[], planes: number): Promise<Times> {
-  const best = snapshots.map((): Times => ({
-    independentMs: Infinity,
-    parallelMs: Infinity,
-    wallMs: Infinity,
-    reusableMs: Infinity,
-    readBytes: Infinity,
-  }));
-  await withStore(folder, 0, async (uncached) => {
-    for (let round = 0; round <= rounds; round++) {
-      globalThis.gc?.();
-      for (const [s, tensors] of snapshots.entries()) {
-        const times = await measureSnapshot(folder, uncached, tensors, planes);
-        const before = best[s]!;
-        const minOf = (key: keyof Times): number => Math.min(before[key], times[key]);
-        if (round > 0)
-          best[s] = {
-            independentMs: minOf("independentMs"),
-            parallelMs: minOf("parallelMs"),
-            wallMs: minOf("wallMs"),
-            reusableMs: minOf("reusableMs"),
-            readBytes: minOf("readBytes"),
-          };
-      }
-    }
-  });
-  const meanOf = (key: keyof Times): number => mean(best.map((times) => times[key]));
-  return {
-    independentMs: meanOf("independentMs"),
-    parallelMs: meanOf("parallelMs"),
-    wallMs: meanOf("wallMs"),
-    reusableMs: meanOf("reusableMs"),
-    readBytes: meanOf("readBytes"),
-  };
 }
 
 /** Plans and applies on the repository of a home, then closes it. */
@@ -273,7 +148,7 @@ async function benchRepository(
   await repository.close();
   await home.close();
   const sample = sampleOf(snapshots);
-  const raw = await measure(packs, sample, 4);
+  const raw = await measure(packs, sample, { planes: 4, rounds });
   const archive = openArchive({
     clock: nodeClock(),
     files: nodeFiles(),
@@ -296,7 +171,7 @@ async function benchRepository(
   for (const { plan, ratio } of plans) {
     const stored = await planAndApply(path, archive, ratio);
     for (const { query, planes } of queries) {
-      const times = await measure(packs, sample, planes);
+      const times = await measure(packs, sample, { planes, rounds });
       rows.push({
         plan,
         query,
@@ -347,8 +222,7 @@ interface Row extends Times {
   readonly reusable?: number;
 }
 
-const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-"));
-try {
+async function benchTimes(folder: string): Promise<void> {
   const results = [];
   for (const [name, generated] of Object.entries(repositories))
     results.push(await benchRepository(name, generated, folder));
@@ -375,6 +249,28 @@ try {
         ])}\n`,
       );
     }
+}
+
+async function benchAllCommitted(folder: string): Promise<void> {
+  const results = [];
+  const versions = Number(options.versions);
+  if (!Number.isInteger(versions) || versions < 1 || versions > 1000)
+    throw new StemmaError("USAGE", "--versions takes a whole number from 1 to 1000.");
+  for (const [name, generated] of committedOptions({ isQuick: options.quick, versions }))
+    results.push(
+      await benchCommitted(name, generated, { folder: join(folder, "committed"), rounds: 4 * rounds }),
+    );
+  process.stdout.write(
+    options.output === "json"
+      ? `${JSON.stringify({ bench: "archive", machine: machineLine(), results }, undefined, 2)}\n`
+      : `${committedTables(results)}\n${machineLine()}\n`,
+  );
+}
+
+const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-"));
+try {
+  if (options.committed) await benchAllCommitted(folder);
+  else await benchTimes(folder);
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
