@@ -10,6 +10,7 @@ import type { Lease } from "../../../../shared/objects/object-store.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../../../shared/wire/coding/references.js";
 import type { Block, Encoding, ManifestPart, ObjectRef } from "../../../../shared/wire/messages.js";
+import { requireLayoutOfBase } from "./announced-layout.js";
 import { AnnouncedObjects } from "./announced-objects.js";
 import type { Accepted } from "./announcement.js";
 import { isMalformedCoding, isReferenceLost } from "./coded-tensors.js";
@@ -337,7 +338,8 @@ export class IncomingUpload {
     transfer: UploadTransfer | undefined,
   ): Promise<IncomingUploadEnd> {
     const { repository } = this.parts;
-    const { recordBytes, generation } = this.accepted;
+    const { record, recordBytes, generation } = this.accepted;
+    await requireLayoutOfBase(repository, record, trees[0] ?? [], (id) => this.#objects.bytes(id));
     let writtenBytes: number | undefined;
     try {
       const objects = this.#objects.values();

@@ -253,7 +253,7 @@ describe("hostile layouts", () => {
     const described = readTopology(sequential([2], ["Dense", { units: 2, use_bias: false }]));
     const header = { name: "layer0/kernel", dtype: "F32", shape: [2, 2] } as const;
     const bytes = new Uint8Array(Float32Array.of(1, 2, 3, 4).buffer);
-    const chunks = [];
+    const chunks: Uint8Array[] = [];
     for await (const chunk of safetensorsChunks([
       { name: header.name, source: sourceOfTensor({ ...header, bytes }) },
     ]))
