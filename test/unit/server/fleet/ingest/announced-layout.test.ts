@@ -34,10 +34,7 @@ const ofBase = encoded([...weights, ...added(second, first)]);
 /** @returns the error's code; undefined where the layout is taken */
 async function codeOf(
   layout: Uint8Array,
-  {
-    base = ofBase,
-    isStored = true,
-  }: { readonly base?: Uint8Array | undefined; readonly isStored?: boolean } = {},
+  { base = ofBase, isStored = true }: { readonly base?: Uint8Array | null; readonly isStored?: boolean } = {},
 ): Promise<string | undefined> {
   const recordOf = (bytes: Uint8Array | null, bases: readonly Hash[]): SaveRecord => {
     const attachments = bytes === null ? [] : [{ name: layoutName, hash: objectId("attachment", bytes) }];
