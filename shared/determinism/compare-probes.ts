@@ -93,16 +93,18 @@ export function probeDifferences(a: ProbeSummary, b: ProbeSummary): ProbeCompari
 
 export interface MergedRuns {
   readonly summary: ProbeSummary;
-  /** The first place where a later run gave something else than the first run; undefined where all agree. */
+  /** The first value that a later run gave otherwise; undefined where none is, though a pass may be missing in one. */
   readonly difference?: ProbeDifference | undefined;
 }
 
 /** Compares the runs of one machine with the first of them, whose summary says how many differ. */
 export function mergeRuns(runs: readonly [ProbeSummary, ...ProbeSummary[]]): MergedRuns {
   const [first, ...others] = runs;
-  const differences = others.flatMap((other) => probeDifferences(first, other).differences);
+  const comparisons = others.map((other) => probeDifferences(first, other));
+  const differences = comparisons.flatMap((each) => each.differences);
+  const unreached = comparisons.reduce((sum, each) => sum + each.unreached.length, 0);
   return {
-    summary: { ...first, runs: { count: runs.length, differing: differences.length } },
+    summary: { ...first, runs: { count: runs.length, differing: differences.length + unreached } },
     difference: differences[0],
   };
 }

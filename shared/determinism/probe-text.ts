@@ -32,9 +32,9 @@ export function describeProbe(title: string, summary: ProbeSummary, difference?:
   const agreement =
     runs.count === 1
       ? "one run, so nothing was compared"
-      : difference === undefined
+      : runs.differing === 0
         ? `${runs.count} runs in processes of their own gave the same bits`
-        : `${runs.count} runs did NOT give the same bits: ${runs.differing} values differ`;
+        : `${runs.count} runs did NOT give the same bits: ${runs.differing} values ${difference === undefined ? "or passes are missing in one" : "differ"}`;
   return [
     `${title}: ${agreement}`,
     `  architecture ${model.architecture.slice(0, 12)}, ${layers.length} ${layers.length === 1 ? "layer" : "layers"}, ${model.weights === "own" ? "its own weights" : "weights drawn from the seed"}; seed ${inputs.seed}, batch ${inputs.batch}`,

@@ -128,6 +128,8 @@ async function probeCommand(
   if (file !== undefined && tensors) await refuseExisting(tensorsPath(file), force);
   if (file !== undefined) await mkdir(dirname(file), { recursive: true });
   if (choices.exec !== undefined) return await probeOfProgram(argument, choices, context);
+  if (choices.timeout !== defaultChoices.timeout)
+    throw new StemmaError("USAGE", "--timeout goes with --exec. Leave it out, or name a program.");
   if (argument === undefined)
     throw new StemmaError(
       "USAGE",
@@ -196,7 +198,7 @@ function printed(
       ...notes,
       ...(file === undefined ? [] : [`  written to ${file}`]),
     ]),
-    ...(difference === undefined ? {} : { status: exitStatus.verification }),
+    ...(summary.runs.differing === 0 ? {} : { status: exitStatus.verification }),
   };
 }
 

@@ -112,6 +112,8 @@ describe("a probe by a program of the user's own", () => {
     assert.match(failed.stderr, /TRAINER_FAILED/);
     const hyphened = ["--exec", process.execPath, "--exec=-e", "--exec=process.exit(7)"];
     assert.match((await runStemmaHere(["probe", ...hyphened], { home })).stderr, /status 7/);
+    const unheard = await runStemmaHere(["probe", "net", "--timeout", "5"], { home });
+    assert.match(unheard.stderr, /--timeout goes with --exec.*USAGE/s);
     const nothing = await runStemmaHere(["probe"], { home });
     assert.match(nothing.stderr, /Name one model or architecture to probe, or a program .*USAGE/s);
     assert.match(

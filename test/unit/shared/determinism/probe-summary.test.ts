@@ -182,6 +182,17 @@ test("runs of one machine that do not agree are counted, against the first of th
   });
 });
 
+test("a run that lacks a pass of the others did not give the same", () => {
+  const whole = summaryOf([1]);
+  const cut = { ...whole, layers: whole.layers.map((layer) => ({ ...layer, backward: null })) };
+  const { summary, difference } = mergeRuns([whole, cut]);
+  assert.deepEqual([summary.runs.differing, difference], [1, undefined]);
+  assert.match(
+    describeProbe("m", summary)[0]!,
+    /did NOT give the same bits: 1 values or passes are missing in one/,
+  );
+});
+
 test("words of a machine are shown without what controls a terminal, and runs that differ are said loudly", () => {
   const summary = summaryOf([1], {
     environment: { backend: "wasm\u001b[2J" },
