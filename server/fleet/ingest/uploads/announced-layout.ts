@@ -11,35 +11,30 @@ import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
 
+type Store = Pick<FleetRepository, "objects" | "get" | "claim">;
+
+/** Ancestors that are looked at. */
+const maxAncestors = 1000;
+
 /**
  * @param leaves of the version's model
  * @param announced the bytes of an object that came with the version; undefined: the store has it
- * @throws ARCHITECTURE_MISMATCH where no base has this layout, MODEL_FILE_MALFORMED
+ * @throws ARCHITECTURE_MISMATCH where the nearest version with a stored layout has another, MODEL_FILE_MALFORMED
  */
 export async function requireLayoutOfBase(
-  { objects, get, claim }: Pick<FleetRepository, "objects" | "get" | "claim">,
+  repository: Store,
   record: SaveRecord,
   leaves: LeafTable,
   announced: (id: Hash) => Uint8Array | undefined,
 ): Promise<void> {
+  const { objects } = repository;
   const own = layoutIdOf(record);
   if (own === undefined) return;
-  const ofBases = record.bases.flatMap((id) => {
-    const base = (get(id) ?? claim(id))?.record;
-    return base?.architecture === record.architecture ? (layoutIdOf(base) ?? []) : [];
-  });
   const layout = decodeLayout(announced(own) ?? (await objects.read("attachment", own)), leaves);
-  let why = "none of its bases has one";
-  for (const id of ofBases) {
-    if (!objects.has(id)) {
-      why = "that of its base is not stored any more";
-      continue;
-    }
-    const difference = layoutDifference(
-      layout,
-      decodeLayout(await objects.read("attachment", id), leaves),
-      leaves,
-    );
+  let why = "none of the versions that it came from has one that is still stored";
+  for (const id of storedLayouts(repository, record)) {
+    const stored = decodeLayout(await objects.read("attachment", id), leaves);
+    const difference = layoutDifference(layout, stored, leaves);
     if (difference === undefined) return;
     why = difference;
   }
@@ -48,4 +43,21 @@ export async function requireLayoutOfBase(
     `The version comes with a layout of another tool's file that is not its base's: ${why}. Save the file that the ` +
       "program wrote with `stemma agent save`, or one with the names of the architecture.",
   );
+}
+
+/** The layouts of the nearest versions that it came from: where a base's is collected, that of the base's own base. */
+function storedLayouts(
+  { objects, get, claim }: Store,
+  { architecture, bases }: SaveRecord,
+): ReadonlySet<Hash> {
+  const found = new Set<Hash>();
+  const seen = new Set(bases);
+  for (const id of seen) {
+    const base = (get(id) ?? claim(id))?.record;
+    if (base === undefined || base.architecture !== architecture) continue;
+    const layout = layoutIdOf(base);
+    if (layout !== undefined && objects.has(layout)) found.add(layout);
+    else for (const before of base.bases) if (seen.size < maxAncestors) seen.add(before);
+  }
+  return found;
 }

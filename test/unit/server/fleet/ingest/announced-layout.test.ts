@@ -31,24 +31,42 @@ const encoded = (tensors: readonly LayoutTensor[]): Uint8Array =>
   encodeLayout({ root: sha256("root"), tensors });
 const ofBase = encoded([...weights, ...added(second, first)]);
 
+interface Ancestors {
+  /** The layout of the base; null: it has none. */
+  readonly base?: Uint8Array | null;
+  readonly isBaseStored?: boolean;
+  /** The layout of the base's own base, which is stored; null: there is none. */
+  readonly before?: Uint8Array | null;
+}
+
 /** @returns the error's code; undefined where the layout is taken */
 async function codeOf(
   layout: Uint8Array,
-  { base = ofBase, isStored = true }: { readonly base?: Uint8Array | null; readonly isStored?: boolean } = {},
+  { base = ofBase, isBaseStored = true, before = null }: Ancestors = {},
 ): Promise<string | undefined> {
+  const idOf = (bytes: Uint8Array): Hash => objectId("attachment", bytes);
   const recordOf = (bytes: Uint8Array | null, bases: readonly Hash[]): SaveRecord => {
-    const attachments = bytes === null ? [] : [{ name: layoutName, hash: objectId("attachment", bytes) }];
+    const attachments = bytes === null ? [] : [{ name: layoutName, hash: idOf(bytes) }];
     return { architecture: sha256("network"), bases, objects: { attachments } } as unknown as SaveRecord;
   };
-  const baseId = sha256("base");
+  const [baseId, beforeId] = [sha256("base"), sha256("before")];
+  const records = new Map([
+    [baseId, recordOf(base, [beforeId])],
+    [beforeId, recordOf(before, [])],
+  ]);
+  const stored = new Map(
+    [isBaseStored ? base : null, before].flatMap((one) => (one ? [[idOf(one), one]] : [])),
+  );
   const repository = {
-    get: (id: Hash) => (id === baseId ? { record: recordOf(base, []) } : undefined),
+    get: (id: Hash) => ({ record: records.get(id) }),
     claim: () => undefined,
-    objects: { has: () => isStored, read: () => Promise.resolve(base) },
+    objects: {
+      has: (id: Hash) => stored.has(id),
+      read: (_: string, id: Hash) => Promise.resolve(stored.get(id)),
+    },
   };
-  const announced = (): Uint8Array => layout;
   try {
-    await requireLayoutOfBase(repository as never, recordOf(layout, [baseId]), leaves, announced);
+    await requireLayoutOfBase(repository as never, recordOf(layout, [baseId]), leaves, () => layout);
     return undefined;
   } catch (error) {
     return (error as { readonly code?: string }).code;
@@ -77,7 +95,12 @@ it("refuses weights in each other's places, other axes or names, and a sum that 
     assert.equal(await codeOf(encoded(lie)), "ARCHITECTURE_MISMATCH");
 });
 
-it("refuses a layout where no base has one, or where that cannot be compared", async () => {
+it("compares with the version before, where the base's layout is collected; refuses where there is none", async () => {
+  const [a, b, count] = weights as [LayoutTensor, LayoutTensor, LayoutTensor];
+  const lie = encoded([{ ...a, leaf: 1 }, { ...b, leaf: 0 }, count, ...added(second, first)]);
+  const collected = { isBaseStored: false, before: encoded([...weights, ...added(second, second)]) };
+  assert.equal(await codeOf(ofBase, collected), undefined);
+  assert.equal(await codeOf(lie, collected), "ARCHITECTURE_MISMATCH");
   assert.equal(await codeOf(ofBase, { base: null }), "ARCHITECTURE_MISMATCH");
-  assert.equal(await codeOf(ofBase, { isStored: false }), "ARCHITECTURE_MISMATCH");
+  assert.equal(await codeOf(ofBase, { isBaseStored: false }), "ARCHITECTURE_MISMATCH");
 });
