@@ -108,7 +108,7 @@ describe("reaching a server", () => {
     const add = (...more: string[]): ReturnType<typeof runStemmaHere> =>
       runStemmaHere(["token", "add", "ci", "--role", "releaser", ...more], { home });
     assert.match((await add("--fleet", "cars")).stderr, /--fleets cars.*\[USAGE\]/s);
-    assert.match((await add()).stdout, /for all fleets/);
+    assert.match((await add()).stderr, /for all fleets/);
   });
 
   it("not while another command has the home, beside which a question is answered", async () => {
