@@ -12,16 +12,21 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 /** Versions that are looked at for one with a layout. */
 const maxAncestors = 100_000;
 
-/** The nearest version with a layout: the version itself, its bases, theirs; all with its architecture. */
-export function versionWithLayout(
-  store: Pick<FleetRepository, "get">,
-  summary: VersionSummary,
-): { readonly from: VersionSummary; readonly layout: Hash } | undefined {
+type Named = Pick<VersionSummary, "versionId" | "record">;
+
+/**
+ * The nearest version with a layout that is stored: the version itself, its bases, theirs; all with its architecture. A
+ * retired version's may be collected.
+ */
+export function versionWithLayout<Version extends Named>(
+  store: { readonly get: (id: Hash) => Version | undefined; readonly objects: { has(id: Hash): boolean } },
+  summary: Version,
+): { readonly from: Version; readonly layout: Hash } | undefined {
   const seen = new Set<Hash>([summary.versionId]);
   const queue = [summary];
   for (const from of queue) {
     const layout = layoutIdOf(from.record);
-    if (layout !== undefined) return { from, layout };
+    if (layout !== undefined && store.objects.has(layout)) return { from, layout };
     for (const id of from.record.bases) {
       const base = seen.has(id) || seen.size >= maxAncestors ? undefined : store.get(id);
       if (base === undefined || base.record.architecture !== summary.record.architecture) continue;

@@ -9,12 +9,13 @@ import { layoutIdOf } from "../../../../shared/layouts/base-layout.js";
 import { layoutDifference } from "../../../../shared/layouts/layout-difference.js";
 import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { versionWithLayout } from "../../../services/context/inherited-layout.js";
+import type { VersionSummary } from "../../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../../storage/repository/fleet-repository.js";
 
 type Store = Pick<FleetRepository, "objects" | "get" | "claim">;
 
-/** Ancestors that are looked at. */
-const maxAncestors = 1000;
+type Base = Pick<VersionSummary, "versionId" | "record">;
 
 /**
  * @param leaves of the version's model
@@ -32,8 +33,14 @@ export async function requireLayoutOfBase(
   if (own === undefined) return;
   const layout = decodeLayout(announced(own) ?? (await objects.read("attachment", own)), leaves);
   let why = "none of the versions that it came from has one that is still stored";
-  for (const id of storedLayouts(repository, record)) {
-    const stored = decodeLayout(await objects.read("attachment", id), leaves);
+  const get = (id: Hash): Base | undefined => repository.get(id) ?? repository.claim(id);
+  for (const id of record.bases) {
+    const base = get(id);
+    if (base?.record.architecture !== record.architecture) continue;
+    // The base's may be collected while the device was away: then that of the base's own base counts.
+    const found = versionWithLayout({ get, objects }, base);
+    if (found === undefined) continue;
+    const stored = decodeLayout(await objects.read("attachment", found.layout), leaves);
     const difference = layoutDifference(layout, stored, leaves);
     if (difference === undefined) return;
     why = difference;
@@ -43,21 +50,4 @@ export async function requireLayoutOfBase(
     `The version comes with a layout of another tool's file that is not its base's: ${why}. Save the file that the ` +
       "program wrote with `stemma agent save`, or one with the names of the architecture.",
   );
-}
-
-/** The layouts of the nearest versions that it came from: where a base's is collected, that of the base's own base. */
-function storedLayouts(
-  { objects, get, claim }: Store,
-  { architecture, bases }: SaveRecord,
-): ReadonlySet<Hash> {
-  const found = new Set<Hash>();
-  const seen = new Set(bases);
-  for (const id of seen) {
-    const base = (get(id) ?? claim(id))?.record;
-    if (base === undefined || base.architecture !== architecture) continue;
-    const layout = layoutIdOf(base);
-    if (layout !== undefined && objects.has(layout)) found.add(layout);
-    else for (const before of base.bases) if (seen.size < maxAncestors) seen.add(before);
-  }
-  return found;
 }
