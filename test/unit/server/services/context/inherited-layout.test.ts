@@ -4,11 +4,11 @@ import { it } from "node:test";
 import { layoutFrom, versionWithLayout } from "../../../../../server/services/context/inherited-layout.js";
 import { layoutName } from "../../../../../shared/layouts/layout.js";
 import { architectureHash } from "../../../../../shared/model/architecture.js";
-import type { Architecture } from "../../../../../shared/model/model.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { inputLayer, modelOf } from "../../../../helpers/probed-models.js";
 
-const architecture: Architecture = { layers: [] } as unknown as Architecture;
+const architecture = modelOf(inputLayer(2));
 const ids = { child: sha256("child"), base: sha256("base") };
 const layouts = { child: sha256("layout of the child"), base: sha256("layout of the base") };
 
