@@ -8,7 +8,7 @@ import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { inputLayer, modelOf } from "../../../../helpers/probed-models.js";
 
-const architecture = modelOf(inputLayer(2));
+const architecture = modelOf(inputLayer([2]));
 const ids = { child: sha256("child"), base: sha256("base") };
 const layouts = { child: sha256("layout of the child"), base: sha256("layout of the base") };
 
