@@ -210,3 +210,39 @@ def test_every_weight_of_a_module_is_listed_and_what_cannot_be_probed_is_said(tm
 
     with pytest.raises(StemmaError, match="computes nothing"):
         probe(Empty(), torch.ones(1, 1, requires_grad=True), tmp_path / "a")
+
+
+def test_weights_whose_names_are_alike_when_cut_keep_their_own_gradients(tmp_path):
+    class Alike(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in ("größe", "grüße"):
+                self.register_parameter(name, torch.nn.Parameter(torch.ones(2)))
+
+        def forward(self, x):
+            return x * self.größe * 2 + x * self.grüße
+
+    (layer,) = probe(Alike(), torch.ones(1, 2), tmp_path / "a")["layers"]
+    first, second = layer["backward"]["weights"]
+    assert (first["name"], second["name"]) == ("gr__e", "gr__e:1")
+    assert first["gradient"]["digest"] != second["gradient"]["digest"]
+
+
+def test_a_module_that_raises_an_error_does_not_take_the_place_of_those_around_it(tmp_path):
+    class Failing(torch.nn.Module):
+        def forward(self, _x):
+            raise ValueError
+
+    class Trying(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.failing, self.linear = Failing(), torch.nn.Linear(2, 2)
+
+        def forward(self, x):
+            try:
+                return self.failing(x)
+            except ValueError:
+                return self.linear(x)
+
+    layers = probe(torch.nn.Sequential(Trying(), torch.nn.ReLU()), torch.ones(1, 2), tmp_path / "a")["layers"]
+    assert [layer["className"] for layer in layers] == ["Linear", "ReLU"]

@@ -177,10 +177,13 @@ class _Probe:
             layer.inputs = [place for place in places if place is not None]
         self._active.append(layer)
 
-    def _leave(self, _module: Any, _arguments: Any, result: Any) -> None:
+    def _leave(self, module: Any, _arguments: Any, result: Any) -> None:
         if self._phase == "backward":
             return
         layer = self._active.pop()
+        while layer.module is not module:
+            # One that raised an error, which the modules around it took, has not ended.
+            layer = self._active.pop()
         self._layers.setdefault((layer.name, layer.call), layer)
         if len(self._layers) > _MAX_LAYERS:
             raise StemmaError("USAGE", f"It calls more than {_MAX_LAYERS} modules. Probe a part of it.")
@@ -280,7 +283,8 @@ class _Probe:
                 owner = owner.rpartition(".")[0]
             layer = owners.get(owner, kept[-1])
             short = name.removeprefix(f"{layer.name}.") if layer.name else name
-            weights.setdefault(layer, []).append({"name": _word(short), "gradient": gradient})
+            others = weights.setdefault(layer, [])
+            others.append({"name": _unlike(_word(short), len(others), others), "gradient": gradient})
         return weights
 
     def _written(
@@ -312,6 +316,11 @@ def _root_of(tensors: Mapping[str, Any]) -> str:
         hasher.update(written_bytes(tensors[name]))
         leaves.append(leaf_hash(name, hasher.digest()))
     return root_of(leaves).hex()
+
+
+def _unlike(name: str, number: int, others: Sequence[Mapping[str, Any]]) -> str:
+    """Give a name that none of the others has: two long ones may be the same where they are cut."""
+    return f"{name[:70]}:{number}" if any(other["name"] == name for other in others) else name
 
 
 def _word(text: str) -> str:
