@@ -38,7 +38,7 @@ const budgets = { materialised: "1x", leastStorage: "none", planned: "1.6x" } as
 type Plan = keyof typeof budgets;
 
 interface Archived {
-  /** Of all tensors, equal ones once. */
+  /** Bytes of all tensors, equal ones once. */
   readonly storedBytes: number;
   /** Stored bytes from which all snapshots are decoded, every tensor's path in turn: equal tensors each time. */
   readonly readBytes: number;
@@ -50,7 +50,7 @@ export interface CommittedRepository extends Readonly<Record<Plan, Archived>> {
   readonly name: string;
   readonly versions: number;
   readonly snapshots: number;
-  /** Of all snapshots, in memory. */
+  /** Bytes of all snapshots, in memory. */
   readonly rawBytes: number;
   /** Stored bytes by the storage graph of the same options, as multiples of its SPT. */
   readonly graph: { readonly leastStorage: number; readonly planned: number };
@@ -91,7 +91,7 @@ interface CommittedSnapshot {
   readonly model: string;
   /** Undefined: the model itself, which is the last snapshot of its version. */
   readonly checkpoint: number | undefined;
-  /** Of its tensors, without the file's header. */
+  /** Bytes of its tensors, without the file's header. */
   readonly byteLength: number;
   readonly sha256: string;
 }

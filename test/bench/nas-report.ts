@@ -115,7 +115,7 @@ interface PartsRow {
   readonly processorS: number;
 }
 
-/** Where the time of a candidate goes. */
+/** The parts of a candidate's time. */
 function partsRows({ pairs }: NasResults): readonly PartsRow[] {
   return (Object.keys(ways) as Way[]).map((way) => {
     const points = pairs.flatMap((each) => each[way].points);

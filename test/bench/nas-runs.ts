@@ -186,7 +186,7 @@ function now(): { readonly wallS: number; readonly processorS: number } {
   return { wallS: performance.now() / 1_000, processorS: processorSeconds() };
 }
 
-/** Of this process, its children, and those that have ended (proc(5): utime, stime, cutime, cstime in hundredths). */
+/** Processor time of this process and its children, ended ones too (proc(5): utime, stime, cutime, cstime). */
 function processorSeconds(): number {
   const children = readdirSync("/proc/self/task").flatMap((thread) =>
     readFileSync(`/proc/self/task/${thread}/children`, "utf8").split(" ").filter(Boolean),

@@ -23,7 +23,7 @@ export interface PagePrograms {
   readonly agent: string;
 }
 
-/** Where a page's server listens for people; the file is written once it does. */
+/** The address at which a page's server listens for people; the file is written once it does. */
 const addressFile = "http-address.txt";
 
 /** A server of a page uses free ports; where the page names its usual one, the address that it has is meant. */

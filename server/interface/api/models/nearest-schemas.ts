@@ -5,9 +5,9 @@ import type { ValueOf } from "../operation.js";
 
 const text = z.string();
 
-/** Weights as people write them (server/storage/lineage/source-weights.ts). */
+/** Weights as people write them (server/storage/lineage/source-weights.ts): each once, one of them more than 0. */
 export const sourceWeightsText =
-  /^(prefix|quality|age)=\d{1,6}(\.\d{1,6})?(,(prefix|quality|age)=\d{1,6}(\.\d{1,6})?){0,2}$/;
+  /^(?=.*[1-9])(?!.*(prefix|quality|age)=.*\1=)(prefix|quality|age)=\d{1,6}(\.\d{1,6})?(,(prefix|quality|age)=\d{1,6}(\.\d{1,6})?){0,2}$/;
 
 /** Weights by which models are ranked that a new one can inherit from. */
 export const sourceRank = z

@@ -233,19 +233,17 @@ function succeededFacts(
   succeeded: ReceivedBundle["succeeded"],
   atMs: number,
 ): readonly Fact[] {
-  const lacking = succeeded.filter(
-    ({ versionId, successor }) => present.after.get(versionId)?.has(successor) !== true,
-  );
-  if (lacking.length === 0) return [];
+  if (succeeded.length === 0) return [];
   const successors: SuccessorFacts = {
     after: new Map([...present.after].map(([id, after]) => [id, new Map(after)])),
     before: new Map([...present.before].map(([id, before]) => [id, new Set(before)])),
   };
-  return lacking.map((declared) => {
+  return succeeded.flatMap((declared) => {
+    if (successors.after.get(declared.versionId)?.has(declared.successor) === true) return [];
     const fact = { type: "succeeded", atMs, ...declared } as const;
     checkSuccessor(successors, fact);
     applySucceeded(successors, fact);
-    return fact;
+    return [fact];
   });
 }
 

@@ -204,7 +204,7 @@ beside: [norm.num_batches_tracked]
     const kept = child.names.leaves.indexOf("lstm.bias_hh_l0");
     assert.deepEqual(floats((await tensorOfSource(child.sources[kept]!)).bytes), hh);
     assert.equal(await fileOfLayout(model.sources, laid.layout).countInexact(), 0);
-    // Of 1 and a small number, the sum has only the first digits of the small one.
+    // The sum of 1 and a small number has only the first digits of the small one.
     floats(trained)[3] = hh[3]! * 1e-9;
     assert.ok((await child.countInexact()) >= 1);
   });

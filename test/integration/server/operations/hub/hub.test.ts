@@ -389,6 +389,29 @@ describe("a hub", () => {
     await assert.rejects(finish(hub, deposit, {}, prove), { code: "NOT_ALLOWED" });
   });
 
+  it("keeps a declaration once that is in a bundle twice", async () => {
+    const source = await local("declared-twice");
+    const first = await importInto(source, "first");
+    const second = await importInto(source, "second");
+    await source.operations.setSuccessor({ fleet, model: first, successor: second, because: "better" });
+    const hub = await as("twice");
+    const own = { fleet, models: ["second"] };
+    const manifest = await source.operations.describeBundle(own);
+    const succeeded = [...manifest.succeeded!, ...manifest.succeeded!];
+    const { deposit, lacking: objects } = await hub.operations.beginDeposit({
+      fleet: testFleet,
+      manifest: { ...manifest, succeeded },
+    });
+    const entries = await source.operations.bundleObjects({ ...own, objects });
+    await hub.operations.depositObjects({ fleet: testFleet, deposit }, entries);
+    const prove = async (challenge: Hash, asked: readonly Hash[]): Promise<Hash> =>
+      (await source.operations.proveBundle({ ...own, challenge, objects: asked })).proof;
+    await finish(hub, deposit, {}, prove);
+    const { facts } = await hub.operations.journal({ fleet: testFleet, from: 0, limit: 1000 });
+    const kept = facts.filter((fact) => fact.type === "succeeded" && JSON.stringify(fact).includes(first));
+    assert.equal(kept.length, 1);
+  });
+
   it("is none unless server.json says so, and takes nothing from who only reads", async () => {
     const source = await local("source-of-none");
     await importInto(source, "own");

@@ -34,6 +34,16 @@ test("of equal scores the longer prefix is first, then the higher quality, then 
 
 test("weights are written as name=number", () => {
   assert.deepEqual(readSourceWeights("age=2,prefix=0.5"), { prefix: 0.5, quality: 0, age: 2 });
-  for (const text of ["", "prefix", "prefix=-1", "size=1", "prefix=1,", "prefix=1e9", "prefix=NaN"])
+  for (const text of [
+    "",
+    "prefix",
+    "prefix=-1",
+    "size=1",
+    "prefix=1,",
+    "prefix=1e9",
+    "prefix=NaN",
+    "prefix=1,prefix=2",
+    "age=0.0",
+  ])
     assert.ok(!sourceWeightsText.test(text), text);
 });
