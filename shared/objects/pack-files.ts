@@ -29,13 +29,21 @@ const maxAheadBytes = 4 * 1024 * 1024;
 /** Read-ahead of all packs together, so that many open packs need no more memory than a few. */
 const maxTotalAheadBytes = 16 * 1024 * 1024;
 
+/** A pack that is open, or is being opened. Who takes it is counted before the file is waited for. */
 interface OpenPack {
   readonly name: string;
-  readonly file: OpenFile;
+  readonly opening: Promise<OpenFile>;
   users: number;
   retired: boolean;
   lastEnd: number;
   aheadBytes: number;
+}
+
+/** The file of a pack that is open. */
+interface PackFile {
+  readonly name: string;
+  readonly file: OpenFile;
+  readonly bytes: number;
 }
 
 interface Ahead {
@@ -82,7 +90,7 @@ class ReadAhead {
 
 /** Fills `bytes` from the position `at`. @throws PACK_CORRUPT where the file ends before */
 async function readFully(
-  { name, file }: Pick<OpenPack, "name" | "file">,
+  { name, file }: Pick<PackFile, "name" | "file">,
   at: number,
   bytes: Uint8Array,
 ): Promise<Uint8Array> {
@@ -99,7 +107,7 @@ async function readFully(
 export class PackFiles {
   readonly #files: Files;
   readonly folder: string;
-  readonly #open = new Map<string, Promise<OpenPack>>();
+  readonly #open = new Map<string, OpenPack>();
   readonly #ahead = new ReadAhead();
 
   constructor(files: Files, folder: string) {
@@ -118,9 +126,9 @@ export class PackFiles {
 
   /** Runs `read` with the pack open. */
   async use<T>(pack: PackIndex, read: (from: PackReader) => Promise<T>): Promise<T> {
-    const open = await this.#take(pack.name);
+    const open = this.#take(pack.name);
     try {
-      return await read(new PackReader(open, pack.bytes, this.#ahead));
+      return await read(await this.#readerOf(open, pack));
     } finally {
       this.#giveBack(open);
     }
@@ -131,57 +139,65 @@ export class PackFiles {
     pack: PackIndex,
     read: (from: PackReader) => AsyncIterable<Uint8Array>,
   ): AsyncIterable<Uint8Array> {
-    const open = await this.#take(pack.name);
+    const open = this.#take(pack.name);
     try {
-      yield* read(new PackReader(open, pack.bytes, this.#ahead));
+      yield* read(await this.#readerOf(open, pack));
     } finally {
       this.#giveBack(open);
     }
   }
 
-  async #take(name: string): Promise<OpenPack> {
-    let opening = this.#open.get(name);
-    if (opening === undefined) {
-      opening = this.#files
-        .open(this.path(name), "read")
-        .then((file) => ({ name, file, users: 0, retired: false, lastEnd: -1, aheadBytes: firstAheadBytes }));
-      opening.catch(() => {
-        if (this.#open.get(name) === opening) this.#open.delete(name);
-      });
+  /** Takes a pack, which stays open until it is given back. */
+  #take(name: string): OpenPack {
+    let open = this.#open.get(name);
+    if (open === undefined) {
+      const opening = this.#files.open(this.path(name), "read");
+      open = { name, opening, users: 0, retired: false, lastEnd: -1, aheadBytes: firstAheadBytes };
     } else this.#open.delete(name);
-    this.#open.set(name, opening); // Most recently used last.
-    const open = await opening;
+    this.#open.set(name, open); // Most recently used last.
     open.users++;
-    await this.#closeIdle();
     return open;
+  }
+
+  async #readerOf(open: OpenPack, { bytes }: PackIndex): Promise<PackReader> {
+    try {
+      const file = await open.opening;
+      await this.#closeIdle();
+      return new PackReader(open, { name: open.name, file, bytes }, this.#ahead);
+    } catch (error) {
+      if (this.#open.get(open.name) === open) this.#open.delete(open.name);
+      throw error;
+    }
   }
 
   #giveBack(open: OpenPack): void {
     open.users--;
-    if (open.retired && open.users === 0) open.file.close().catch(() => undefined);
+    if (open.retired && open.users === 0) this.#close(open).catch(() => undefined);
   }
 
   async #closeIdle(): Promise<void> {
     if (this.#open.size <= maxIdleFiles) return;
-    for (const [name, opening] of [...this.#open].slice(0, this.#open.size - maxIdleFiles)) {
-      const open = await opening.catch(() => undefined);
-      if (open === undefined || open.users > 0 || this.#open.get(name) !== opening) continue;
-      this.#open.delete(name);
-      this.#ahead.drop(open);
-      await open.file.close().catch(() => undefined);
-    }
+    const oldest = [...this.#open.values()].slice(0, this.#open.size - maxIdleFiles);
+    const idle = oldest.filter(({ users }) => users === 0);
+    // Nobody finds them any more before the first wait, in which others may take a pack.
+    for (const { name } of idle) this.#open.delete(name);
+    for (const open of idle) await this.#close(open).catch(() => undefined);
+  }
+
+  async #close(open: OpenPack): Promise<void> {
+    this.#ahead.drop(open);
+    const file = await open.opening.catch(() => undefined);
+    await file?.close();
   }
 
   /** Closes a pack that is about to be removed, as soon as running reads have ended. */
   async retire(name: string): Promise<void> {
-    const opening = this.#open.get(name);
-    if (opening === undefined) return;
-    this.#open.delete(name);
-    const open = await opening.catch(() => undefined);
+    const open = this.#open.get(name);
     if (open === undefined) return;
+    this.#open.delete(name);
     open.retired = true;
-    this.#ahead.drop(open);
-    if (open.users === 0) await open.file.close();
+    if (open.users === 0) await this.#close(open);
+    else this.#ahead.drop(open);
   }
 
   async close(): Promise<void> {
@@ -236,11 +252,11 @@ export class PackFiles {
 /** Reads ranges of one open pack. */
 export class PackReader {
   readonly #open: OpenPack;
-  readonly #packBytes: number;
+  readonly #pack: PackFile;
   readonly #ahead: ReadAhead;
-  constructor(open: OpenPack, packBytes: number, ahead: ReadAhead) {
+  constructor(open: OpenPack, pack: PackFile, ahead: ReadAhead) {
     this.#open = open;
-    this.#packBytes = packBytes;
+    this.#pack = pack;
     this.#ahead = ahead;
   }
 
@@ -260,13 +276,13 @@ export class PackReader {
     open.lastEnd = at + length;
     if (!isSequential) {
       open.aheadBytes = firstAheadBytes;
-      return readFully(open, at, uninitializedBytes(length));
+      return readFully(this.#pack, at, uninitializedBytes(length));
     }
-    const aheadLength = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at));
+    const aheadLength = Math.max(length, Math.min(open.aheadBytes, this.#pack.bytes - at));
     // One byte longer than the read, so that no returned range fills the buffer: callers may write to a
     // buffer that their range fills.
     const buffer = uninitializedBytes(aheadLength + 1).subarray(0, aheadLength);
-    const next: Ahead = { at, length: aheadLength, bytes: readFully(open, at, buffer) };
+    const next: Ahead = { at, length: aheadLength, bytes: readFully(this.#pack, at, buffer) };
     open.aheadBytes = Math.min(maxAheadBytes, open.aheadBytes * 4);
     this.#ahead.put(open, next);
     try {
@@ -279,7 +295,7 @@ export class PackReader {
 
   /** Fills a buffer of the caller's with the bytes at a position. */
   async fill(at: number, target: Uint8Array): Promise<void> {
-    await readFully(this.#open, at, target);
+    await readFully(this.#pack, at, target);
   }
 
   /** A range in pieces; the next one is read while the caller works on the last. */
