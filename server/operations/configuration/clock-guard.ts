@@ -29,6 +29,8 @@ type ClockFile = z.infer<typeof fileSchema>;
 const checkMs = 60_000;
 /** The trusted time is kept again after so long. */
 const keepMs = 86_400_000;
+/** How long the time since the start of the machine is counted on: asking for it takes longer than a signature. */
+const countedOnMs = 1000;
 
 export interface ClockGuardParts {
   readonly home: {
@@ -45,6 +47,8 @@ export interface ClockGuardParts {
 
 export class ClockGuard {
   #start: ClockStart;
+  /** The time since the machine's start when it was asked for last, and the process's own clock then. */
+  #asked: { readonly sinceBootMs: number; readonly atMs: number } | undefined;
   /** The doubt that the log has told. */
   #told: ClockDoubt | undefined;
   #kept: ClockFile | undefined;
@@ -85,8 +89,13 @@ export class ClockGuard {
 
   /** The reason why the clock is not trusted; undefined: it is. */
   get doubt(): ClockDoubt | undefined {
-    const now = readingOf(this.parts.home.ports);
-    const doubt = judgeClock(this.#start, now);
+    let now = this.#readCounted();
+    let doubt = judgeClock(this.#start, now);
+    if (doubt !== undefined) {
+      // The machine may have slept since, which the process's own clock does not count.
+      now = this.#read();
+      doubt = judgeClock(this.#start, now);
+    }
     // A clock that was wrong at the start and was set right since is judged by what it shows from now on.
     if (doubt === undefined && judgeClock(this.#start, this.#start) !== undefined)
       this.#start = { ...now, knownMs: this.#start.knownMs };
@@ -101,6 +110,21 @@ export class ClockGuard {
 
   close(): void {
     this.#cancel();
+  }
+
+  #read(): ClockReading {
+    const { clock } = this.parts.home.ports;
+    const now = readingOf(this.parts.home.ports);
+    this.#asked = { sinceBootMs: now.monotonicMs, atMs: clock.monotonic() };
+    return now;
+  }
+
+  /** A reading whose time since the machine's start is counted on from the last time that it was asked for. */
+  #readCounted(): ClockReading {
+    const { clock } = this.parts.home.ports;
+    const passedMs = clock.monotonic() - (this.#asked?.atMs ?? -Infinity);
+    if (this.#asked === undefined || passedMs > countedOnMs) return this.#read();
+    return { wallMs: clock.now(), monotonicMs: this.#asked.sinceBootMs + passedMs };
   }
 
   get #clock(): Clock {

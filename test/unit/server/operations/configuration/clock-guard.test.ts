@@ -114,3 +114,32 @@ test("a doubt outlives restarts, until the clock is set right or taken as it is"
 async function settled(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve();
 }
+
+test("Signatures in a row ask once for the time since the machine's start, and a sleep is no jump", async () => {
+  const fresh = memoryFiles();
+  await fresh.makeFolder("/home");
+  const clock = manualClock(startMs);
+  let asked = 0;
+  let sleptMs = 0;
+  const sinceBootMs = (): number => {
+    asked++;
+    return clock.monotonic() + sleptMs;
+  };
+  const signer = new HoldableKey(generateKey(seededRandom(1)));
+  const home = {
+    path: "/home",
+    ports: { files: fresh, clock, random: seededRandom(1), sinceBootMs },
+    signer,
+  };
+  const newestFactMs = () => Promise.resolve(0);
+  const guard = await ClockGuard.open({ home, newestFactMs, accept: false, log: silentLog() });
+  const before = asked;
+  for (let i = 0; i < 100; i++) signer.sign(Buffer.from("a head"));
+  assert.ok(asked <= before + 1);
+  sleptMs = 3 * dayMs;
+  clock.set(startMs + sleptMs);
+  signer.sign(Buffer.from("a head"));
+  clock.set(startMs);
+  assert.throws(() => signer.sign(Buffer.from("a head")), { code: "CLOCK_NOT_TRUSTED" });
+  guard.close();
+});
