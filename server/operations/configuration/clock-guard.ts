@@ -29,7 +29,7 @@ type ClockFile = z.infer<typeof fileSchema>;
 const checkMs = 60_000;
 /** The trusted time is kept again after so long. */
 const keepMs = 86_400_000;
-/** How long the time since the start of the machine is counted on: asking for it takes longer than a signature. */
+/** Milliseconds for which the machine's running time is counted on: asking for it takes longer than a signature. */
 const countedOnMs = 1000;
 
 export interface ClockGuardParts {
