@@ -137,8 +137,8 @@ export function totalLoss(
 }
 
 /**
- * The number that the loss of each training sample is multiplied with. An own loss is compared with plain rows of a class, so the
- * weights of classes are among these; undefined where all are 1.
+ * The number that the loss of each training sample is multiplied with; undefined where all are 1. An own loss is
+ * given plain rows of a class, so the weights of classes are among these.
  */
 export function sampleWeights(
   { train }: SampleSet,

@@ -125,8 +125,8 @@ export function sampleSetOfBytes(bytes: Uint8Array, where: string): SampleSet {
       count,
       inputs: reader.floats(count * length),
       targets: reader.floats(count * form.targetSize),
-      ...(form.isWeighted && { weights: reader.floats(count) }),
-      ...(form.metadata && { metadata: Array.from({ length: count }, () => reader.texts()) }),
+      ...(form.isWeighted && count > 0 && { weights: reader.floats(count) }),
+      ...(form.metadata && count > 0 && { metadata: Array.from({ length: count }, () => reader.texts()) }),
     };
   }) as [SamplePart, SamplePart, SamplePart];
   reader.end();

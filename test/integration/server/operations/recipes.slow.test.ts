@@ -31,6 +31,31 @@ describe("a trial of a recipe", () => {
     assert.deepEqual([tensors, threads], [4, [1, 2]]);
   });
 
+  it("gives the same tensors by a loss of its own, on samples that it moves and makes noisy", async () => {
+    const own = `loss: (truth, output) => {
+        const error = output.sub(truth).abs();
+        return where(error.less(0.05), error.square().mul(0.5), error.mul(0.05).sub(0.00125)).mean();
+      },
+      augment: (sample, stream, { data }) =>
+        sample.shift([stream.integer(3).sub(1)]).add(stream.normal(data.inputShape).mul(0.01)),`;
+    const source = (members: string): string =>
+      bundle
+        .toString()
+        .replace("import { Network }", "import { Network, where }")
+        .replace('loss: "mean-squared-error",', members);
+    const { outcome } = await checkRecipe(trial(source(own), "own"));
+    const { loss, augmentation, random } = outcome.result.provenance as Record<string, unknown>;
+    assert.deepEqual([loss, augmentation], ["own", "own"]);
+    const drawn = (random as { streams: Record<string, number> }).streams["augmentation"] ?? 0;
+    assert.ok(drawn > 31 * outcome.result.samples.train, "a word or more for each number of each sample");
+    const { metric } = outcome.result;
+    assert.ok(metric !== null && metric.after < metric.before, JSON.stringify(metric));
+    const twice = source(own).replace("frozenLayers: []", 'frozenLayers: [], loss: "mean-absolute-error"');
+    await assert.rejects(tryRecipe(trial(twice, "twice")), { code: "RECIPE_INVALID" });
+    const wide = source(own).replace(".mean();", ";");
+    await assert.rejects(tryRecipe(trial(wide, "wide-loss")), /operation|result/);
+  });
+
   it("ends with a typed error where the network does not fit the data, or layers are frozen that are not there", async () => {
     const wide = scaffold.replace("data.targetSize, data.targetMeans", "3");
     await assert.rejects(tryRecipe(trial(wide, "wide")), { code: "ARCHITECTURE_MISMATCH" });

@@ -8,6 +8,9 @@ import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
+import { bundleId } from "../../../../shared/train/own-recipes/bundle.js";
+import { recipeCommand } from "../../../../shared/train/own-recipes/confinement.js";
+import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 import { readState } from "../../../../shared/train/engine/state-file.js";
 import { readPass } from "../../../../shared/train/engine/pass-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
@@ -127,6 +130,11 @@ async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome>
       backend: { backend: "wasm", reason: "test" },
       environment: {},
       fuseActivations,
+      ownRecipe: job.ownRecipe && {
+        bundle: ownBundle,
+        expected: job.ownRecipe.id,
+        command: job.ownRecipe.command,
+      },
       states: folder,
       onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
       onProgress: ({ phase, iteration, loss }) => {
@@ -177,9 +185,31 @@ function essence({ trained, checkpoints }: Outcome): unknown {
 }
 const events = ({ notices }: Outcome): readonly string[] => notices.map(({ event }) => event);
 
+/** A recipe with a loss of its own, whose samples are moved and made noisy. */
+const ownBundle = Buffer.from(
+  scaffold.replace('"stemma:recipe";', '"stemma:recipe";\nimport { where } from "stemma:recipe";').replace(
+    'loss: "mean-squared-error",',
+    `loss(truth, output) {
+        const error = output.sub(truth).abs();
+        return where(error.less(0.05), error.square().mul(0.5), error.mul(0.05).sub(0.00125)).mean();
+      },
+      augment(sample, stream, { data }) {
+        const moved = sample.shift([stream.integer(3).sub(1)]);
+        return moved.add(stream.normal(data.inputShape).mul(stream.uniform().mul(0.01)));
+      },`,
+  ),
+);
+const ownRecipe = async (): Promise<TrainingJob> => ({
+  ...battery,
+  recipe: "my-recipe",
+  ownRecipe: { id: bundleId(ownBundle), file: "recipe.mjs", command: await recipeCommand("interpreter") },
+  parameters: { epochs: 3, patience: 2, keepOptimizer: true },
+});
+
 describe("a training that was cut short", () => {
-  for (const [name, job] of Object.entries({ battery, images }))
+  for (const [name, jobOf] of Object.entries({ battery: () => battery, images: () => images, ownRecipe }))
     it(`continues with the same bits, whichever step it was cut at (${name})`, async () => {
+      const job = await jobOf();
       const whole = await undisturbed(job);
       const total = whole.trained!.result.measurements.at(-1)!.iteration;
       assert.equal(whole.steps, total);
