@@ -14,8 +14,8 @@ export type ColumnRole = (typeof columnRoles)[number];
 export interface Column {
   readonly name: string;
   readonly role: ColumnRole;
-  /** `number`: one number. `category`: one of `words`; as an input one number for each word, 0 or 1. */
-  readonly kind: "number" | "category";
+  /** `number`: one number. `category`: one of `words`; as an input one number for each word, 0 or 1. `text`: itself. */
+  readonly kind: "number" | "category" | "text";
   readonly words?: readonly string[] | undefined;
   /** An input becomes float32((number − centre) ÷ scale). */
   readonly centre?: number | undefined;
@@ -116,7 +116,8 @@ export function columnsOf(names: readonly string[], choices: ColumnChoices): rea
       refuse(`The column "${name.slice(0, 60)}" is not an input, so it has neither categories nor a scale.`);
     if (words !== undefined && scale !== undefined)
       refuse(`The column "${name.slice(0, 60)}" holds words, so it has no scale.`);
-    return { name, role, kind: words === undefined ? "number" : "category", words, centre, scale };
+    const kind = role === "metadata" ? "text" : words === undefined ? "number" : "category";
+    return { name, role, kind, words, centre, scale };
   });
 }
 

@@ -16,7 +16,7 @@ const recordedNumber = z
 const columnSchema = z.object({
   name: z.string().max(4096),
   role: z.enum(columnRoles),
-  kind: z.enum(["number", "category"]),
+  kind: z.enum(["number", "category", "text"]),
   words: z.array(z.string()).max(10_000).optional(),
   centre: recordedNumber.optional(),
   scale: recordedNumber.pipe(z.number().positive()).optional(),

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { checkRecipe, tryRecipe } from "../../../../server/learning/training/check-recipe.js";
+import { readPage } from "../../../helpers/markdown.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 
@@ -32,12 +33,8 @@ describe("a trial of a recipe", () => {
   });
 
   it("gives the same tensors by a loss of its own, on samples that it moves and makes noisy", async () => {
-    const own = `loss: (truth, output) => {
-        const error = output.sub(truth).abs();
-        return where(error.less(0.05), error.square().mul(0.5), error.mul(0.05).sub(0.00125)).mean();
-      },
-      augment: (sample, stream, { data }) =>
-        sample.shift([stream.integer(3).sub(1)]).add(stream.normal(data.inputShape).mul(0.01)),`;
+    const page = readPage("docs/recipes-of-your-own.md");
+    const own = /```js\n([\s\S]*?)```/.exec(page)?.[1] ?? assert.fail("the page has no example");
     const source = (members: string): string =>
       bundle
         .toString()

@@ -16,6 +16,7 @@ import {
   reductionNames,
   unaryNames,
 } from "../../../../../shared/train/expressions/operations.js";
+import { readPage } from "../../../../helpers/markdown.js";
 import { drawn } from "../../../../helpers/test-depth.js";
 
 let command: RecipeCommand;
@@ -200,6 +201,12 @@ describe("a loss and a change of samples that a recipe writes down", () => {
       "options" in op ? [...op.options] : [...op.values],
     );
     assert.deepEqual([...found].sort(), [...new Set<string>(all)].sort());
+    const page = readPage("docs/recipes-of-your-own.md");
+    const [, listed = ""] = /```text\n(numbers [\s\S]*?)```/.exec(page) ?? [];
+    assert.deepEqual(
+      all.filter((op) => !new RegExp(`\\b${op}\\b`).test(listed)),
+      [],
+    );
   });
 
   const refused: readonly (readonly ["loss" | "augment", string, ErrorCode])[] = [
