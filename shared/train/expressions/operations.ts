@@ -6,6 +6,10 @@ import * as z from "zod";
 
 /** The most operations of an expression. */
 export const maxOperations = 1000;
+/** The largest extent of an axis, and the largest bound of a whole number that is drawn: float32 has them all. */
+const maxSize = 2 ** 24;
+/** The most numbers of a constant. */
+const maxValues = 2 ** 18;
 /** The most axes of a tensor, beside that of the batch. */
 export const maxRank = 4;
 
@@ -48,11 +52,7 @@ const one = { from: z.tuple([source]) };
 const two = { from: z.tuple([source, source]) };
 /** A number that is finite as float32, which the expression computes with. */
 const real = z.number().refine((value) => Number.isFinite(Math.fround(value)), "is not a finite float32");
-const size = z
-  .number()
-  .int()
-  .min(1)
-  .max(2 ** 24);
+const size = z.number().int().min(1).max(maxSize);
 const shape = z.array(size).max(maxRank);
 /** Negative axes count from the last one. */
 const axis = z
@@ -61,15 +61,7 @@ const axis = z
   .min(-maxRank)
   .max(maxRank - 1);
 const axes = z.array(axis).min(1).max(maxRank);
-const borders = z
-  .array(
-    z
-      .number()
-      .int()
-      .min(0)
-      .max(2 ** 24),
-  )
-  .max(maxRank);
+const borders = z.array(z.number().int().min(0).max(maxSize)).max(maxRank);
 
 export const operationSchema = z.discriminatedUnion("op", [
   z.strictObject({ op: z.enum(unaryNames), ...one }),
@@ -85,17 +77,18 @@ export const operationSchema = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("slice"), ...one, begin: borders, size: shape }),
   z.strictObject({ op: z.literal("pad"), ...one, before: borders, after: borders, value: real }),
   z.strictObject({ op: z.literal("concatenate"), from: z.array(source).min(1).max(64), axis }),
-  z.strictObject({ op: z.literal("constant"), from: z.tuple([]), shape, values: z.array(real).max(2 ** 18) }),
+  z.strictObject({
+    op: z.literal("constant"),
+    from: z.tuple([]),
+    shape,
+    values: z.array(real).max(maxValues),
+  }),
   // What follows draws numbers or has no gradient, so that only the change of a sample can have it.
   z.strictObject({ op: z.enum(["uniform", "normal"]), from: z.tuple([]), shape }),
   z.strictObject({
     op: z.literal("integer"),
     from: z.tuple([]),
-    below: z
-      .number()
-      .int()
-      .min(1)
-      .max(2 ** 24),
+    below: z.number().int().min(1).max(maxSize),
   }),
   /** Moves along the first axes by so many places, a whole number for each; what enters is `fill`. */
   z.strictObject({
