@@ -297,7 +297,7 @@ class TrainingLoop {
     this.#optimizer.step(gradients, learningRate);
     tf.dispose([value, inputs, ...targets, ...(weights ? [weights] : [])]);
     tf.dispose([...Object.values(grads), ...clipped]);
-    checkFinite(tf, model, loss, iteration);
+    checkFinite(tf, model, { loss, iteration, isOwn: isOwnLoss(plan.loss) });
     const leaked = tf.memory().numTensors - numTensorsBefore;
     if (leaked !== 0)
       throw new StemmaError(
@@ -333,7 +333,11 @@ function tensorsOf(
  * ReLU6 hides a NaN from the loss.
  * @throws NOT_A_NUMBER
  */
-function checkFinite(tf: TensorFlow, model: Trainable, loss: number, iteration: number): void {
+function checkFinite(
+  tf: TensorFlow,
+  model: Trainable,
+  { loss, iteration, isOwn }: { readonly loss: number; readonly iteration: number; readonly isOwn: boolean },
+): void {
   const changed = model.changing.find(({ variable }) => !allFinite(tf, variable));
   if (changed === undefined && Number.isFinite(loss)) return;
   const where =
@@ -342,7 +346,9 @@ function checkFinite(tf: TensorFlow, model: Trainable, loss: number, iteration: 
       : `in layer ${changed.layer} (${changed.className}, ${changed.name})`;
   throw new StemmaError(
     "NOT_A_NUMBER",
-    `Training produced a number that is not finite at step ${iteration}, ${where}; the loss was ${loss}. Lower the learning rate, or clip the gradients (clipNorm), and train again.`,
+    `Training produced a number that is not finite at step ${iteration}, ${where}; the loss was ${loss}. ` +
+      `${isOwn ? "Look at loss() of the recipe, lower" : "Lower"} the learning rate, or clip the gradients ` +
+      "(clipNorm), and train again.",
     {
       iteration,
       loss: String(loss),

@@ -40,6 +40,15 @@ export const sizeOf = (shape: Shape): number => shape.reduce((product, dimension
 export const numbersOf = ({ inputs, shapes }: Pick<Expression, "inputs" | "shapes">): number =>
   [...inputs, ...shapes].reduce((sum, shape) => sum + sizeOf(shape), 0);
 
+/** Multiplications of an expression for one sample: one for each number, or as many as a product of matrices has. */
+export function workOf({ inputs, operations, shapes }: Expression): number {
+  const all = [...inputs, ...shapes];
+  return operations.reduce((sum, { op, from }, index) => {
+    const inner = op === "matMul" ? (all[from[0]]?.[1] ?? 1) : 1;
+    return sum + inner * sizeOf(shapes[index] ?? []);
+  }, 0);
+}
+
 const text = (shape: Shape): string => `[${shape.join(", ")}]`;
 
 /** @param fail is called with what is wrong, naming the operation */

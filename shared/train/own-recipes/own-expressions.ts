@@ -7,6 +7,7 @@ import { outputShape } from "../datasets/target-form.js";
 import {
   checkExpression,
   numbersOf,
+  workOf,
   type Expression,
   type WantedExpression,
 } from "../expressions/check-expression.js";
@@ -31,8 +32,8 @@ interface Asked {
 export interface OwnExpressions {
   readonly loss?: OwnLoss | undefined;
   readonly augmentation?: Expression | undefined;
-  /** Numbers that they compute for each sample. */
-  readonly numbers: number;
+  /** Multiplications of both for each sample. */
+  readonly work: number;
 }
 
 /** @throws RECIPE_INVALID naming the operation; RECIPE_FAILED, CONFINEMENT_FAILED */
@@ -75,6 +76,6 @@ export async function ownExpressions(
   return {
     loss: own && { own },
     augmentation,
-    numbers: [own, augmentation].reduce((sum, each) => sum + (each === undefined ? 0 : numbersOf(each)), 0),
+    work: [own, augmentation].reduce((sum, each) => sum + (each === undefined ? 0 : workOf(each)), 0),
   };
 }

@@ -84,7 +84,7 @@ export async function openOwnRecipe(own: OwnRecipe, streams: Streams): Promise<R
       const weights = architecture.layers.flatMap((layer) => layer.weights);
       requireAffordable(name, planned, {
         samples: data.train.count,
-        numbers: weights.reduce((sum, { shape }) => sum + sizeOf(shape), expressions.numbers),
+        numbers: weights.reduce((sum, { shape }) => sum + sizeOf(shape), expressions.work),
       });
       const { classWeights } = own;
       const { augmentation } = expressions;
@@ -174,8 +174,8 @@ function requireAffordable(
   if (steps > maxSteps || samples * epochs * numbers > maxWork)
     throw unusable(
       name,
-      `its training would take ${steps} steps over ${numbers} weights and numbers of own expressions, more than a ` +
-        "recipe may",
+      `its training would take ${steps} steps over ${numbers} weights and numbers of loss() and ` +
+        "augment(), more than a recipe may",
     );
 }
 
