@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { checkRecipe, tryRecipe } from "../../../../server/learning/training/check-recipe.js";
-import { readPage } from "../../../helpers/markdown.js";
+import { recipeWithOwnLoss } from "../../../helpers/recipe-with-own-loss.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 
@@ -33,23 +33,17 @@ describe("a trial of a recipe", () => {
   });
 
   it("gives the same tensors by a loss of its own, on samples that it moves and makes noisy", async () => {
-    const page = readPage("docs/recipes-of-your-own.md");
-    const own = /```js\n([\s\S]*?)```/.exec(page)?.[1] ?? assert.fail("the page has no example");
-    const source = (members: string): string =>
-      bundle
-        .toString()
-        .replace("import { Network }", "import { Network, where }")
-        .replace('loss: "mean-squared-error",', members);
-    const { outcome } = await checkRecipe(trial(source(own), "own"));
+    const own = recipeWithOwnLoss.replace("default: 30", "default: 2");
+    const { outcome } = await checkRecipe(trial(own, "own"));
     const { loss, augmentation, random } = outcome.result.provenance as Record<string, unknown>;
     assert.deepEqual([loss, augmentation], ["own", "own"]);
     const drawn = (random as { streams: Record<string, number> }).streams["augmentation"] ?? 0;
     assert.ok(drawn > 31 * outcome.result.samples.train, "a word or more for each number of each sample");
     const { metric } = outcome.result;
     assert.ok(metric !== null && metric.after < metric.before, JSON.stringify(metric));
-    const twice = source(own).replace("frozenLayers: []", 'frozenLayers: [], loss: "mean-absolute-error"');
+    const twice = own.replace("frozenLayers: []", 'frozenLayers: [], loss: "mean-absolute-error"');
     await assert.rejects(tryRecipe(trial(twice, "twice")), { code: "RECIPE_INVALID" });
-    const wide = source(own).replace(".mean();", ";");
+    const wide = own.replace(".mean();", ";");
     await assert.rejects(tryRecipe(trial(wide, "wide-loss")), /operation|result/);
   });
 

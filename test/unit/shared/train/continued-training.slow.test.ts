@@ -10,7 +10,6 @@ import { startWasmBackend, type StartedBackend } from "../../../../shared/train/
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
 import { bundleId } from "../../../../shared/train/own-recipes/bundle.js";
 import { recipeCommand } from "../../../../shared/train/own-recipes/confinement.js";
-import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 import { readState } from "../../../../shared/train/engine/state-file.js";
 import { readPass } from "../../../../shared/train/engine/pass-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
@@ -23,6 +22,7 @@ import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { testSeed } from "../../../helpers/crash-states.js";
 import { faultyFiles, type FaultPlan } from "../../../helpers/files/faulty-files.js";
+import { recipeWithOwnLoss } from "../../../helpers/recipe-with-own-loss.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 
@@ -185,20 +185,7 @@ function essence({ trained, checkpoints }: Outcome): unknown {
 }
 const events = ({ notices }: Outcome): readonly string[] => notices.map(({ event }) => event);
 
-/** A recipe with a loss of its own, whose samples are moved and made noisy. */
-const ownBundle = Buffer.from(
-  scaffold.replace('"stemma:recipe";', '"stemma:recipe";\nimport { where } from "stemma:recipe";').replace(
-    'loss: "mean-squared-error",',
-    `loss(truth, output) {
-        const error = output.sub(truth).abs();
-        return where(error.less(0.05), error.square().mul(0.5), error.mul(0.05).sub(0.00125)).mean();
-      },
-      augment(sample, stream, { data }) {
-        const moved = sample.shift([stream.integer(3).sub(1)]);
-        return moved.add(stream.normal(data.inputShape).mul(stream.uniform().mul(0.01)));
-      },`,
-  ),
-);
+const ownBundle = Buffer.from(recipeWithOwnLoss);
 const ownRecipe = async (): Promise<TrainingJob> => ({
   ...battery,
   recipe: "my-recipe",
