@@ -219,10 +219,11 @@ async function writePart(
   path: string,
   { set, part }: { readonly set: SampleForm; readonly part: SamplePart },
 ): Promise<void> {
-  const { count, inputs, targets } = part;
+  const { count, inputs, targets, weights } = part;
   const tensors: readonly NamedSource[] = [
     { name: "inputs", source: floats([count, ...set.inputShape], inputs) },
     { name: "targets", source: floats([count, set.targetSize], targets) },
+    ...(weights === undefined ? [] : [{ name: "weights", source: floats([count], weights) }]),
   ];
   await writeInput(files, path, safetensorsChunks(tensors));
 }

@@ -7,7 +7,7 @@ import { outputsOf, sampleLength, type SamplePart, type SampleSet } from "./data
 import { outputShape } from "./datasets/target-form.js";
 import type { Evaluation } from "./evaluation.js";
 import type { FitPlan } from "./fit-plan.js";
-import { batchOf, totalLoss, type LossTerm } from "./loss.js";
+import { batchOf, totalLoss, type BatchLoss } from "./loss.js";
 import { centresOf, checkShapes, endsIn, lossTermsFor } from "./model-outputs.js";
 import { Tally } from "./tally.js";
 import type { TensorFlow } from "./tensorflow.js";
@@ -52,7 +52,7 @@ interface LossSettings {
   readonly tf: TensorFlow;
   readonly model: Trainable;
   readonly samples: SampleSet;
-  readonly losses: readonly LossTerm[];
+  readonly losses: BatchLoss;
 }
 
 /** The mean loss over the samples of a part. */
@@ -75,7 +75,7 @@ export async function meanLossOn(
         (rows.to - rows.from) *
         tf.tidy(() => {
           const { inputs, targets } = batchOf(tf, samples, part, { indices: indicesOf(rows) });
-          return totalLoss(tf, losses, model.forward(inputs, false), targets).dataSync()[0] as number;
+          return totalLoss(tf, losses, model.forward(inputs, false), { targets }).dataSync()[0] as number;
         });
     },
   });
@@ -111,8 +111,8 @@ export async function evaluateModel(
   const losses = samples.task === "general" ? lossTermsFor(model, samples, loss) : undefined;
   const tally = new Tally(samples, {
     top,
-    areProbabilities: losses?.map((_, index) => endsIn(model, index, "sigmoid")),
-    centres: losses?.map((_, index) => centresOf(model, index)),
+    areProbabilities: losses && widths.map((_, index) => endsIn(model, index, "sigmoid")),
+    centres: losses && widths.map((_, index) => centresOf(model, index)),
   });
   let lossSum = 0;
   await overBatches({
@@ -132,7 +132,7 @@ export async function evaluateModel(
         return {
           outputs: found.map((output) => output.dataSync<"float32">()),
           batchLoss:
-            losses === undefined ? 0 : (totalLoss(tf, losses, found, targets).dataSync()[0] as number),
+            losses === undefined ? 0 : (totalLoss(tf, losses, found, { targets }).dataSync()[0] as number),
         };
       });
       requireWidths(outputs, widths, { count, inputLength: sampleLength(samples) });

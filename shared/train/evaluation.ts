@@ -99,7 +99,14 @@ export function firstSamples(part: SamplePart, limit: number): SamplePart {
   if (part.count <= limit) return part;
   const each = (values: Float32Array): Float32Array =>
     values.subarray(0, (values.length / part.count) * limit);
-  return { count: limit, inputs: each(part.inputs), targets: each(part.targets) };
+  const { weights, metadata } = part;
+  return {
+    count: limit,
+    inputs: each(part.inputs),
+    targets: each(part.targets),
+    ...(weights && { weights: each(weights) }),
+    ...(metadata && { metadata: metadata.slice(0, limit) }),
+  };
 }
 
 /** The class with the largest output; of equal ones the first. */

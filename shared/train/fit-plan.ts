@@ -1,4 +1,6 @@
 /** The plan of a training loop, which a recipe makes from its parameters. Types, and the names of losses. */
+import type { Expression } from "./expressions/check-expression.js";
+import type { OwnLoss } from "./expressions/own-loss.js";
 import type { OptimizerSettings } from "./optimizers.js";
 import type { Schedule } from "./learning-rate.js";
 
@@ -34,8 +36,8 @@ export interface FitPlan {
   /** Maximum number of passes over the training part. */
   readonly epochs: number;
   readonly batchSize: number;
-  /** The loss of the model's only output, or of each of its outputs, in their order. */
-  readonly loss: LossName | readonly OutputLoss[];
+  /** The loss of the model's only output, or of each of its outputs, in their order, or an own one of them all. */
+  readonly loss: LossName | readonly OutputLoss[] | OwnLoss;
   readonly optimizer: OptimizerSettings;
   readonly schedule: Schedule;
   /**
@@ -49,6 +51,8 @@ export interface FitPlan {
   readonly clipNorm: number;
   /** Images are moved by up to this many pixels, drawn again for each sample and epoch; 0 disables that. */
   readonly shiftPixels: number;
+  /** The change of a sample in a step; drawn again for each sample and epoch. */
+  readonly augmentation?: Expression | undefined;
   /** Save a checkpoint after every this many epochs; 0 saves none. */
   readonly checkpointEveryEpochs: number;
   /** Classification: what a step multiplies the loss of a sample of each class with; 1 when absent. */

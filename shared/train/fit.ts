@@ -10,7 +10,7 @@ import type { SampleSet } from "./datasets/dataset.js";
 import type { FitPlan } from "./fit-plan.js";
 import { allFinite } from "./kernels/optimizer-step.js";
 import { learningRates } from "./learning-rate.js";
-import { batchOf, totalLoss, type BatchSelection, type LossTerm } from "./loss.js";
+import { batchOf, isOwnLoss, sampleWeights, totalLoss, type BatchLoss, type BatchSelection } from "./loss.js";
 import { Optimizer, type OptimizerState } from "./optimizers.js";
 import { meanLossOn, type PassState } from "./evaluation-pass.js";
 import { checkShapes, lossTermsFor } from "./model-outputs.js";
@@ -102,7 +102,8 @@ class TrainingLoop {
   readonly #inputs: FitInputs;
   readonly #optimizer: Optimizer;
   readonly #measurements: Measurement[] = [];
-  readonly #losses: readonly LossTerm[];
+  readonly #losses: BatchLoss;
+  readonly #weights: Float32Array | undefined;
   readonly #maxIterations: number;
   readonly #rates: Float32Array;
   #epoch = 0;
@@ -118,6 +119,7 @@ class TrainingLoop {
     this.#optimizer = optimizer;
     checkShapes(model, samples);
     this.#losses = lossTermsFor(model, samples, plan.loss);
+    this.#weights = sampleWeights(samples, plan);
     this.#maxIterations = plan.epochs * iterationsPerEpoch;
     this.#rates = learningRates(plan.schedule, plan.epochs, iterationsPerEpoch);
     if (inputs.continueFrom !== undefined) this.#restore(inputs.continueFrom);
@@ -163,15 +165,23 @@ class TrainingLoop {
   /** Runs the steps of the epoch that are left. */
   async #runSteps({ indices, countBefore, used: first }: EpochOrder): Promise<void> {
     const { samples, plan, streams, hooks } = this.#inputs;
+    const { shiftPixels, augmentation: expression } = plan;
     const augment =
-      plan.shiftPixels > 0 ? shifter(samples, plan.shiftPixels, streams.stream("augmentation")) : undefined;
+      shiftPixels > 0 ? shifter(samples, shiftPixels, streams.stream("augmentation")) : undefined;
+    const augmentAll = expression && { expression, stream: streams.stream("augmentation") };
     const keepEvery = Math.max(1, Math.ceil(this.#maxIterations / maxMeasurements));
     for (let start = first; start < indices.length; start += plan.batchSize) {
       const learningRate = this.#rates[this.#iteration] as number;
       const iteration = ++this.#iteration;
       const batch = indices.subarray(start, start + plan.batchSize);
-      const { classWeights } = plan;
-      const loss = this.#step({ indices: batch, augment, classWeights }, learningRate, iteration);
+      const selection: BatchSelection = {
+        indices: batch,
+        augment,
+        augmentAll,
+        weights: this.#weights,
+        classWeights: isOwnLoss(plan.loss) ? undefined : plan.classWeights,
+      };
+      const loss = this.#step(selection, learningRate, iteration);
       const measurement = { iteration, epoch: this.#epoch, loss, learningRate };
       const used = start + batch.length;
       if (iteration % keepEvery === 0 || used === indices.length) this.#measurements.push(measurement);
@@ -266,11 +276,12 @@ class TrainingLoop {
   #step(selection: BatchSelection, learningRate: number, iteration: number): number {
     const { tf, model, plan, samples } = this.#inputs;
     const numTensorsBefore = tf.memory().numTensors;
-    const { inputs, targets } = batchOf(tf, samples, samples.train, selection);
+    const batch = batchOf(tf, samples, samples.train, selection);
+    const { inputs, targets, weights } = batch;
     const { trainable } = model;
     const { value, grads } = tf.variableGrads(
       () => {
-        const loss = totalLoss(tf, this.#losses, model.forward(inputs, true), targets);
+        const loss = totalLoss(tf, this.#losses, model.forward(inputs, true), batch);
         const penalty = model.penalty();
         return (penalty === undefined ? loss : tf.add(loss, penalty)).asScalar();
       },
@@ -284,8 +295,9 @@ class TrainingLoop {
     }
     const clipped = plan.clipNorm > 0 ? clip(tf, gradients, plan.clipNorm) : [];
     this.#optimizer.step(gradients, learningRate);
-    tf.dispose([value, inputs, ...targets, ...Object.values(grads), ...clipped]);
-    checkFinite(tf, model, loss, iteration);
+    tf.dispose([value, inputs, ...targets, ...(weights ? [weights] : [])]);
+    tf.dispose([...Object.values(grads), ...clipped]);
+    checkFinite(tf, model, { loss, iteration, isOwn: isOwnLoss(plan.loss) });
     const leaked = tf.memory().numTensors - numTensorsBefore;
     if (leaked !== 0)
       throw new StemmaError(
@@ -321,7 +333,11 @@ function tensorsOf(
  * ReLU6 hides a NaN from the loss.
  * @throws NOT_A_NUMBER
  */
-function checkFinite(tf: TensorFlow, model: Trainable, loss: number, iteration: number): void {
+function checkFinite(
+  tf: TensorFlow,
+  model: Trainable,
+  { loss, iteration, isOwn }: { readonly loss: number; readonly iteration: number; readonly isOwn: boolean },
+): void {
   const changed = model.changing.find(({ variable }) => !allFinite(tf, variable));
   if (changed === undefined && Number.isFinite(loss)) return;
   const where =
@@ -330,7 +346,9 @@ function checkFinite(tf: TensorFlow, model: Trainable, loss: number, iteration: 
       : `in layer ${changed.layer} (${changed.className}, ${changed.name})`;
   throw new StemmaError(
     "NOT_A_NUMBER",
-    `Training produced a number that is not finite at step ${iteration}, ${where}; the loss was ${loss}. Lower the learning rate, or clip the gradients (clipNorm), and train again.`,
+    `Training produced a number that is not finite at step ${iteration}, ${where}; the loss was ${loss}. ` +
+      `${isOwn ? "Look at loss() of the recipe, lower" : "Lower"} the learning rate, or clip the gradients ` +
+      "(clipNorm), and train again.",
     {
       iteration,
       loss: String(loss),

@@ -1,7 +1,11 @@
 /** Batches of samples as tensors, and the loss of a batch. */
 import { outputsOf, sampleLength, type SamplePart, type SampleSet } from "./datasets/dataset.js";
 import { outputShape, targetLength, type TargetForm } from "./datasets/target-form.js";
-import type { LossName } from "./fit-plan.js";
+import { augmentedSamples } from "./expressions/augmentation.js";
+import type { Expression } from "./expressions/check-expression.js";
+import { ownLosses, type OwnLoss } from "./expressions/own-loss.js";
+import type { FitPlan, LossName } from "./fit-plan.js";
+import type { Stream } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 
 export interface Batch {
@@ -12,6 +16,8 @@ export interface Batch {
    * of a classification.
    */
   readonly targets: readonly TfTensor[];
+  /** A number for each sample with which its loss is multiplied, [batch]; absent: 1. */
+  readonly weights?: TfTensor | undefined;
 }
 
 /** The samples of a batch. */
@@ -20,6 +26,10 @@ export interface BatchSelection {
   readonly indices: Uint32Array;
   /** Changes a copy of each input in place before it is used. */
   readonly augment?: ((input: Float32Array) => void) | undefined;
+  /** Changes all inputs after that. */
+  readonly augmentAll?: { readonly expression: Expression; readonly stream: Stream } | undefined;
+  /** A number for each sample of the part with which its loss is multiplied; absent: 1. */
+  readonly weights?: Float32Array | undefined;
   /** The weights that the rows of each class have instead of 1, so that their loss counts as much. */
   readonly classWeights?: readonly number[] | undefined;
 }
@@ -32,7 +42,7 @@ export function batchOf(
   tf: TensorFlow,
   set: SampleSet,
   part: SamplePart,
-  { indices, augment, classWeights }: BatchSelection,
+  { indices, augment, augmentAll, weights, classWeights }: BatchSelection,
 ): Batch {
   const length = sampleLength(set);
   const inputs = new Float32Array(indices.length * length);
@@ -47,7 +57,13 @@ export function batchOf(
     const values = targetsOf(form, { part, indices, rowLength: set.targetSize, offset, classWeights });
     return tf.tensor(values, [indices.length, ...outputShape(form)]);
   });
-  return { inputs: tf.tensor(inputs, [indices.length, ...set.inputShape]), targets };
+  const read = tf.tensor(inputs, [indices.length, ...set.inputShape]);
+  return {
+    inputs:
+      augmentAll === undefined ? read : augmentedSamples(tf, augmentAll.expression, read, augmentAll.stream),
+    targets,
+    ...(weights && { weights: tf.tensor(Float32Array.from(indices, (at) => weights[at] as number)) }),
+  };
 }
 
 interface TargetRows {
@@ -91,22 +107,53 @@ export interface LossTerm extends LossFunction {
   readonly weight: number;
 }
 
+/** The losses of all outputs, or an own one of all of them. */
+export type BatchLoss = readonly LossTerm[] | OwnLoss;
+
+export const isOwnLoss = (loss: object | string): loss is OwnLoss =>
+  typeof loss === "object" && "own" in loss;
+
 /**
- * The mean loss of a batch over all outputs: the sum of their losses, each times its weight.
+ * The mean loss of a batch over all outputs: the sum of their losses, each times its weight. The loss of a sample is
+ * multiplied with the sample's weight, and the mean is that of as many numbers as without weights.
  * @returns a scalar
  */
 export function totalLoss(
   tf: TensorFlow,
-  terms: readonly LossTerm[],
+  loss: BatchLoss,
   outputs: readonly TfTensor[],
-  targets: readonly TfTensor[],
+  { targets, weights }: Pick<Batch, "targets" | "weights">,
 ): TfTensor {
-  return terms
+  const mean = (each: TfTensor): TfTensor =>
+    tf.mean(weights === undefined ? each : tf.mul(each, tf.reshape(weights, columnOf(each))));
+  if (isOwnLoss(loss)) return mean(ownLosses(tf, loss, outputs, targets));
+  return loss
     .map((term, index) => {
-      const loss = lossOf(tf, term, outputs[index] as TfTensor, targets[index] as TfTensor);
-      return term.weight === 1 ? loss : tf.mul(loss, Math.fround(term.weight));
+      const compared = { targets: targets[index] as TfTensor, mean };
+      const own = lossOf(tf, term, outputs[index] as TfTensor, compared);
+      return term.weight === 1 ? own : tf.mul(own, Math.fround(term.weight));
     })
-    .reduce((sum, loss) => tf.add(sum, loss));
+    .reduce((sum, own) => tf.add(sum, own));
+}
+
+/**
+ * The number that the loss of each training sample is multiplied with; undefined where all are 1. An own loss is
+ * given plain rows of a class, so the weights of classes are among these.
+ */
+export function sampleWeights(
+  { train }: SampleSet,
+  { loss, classWeights }: Pick<FitPlan, "loss" | "classWeights">,
+): Float32Array | undefined {
+  if (!isOwnLoss(loss) || classWeights === undefined) return train.weights;
+  return Float32Array.from({ length: train.count }, (_, at) => {
+    const ofClass = classWeights[train.targets[at] as number] ?? 1;
+    return Math.fround(ofClass) * (train.weights?.[at] ?? 1);
+  });
+}
+
+/** The shape of a number for each sample, with as many axes as the tensor. */
+function columnOf({ shape: [batch = 0, ...own] }: TfTensor): number[] {
+  return [batch, ...own.map(() => 1)];
 }
 
 /** Keeps the argument of a logarithm above 0. */
@@ -115,33 +162,33 @@ const tiny = 1e-7;
 /**
  * The mean loss of a batch.
  * @param outputs [batch, …output shape]
- * @param targets of the same shape
+ * @param compared targets of the same shape, and what makes a scalar of each number's loss
  * @returns a scalar
  */
 function lossOf(
   tf: TensorFlow,
   { name, outputsAreProbabilities }: LossFunction,
   outputs: TfTensor,
-  targets: TfTensor,
+  { targets, mean }: { readonly targets: TfTensor; readonly mean: (each: TfTensor) => TfTensor },
 ): TfTensor {
   switch (name) {
     case "mean-squared-error":
-      return tf.mean(tf.square(tf.sub(outputs, targets)));
+      return mean(tf.square(tf.sub(outputs, targets)));
     case "mean-absolute-error":
-      return tf.mean(tf.abs(tf.sub(outputs, targets)));
+      return mean(tf.abs(tf.sub(outputs, targets)));
     case "softmax-cross-entropy": {
       const logs = outputsAreProbabilities ? tf.log(tf.add(outputs, tiny)) : tf.logSoftmax(outputs);
-      return tf.neg(tf.mean(tf.sum(tf.mul(targets, logs), -1)));
+      return tf.neg(mean(tf.sum(tf.mul(targets, logs), -1)));
     }
     case "sigmoid-cross-entropy": {
       if (!outputsAreProbabilities) {
         // −t log σ(x) − (1 − t) log σ(−x), with log σ(x) = −log(1 + exp(−|x|)) + min(x, 0).
         const soft = tf.log(tf.add(tf.exp(tf.neg(tf.abs(outputs))), 1));
-        return tf.mean(tf.add(tf.sub(tf.relu(outputs), tf.mul(outputs, targets)), soft));
+        return mean(tf.add(tf.sub(tf.relu(outputs), tf.mul(outputs, targets)), soft));
       }
       const chosen = tf.mul(targets, tf.log(tf.add(outputs, tiny)));
       const other = tf.mul(tf.sub(1, targets), tf.log(tf.add(tf.sub(1, outputs), tiny)));
-      return tf.neg(tf.mean(tf.add(chosen, other)));
+      return tf.neg(mean(tf.add(chosen, other)));
     }
   }
 }

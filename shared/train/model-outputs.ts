@@ -2,8 +2,8 @@
 import { StemmaError } from "../errors.js";
 import { outputsOf, type SampleSet } from "./datasets/dataset.js";
 import { describeTargets, outputShape } from "./datasets/target-form.js";
-import type { LossTerm } from "./loss.js";
-import type { LossName, OutputLoss } from "./fit-plan.js";
+import { isOwnLoss, type BatchLoss } from "./loss.js";
+import type { FitPlan, OutputLoss } from "./fit-plan.js";
 import type { Trainable } from "./trainable.js";
 
 /**
@@ -11,11 +11,7 @@ import type { Trainable } from "./trainable.js";
  * logits.
  * @throws ARCHITECTURE_MISMATCH when the model has other outputs than the samples have targets
  */
-export function lossTermsFor(
-  model: Trainable,
-  set: SampleSet,
-  loss: LossName | readonly OutputLoss[],
-): readonly LossTerm[] {
+export function lossTermsFor(model: Trainable, set: SampleSet, loss: FitPlan["loss"]): BatchLoss {
   const { outputs } = model.architecture;
   const targets = outputsOf(set);
   if (outputs.length !== targets.length)
@@ -26,6 +22,7 @@ export function lossTermsFor(
         `(the data's parameter "targets").`,
       { outputs: outputs.length, targets: targets.length },
     );
+  if (isOwnLoss(loss)) return loss;
   return outputs.map((_, index) => {
     const { loss: name, weight } =
       typeof loss === "string" ? { loss, weight: 1 } : (loss[index] as OutputLoss);

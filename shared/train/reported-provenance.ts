@@ -1,6 +1,7 @@
 /** Defines what the engine reports of how it trained, from which the provenance record is made. Pure. */
 import { weightSlots } from "../model/architecture.js";
 import type { FitPlan } from "./fit-plan.js";
+import { isOwnLoss } from "./loss.js";
 import { resolveOptimizer } from "./optimizers.js";
 import type { FinishedTraining, TrainingBase, TrainingPorts } from "./run-training.js";
 
@@ -57,7 +58,8 @@ export function provenanceOf(
       : { ensemble: { kind: plan.ensemble.kind, members: plan.ensemble.members } }),
     frozenLayers: plan.frozenLayers,
     earlyStopping: plan.patience === 0 ? null : { patience: plan.patience },
-    loss: plan.loss,
+    loss: isOwnLoss(plan.loss) ? "own" : plan.loss,
+    ...(plan.augmentation === undefined ? {} : { augmentation: "own" }),
     iterations: outcome.iterations,
     epochs: outcome.epochs,
     bestEpoch: outcome.bestEpoch,

@@ -8,11 +8,13 @@ import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
 import { metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
+import { defaultLosses } from "./default-losses.js";
 import { evaluateModel, type EvaluatedModel, type PassState } from "./evaluation-pass.js";
 import type { FitPlan } from "./fit-plan.js";
 import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
 import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
+import { isOwnLoss } from "./loss.js";
 import type { OptimizerState } from "./optimizers.js";
 import { openOwnRecipe, type OwnRecipe } from "./own-recipes/own-recipe.js";
 import type {
@@ -128,6 +130,7 @@ export async function runTraining(
   checkTask(recipe, set, job);
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
   const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
+  checkWeights(recipe, plan, set);
   const resume = resumeOf(parameters, base);
   ports.onPlan?.(plannedTraining(start.architecture, plan, set));
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
@@ -145,7 +148,9 @@ export async function runTraining(
         ? { phase: "evaluating before" }
         : { phase: "training", iteration: saved.fit.position.iteration, epoch: saved.fit.position.epoch },
     );
-    const measured = { tf: ports.tf, model, samples: set, loss: plan.loss };
+    // What an own loss gives can be compared with no other training's.
+    const loss = isOwnLoss(plan.loss) ? defaultLosses(set) : plan.loss;
+    const measured = { tf: ports.tf, model, samples: set, loss };
     const before =
       saved === undefined
         ? await evaluateHeldOut(measured, passes.state({ stage: "before", iteration: 0, samplesBefore: 0 }))
@@ -303,6 +308,17 @@ function checkTask(recipe: RunnableRecipe, set: SampleSet, { dataset }: Training
         `task${set.task === "general" ? " (fine-tune trains on declared targets)" : ""}.`,
       { recipe: recipe.name, reader: dataset.reader },
     );
+}
+
+/** @throws RECIPE_PARAMETERS_INVALID where rows have weights that the training would not heed */
+function checkWeights({ name }: RunnableRecipe, { method }: FitPlan, { train }: SampleSet): void {
+  if (method === undefined || train.weights === undefined) return;
+  throw new StemmaError(
+    "RECIPE_PARAMETERS_INVALID",
+    `The recipe ${name} counts every sample once, and the data has weights. Leave the data's parameter weight out, or ` +
+      "choose another recipe.",
+    { recipe: name },
+  );
 }
 
 /** The optimiser's state to continue from, where the parameters ask for that. */

@@ -9,7 +9,7 @@ import { kindUnclear, unreadable } from "./data-errors.js";
 
 const headBytes = 64 * 1024;
 const maxLooked = 200;
-const canonicalMagic = /^stemma-dataset-[12]\0/;
+const canonicalMagic = /^stemma-dataset-[123]\0/;
 
 /** True for a file in canonical form, as `stemma data fetch` writes it; false also where nothing can be read. */
 export async function isCanonicalFile(path: string): Promise<boolean> {

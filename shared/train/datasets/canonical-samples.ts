@@ -6,16 +6,25 @@
  * A set with one unnamed label: "stemma-dataset-1\0" ‖ task u8 (0 regression, 1 classification) ‖ rank u8 ‖ dimensions
  * u32 ‖ target size u32 ‖ classes u32 ‖ parts. Any other: "stemma-dataset-2\0" ‖ header length u32 ‖ header (JSON of
  * inputShape and outputs) ‖ parts. Parts are, for train, validation, held out: count u32 ‖ inputs ‖ targets.
+ *
+ * A set with weights or metadata: "stemma-dataset-3\0" ‖ header length u32 ‖ header (JSON of task, inputShape,
+ * targetSize, classes, outputs, weights and metadata) ‖ parts, in which follow, where the header has them, weights as
+ * float32, and for each sample: length u32 ‖ JSON of its metadata, a list of texts.
  */
 import { createHash } from "node:crypto";
+import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { sampleLength, type SamplePart, type SampleSet } from "./dataset.js";
 import { checkedSet } from "./sample-set.js";
-import type { TargetForm } from "./target-form.js";
+import { targetKinds, type TargetForm } from "./target-form.js";
 
 const partNames = ["train", "validation", "heldOut"] as const;
-const magics = { single: "stemma-dataset-1\0", general: "stemma-dataset-2\0" } as const;
+const magics = {
+  single: "stemma-dataset-1\0",
+  general: "stemma-dataset-2\0",
+  extended: "stemma-dataset-3\0",
+} as const;
 const maxHeaderBytes = 64 * 1024;
 /** Numbers in one piece of the stream. */
 const pieceValues = 256 * 1024;
@@ -24,12 +33,28 @@ const pieceValues = 256 * 1024;
 export function* canonicalSamples(set: SampleSet): Generator<Uint8Array> {
   yield headerOf(set);
   for (const name of partNames) {
-    const { count, inputs, targets } = set[name];
+    const { count, inputs, targets, weights, metadata } = set[name];
     yield u32(count);
-    for (const values of [inputs, targets])
+    for (const values of [inputs, targets, ...(weights ? [weights] : [])])
       for (let at = 0; at < values.length; at += pieceValues)
         yield littleEndian(values.subarray(at, at + pieceValues));
+    yield* metadataPieces(metadata ?? []);
   }
+}
+
+function* metadataPieces(metadata: readonly (readonly string[])[]): Generator<Uint8Array> {
+  let piece: Uint8Array[] = [];
+  let bytes = 0;
+  for (const texts of metadata) {
+    const json = Buffer.from(JSON.stringify(texts));
+    piece.push(u32(json.length), json);
+    bytes += 4 + json.length;
+    if (bytes < 4 * pieceValues) continue;
+    yield Buffer.concat(piece);
+    piece = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(piece);
 }
 
 /** The hash of the canonical bytes: the id of the data. */
@@ -39,25 +64,36 @@ export function sampleSetHash(set: SampleSet): Hash {
   return hash.digest("hex") as Hash;
 }
 
-function headerOf({ task, inputShape, targetSize, classes, outputs }: SampleSet): Uint8Array {
+function headerOf(set: SampleSet): Uint8Array {
+  const { task, inputShape, targetSize, classes, outputs, metadata, train } = set;
+  const forms = outputs?.map(({ name, kind, shape, classes: count }) => ({
+    name,
+    kind,
+    shape,
+    classes: count,
+  }));
+  if (train.weights !== undefined || metadata !== undefined)
+    return withHeader(magics.extended, {
+      task,
+      inputShape,
+      targetSize,
+      classes,
+      outputs: forms,
+      weights: train.weights !== undefined,
+      metadata,
+    });
   if (task !== "general")
     return Buffer.concat([
       Buffer.from(magics.single),
       Uint8Array.of(task === "classification" ? 1 : 0, inputShape.length),
       ...[...inputShape, targetSize, classes].map(u32),
     ]);
-  const header = Buffer.from(
-    JSON.stringify({
-      inputShape,
-      outputs: outputs?.map(({ name, kind, shape, classes: count }) => ({
-        name,
-        kind,
-        shape,
-        classes: count,
-      })),
-    }),
-  );
-  return Buffer.concat([Buffer.from(magics.general), u32(header.length), header]);
+  return withHeader(magics.general, { inputShape, outputs: forms });
+}
+
+function withHeader(magic: string, members: object): Uint8Array {
+  const header = Buffer.from(JSON.stringify(members));
+  return Buffer.concat([Buffer.from(magic), u32(header.length), header]);
 }
 
 function u32(value: number): Uint8Array {
@@ -81,12 +117,7 @@ function littleEndian(values: Float32Array): Uint8Array {
 export function sampleSetOfBytes(bytes: Uint8Array, where: string): SampleSet {
   const reader = new ByteReader(bytes, where);
   const magic = reader.text(magics.single.length);
-  const form =
-    magic === magics.single
-      ? singleForm(reader)
-      : magic === magics.general
-        ? generalForm(reader)
-        : reader.refuse("it does not begin as canonical samples do");
+  const form = formOf(magic, reader);
   const length = sampleLength(form);
   const [train, validation, heldOut] = partNames.map((): SamplePart => {
     const count = reader.u32();
@@ -94,11 +125,14 @@ export function sampleSetOfBytes(bytes: Uint8Array, where: string): SampleSet {
       count,
       inputs: reader.floats(count * length),
       targets: reader.floats(count * form.targetSize),
+      ...(form.isWeighted && count > 0 && { weights: reader.floats(count) }),
+      ...(form.metadata && count > 0 && { metadata: Array.from({ length: count }, () => reader.texts()) }),
     };
   }) as [SamplePart, SamplePart, SamplePart];
   reader.end();
+  const { isWeighted: _, ...shared } = form;
   return checkedSet({
-    ...form,
+    ...shared,
     train,
     validation,
     heldOut,
@@ -110,7 +144,58 @@ export function sampleSetOfBytes(bytes: Uint8Array, where: string): SampleSet {
   });
 }
 
-type SetForm = Pick<SampleSet, "task" | "inputShape" | "targetSize" | "classes" | "outputs">;
+interface SetForm extends Pick<
+  SampleSet,
+  "task" | "inputShape" | "targetSize" | "classes" | "outputs" | "metadata"
+> {
+  readonly isWeighted?: boolean;
+}
+
+function formOf(magic: string, reader: ByteReader): SetForm {
+  switch (magic) {
+    case magics.single:
+      return singleForm(reader);
+    case magics.general:
+      return generalForm(reader);
+    case magics.extended:
+      return extendedForm(reader);
+    default:
+      return reader.refuse("it does not begin as canonical samples do");
+  }
+}
+
+function headerIn(reader: ByteReader): unknown {
+  const length = reader.u32();
+  if (length > maxHeaderBytes) reader.refuse(`its header has ${length} bytes`);
+  return reader.json(length);
+}
+
+const shape = z.array(z.number().int().min(1)).max(8);
+const extendedHeader = z.strictObject({
+  task: z.enum(["regression", "classification", "general"]),
+  inputShape: shape,
+  targetSize: z.number().int().min(0),
+  classes: z.number().int().min(0),
+  outputs: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        kind: z.enum(targetKinds),
+        shape,
+        classes: z.number().int().min(0),
+      }),
+    )
+    .optional(),
+  weights: z.boolean(),
+  metadata: z.array(z.string()).optional(),
+});
+
+function extendedForm(reader: ByteReader): SetForm {
+  const header = extendedHeader.safeParse(headerIn(reader));
+  if (!header.success) return reader.refuse("its header is not one of samples");
+  const { weights: isWeighted, ...form } = header.data;
+  return { ...form, isWeighted };
+}
 
 function singleForm(reader: ByteReader): SetForm {
   const [task = 0, rank = 0] = reader.bytes(2);
@@ -125,9 +210,7 @@ function singleForm(reader: ByteReader): SetForm {
 }
 
 function generalForm(reader: ByteReader): SetForm {
-  const length = reader.u32();
-  if (length > maxHeaderBytes) reader.refuse(`its header has ${length} bytes`);
-  const header = JSON.parse(reader.text(length)) as {
+  const header = headerIn(reader) as {
     readonly inputShape: readonly number[];
     readonly outputs: readonly TargetForm[];
   };
@@ -178,6 +261,23 @@ class ByteReader {
     const bytes = this.bytes(4 * count);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     return Float32Array.from({ length: count }, (_, index) => view.getFloat32(index * 4, true));
+  }
+
+  json(length: number): unknown {
+    const text = this.text(length);
+    try {
+      return JSON.parse(text);
+    } catch {
+      return this.refuse("it has a text that is not JSON");
+    }
+  }
+
+  /** A list of texts, with its length before it. */
+  texts(): readonly string[] {
+    const texts = this.json(this.u32());
+    return Array.isArray(texts) && texts.every((text) => typeof text === "string")
+      ? texts
+      : this.refuse("what is kept with a sample is not a list of texts");
   }
 
   end(): void {

@@ -6,12 +6,16 @@ import { StemmaError } from "../../errors.js";
 import { refuseLine, type CsvRecord } from "./csv-records.js";
 import { distinctOf, outOfReach } from "./float-reach.js";
 
+/** `weight`: of its row in a training. `metadata`: kept with the sample as it is written. */
+export const columnRoles = ["input", "target", "ignored", "weight", "metadata"] as const;
+export type ColumnRole = (typeof columnRoles)[number];
+
 /** The role of a column, and how it is read. Kept in the provenance record. */
 export interface Column {
   readonly name: string;
-  readonly role: "input" | "target" | "ignored";
-  /** `number`: one number. `category`: one of `words`; as an input one number for each word, 0 or 1. */
-  readonly kind: "number" | "category";
+  readonly role: ColumnRole;
+  /** `number`: one number. `category`: one of `words`; as an input one number for each word, 0 or 1. `text`: itself. */
+  readonly kind: "number" | "category" | "text";
   readonly words?: readonly string[] | undefined;
   /** An input becomes float32((number − centre) ÷ scale). */
   readonly centre?: number | undefined;
@@ -22,6 +26,8 @@ export interface Column {
 export interface ColumnChoices {
   readonly targets: readonly string[];
   readonly ignored: readonly string[];
+  readonly weight: string | undefined;
+  readonly metadata: readonly string[];
   /** Words of input columns that hold words. */
   readonly categories: ReadonlyMap<string, readonly string[]>;
   /** Centre and scale of input columns. */
@@ -86,25 +92,37 @@ export function checkHeader({ line, fields }: CsvRecord, where: string, ignored:
  * @throws RECIPE_PARAMETERS_INVALID for a name that the table does not have
  */
 export function columnsOf(names: readonly string[], choices: ColumnChoices): readonly Column[] {
-  const { targets, ignored, categories, scales } = choices;
-  const unknown = [...targets, ...ignored, ...categories.keys(), ...scales.keys()].find(
+  const { targets, ignored, weight, metadata, categories, scales } = choices;
+  const roles: readonly (readonly [ColumnRole, readonly string[]])[] = [
+    ["target", targets],
+    ["ignored", ignored],
+    ["weight", weight === undefined ? [] : [weight]],
+    ["metadata", metadata],
+  ];
+  const unknown = [...roles.flatMap(([, of]) => of), ...categories.keys(), ...scales.keys()].find(
     (name) => !names.includes(name),
   );
   if (unknown !== undefined)
     refuse(`The table has no column "${unknown.slice(0, 60)}"; it has ${names.join(", ").slice(0, 500)}.`);
-  const both = targets.find((name) => ignored.includes(name));
-  if (both !== undefined) refuse(`The column "${both.slice(0, 60)}" is a target and ignored.`);
   return names.map((name): Column => {
     const words = categories.get(name);
     const [centre, scale] = scales.get(name) ?? [];
-    const role = targets.includes(name) ? "target" : ignored.includes(name) ? "ignored" : "input";
+    const [role = "input", other] = roles.flatMap(([each, of]) => (of.includes(name) ? [each] : []));
+    if (other !== undefined)
+      refuse(
+        `The column "${name.slice(0, 60)}" has two roles, ${role} and ${other}. Name the targets (targets).`,
+      );
     if (role !== "input" && (words !== undefined || scale !== undefined))
       refuse(`The column "${name.slice(0, 60)}" is not an input, so it has neither categories nor a scale.`);
     if (words !== undefined && scale !== undefined)
       refuse(`The column "${name.slice(0, 60)}" holds words, so it has no scale.`);
-    return { name, role, kind: words === undefined ? "number" : "category", words, centre, scale };
+    const kind = role === "metadata" ? "text" : words === undefined ? "number" : "category";
+    return { name, role, kind, words, centre, scale };
   });
 }
+
+/** The most characters of a text that is kept with a sample. */
+export const maxMetadata = 4096;
 
 /** Numbers that a column has in one sample's input. */
 const widthOf = ({ words }: Column): number => words?.length ?? 1;
@@ -188,6 +206,20 @@ export class CsvTable {
           "which samples are made of",
         "Set scaling=standard or its own scale (scales), or leave it out (ignored).",
       );
+  }
+
+  /** The weight of a row. @throws DATASET_MALFORMED where it is below 0 */
+  weightAt(record: CsvRecord, column: number): number {
+    const weight = this.valueAt(record, column);
+    return weight >= 0 ? weight : this.refuseField(record, column, "is below 0, and a weight may not be");
+  }
+
+  /** A field as it is written. @throws DATASET_MALFORMED where it is too long to be kept with each sample */
+  textAt(record: CsvRecord, column: number): string {
+    const text = record.fields[column] as string;
+    return text.length <= maxMetadata
+      ? text
+      : this.refuseField(record, column, `has more than ${maxMetadata} characters`);
   }
 
   /** The index of a field's word among `words`. @throws DATASET_MALFORMED naming line and column */

@@ -23,6 +23,7 @@ const delimiters = { comma: ",", semicolon: ";", tab: "\t" } as const;
 const delimiterNames = ["comma", "semicolon", "tab"] as const;
 const tasks = ["regression", "classification", "multi-label", "anomaly"] as const;
 const maxColumns = 4096;
+const maxMetadataColumns = 64;
 
 interface TableOptions {
   readonly task: (typeof tasks)[number];
@@ -63,6 +64,10 @@ function optionsOf(parameters: ParameterReader): TableOptions {
     classNames: parameters.has("classNames") ? list("classNames", /^.+$/s) : undefined,
     choices: {
       ignored: list("ignored", /^.*$/s),
+      weight: parameters.has("weight") ? parameters.texts("weight", [], /^.+$/s, 1)[0] : undefined,
+      metadata: parameters.has("metadata")
+        ? parameters.texts("metadata", [], /^.{1,100}$/s, maxMetadataColumns)
+        : [],
       categories: new Map(categories.map(([name, words]) => [name, words.split("|")])),
       scales: new Map(scales.map(([name, text]) => [name, scaleOf(name, text)])),
     },
@@ -147,11 +152,18 @@ function tableSet(
       table.requireDistinct(index);
   });
   const length = inputLengthOf(columns);
+  const weight = columns.findIndex(({ role }) => role === "weight");
+  const metadata = columns.flatMap(({ role }, index) => (role === "metadata" ? [index] : []));
   const part = (chosen: readonly CsvRecord[]): SampleSet["train"] =>
     partOf(
       chosen.map((record) => {
         const input = table.inputOf(record);
-        return { input, target: form.targetOf(record, input) };
+        return {
+          input,
+          target: form.targetOf(record, input),
+          weight: weight < 0 ? undefined : table.weightAt(record, weight),
+          metadata: metadata.length === 0 ? undefined : metadata.map((index) => table.textAt(record, index)),
+        };
       }),
       length,
       form.targetSize,
@@ -162,6 +174,7 @@ function tableSet(
     classes: form.classes,
     outputs: form.outputs,
     inputShape: [length],
+    ...(metadata.length > 0 && { metadata: metadata.map((index) => columns[index]?.name ?? "") }),
     train: part(parts.train),
     validation: part(parts.validation),
     heldOut: part(parts.heldOut),

@@ -16,6 +16,10 @@ export interface SamplePart {
    * row the targets of all outputs, one after the other.
    */
   readonly targets: Float32Array;
+  /** A number ≥ 0 for each sample with which a step multiplies its loss. Absent: 1. */
+  readonly weights?: Float32Array | undefined;
+  /** The texts that are kept with each sample and are no input, in the order of the set's `metadata`. */
+  readonly metadata?: readonly (readonly string[])[] | undefined;
 }
 
 /** `general`: the targets are described by `outputs`. */
@@ -31,6 +35,8 @@ export interface SampleSet {
   readonly classes: number;
   /** The task `general`: what each output of the model is compared with, in the order of the outputs. */
   readonly outputs?: readonly TargetForm[] | undefined;
+  /** Names of the texts that are kept with each sample. */
+  readonly metadata?: readonly string[] | undefined;
   readonly train: SamplePart;
   /** Used by early stopping only. Empty where `withoutParts` names it. */
   readonly validation: SamplePart;

@@ -40,6 +40,9 @@ export function splitByTime(count: number, heldOutThousandths = 250, validationT
 export interface Row {
   readonly input: Float32Array;
   readonly target: ArrayLike<number>;
+  /** The weight of the row: all rows have one, or none. So it is with metadata. */
+  readonly weight?: number | undefined;
+  readonly metadata?: readonly string[] | undefined;
 }
 
 /**
@@ -66,7 +69,17 @@ export function partOf(rows: readonly Row[], inputLength: number, targetSize: nu
     inputs.set(input, index * inputLength);
     targets.set(target, index * targetSize);
   });
-  return { count: rows.length, inputs, targets };
+  return {
+    count: rows.length,
+    inputs,
+    targets,
+    ...(rows.some(({ weight }) => weight !== undefined) && {
+      weights: Float32Array.from(rows, ({ weight }) => weight ?? NaN),
+    }),
+    ...(rows.some(({ metadata }) => metadata !== undefined) && {
+      metadata: rows.map(({ metadata }) => metadata ?? []),
+    }),
+  };
 }
 
 const partNames = ["train", "validation", "heldOut"] as const;
@@ -100,8 +113,37 @@ export function checkedSet(set: SampleSet): SampleSet {
         { part: name, sample: Math.floor(bad / length) },
       );
     checkTargets(set, name);
+    checkExtras(set, name);
   }
+  if (set.train.weights?.every((weight) => weight === 0) === true)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      "The weight of every training sample is 0, so there is nothing to learn from. Correct the weights.",
+      { part: "train" },
+    );
   return set;
+}
+
+/** @throws DATASET_MALFORMED where weights or metadata are not those of all samples */
+function checkExtras({ metadata: names = [], ...set }: SampleSet, part: (typeof partNames)[number]): void {
+  const { count, weights, metadata } = set[part];
+  const isWeighted =
+    (set.train.weights === undefined || count === 0) === (weights === undefined || count === 0);
+  const areWeights =
+    weights === undefined ||
+    (weights.length === count && weights.every((each) => each >= 0 && each < Infinity));
+  const isNamed =
+    names.length === 0
+      ? metadata === undefined
+      : count === 0 ||
+        (metadata?.length === count && metadata.every(({ length }) => length === names.length));
+  if (isWeighted && areWeights && isNamed) return;
+  throw new StemmaError(
+    "DATASET_MALFORMED",
+    `The part "${part}" has weights or metadata that are not those of its ${count} samples: a weight is a number from ` +
+      "0 on. Correct the data.",
+    { part },
+  );
 }
 
 /** @throws DATASET_MALFORMED naming sample and target */

@@ -5,7 +5,7 @@
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
-import { CsvTable, decimalMarks, inputLengthOf, type Column } from "./csv-columns.js";
+import { columnRoles, CsvTable, decimalMarks, inputLengthOf, type Column } from "./csv-columns.js";
 import { parseCsv } from "./csv-records.js";
 
 /** Whole numbers may be written as text: they are 64-bit integers in a record. */
@@ -15,8 +15,8 @@ const recordedNumber = z
   .pipe(z.number());
 const columnSchema = z.object({
   name: z.string().max(4096),
-  role: z.enum(["input", "target", "ignored"]),
-  kind: z.enum(["number", "category"]),
+  role: z.enum(columnRoles),
+  kind: z.enum(["number", "category", "text"]),
   words: z.array(z.string()).max(10_000).optional(),
   centre: recordedNumber.optional(),
   scale: recordedNumber.pipe(z.number().positive()).optional(),

@@ -96,8 +96,13 @@ class WorkerPool implements MemberPool {
     const nothing = { count: 0, inputs: new Float32Array(), targets: new Float32Array() };
     const workerData: MemberWorkerData = {
       purpose: "members",
-      // Members are neither trained nor stopped by the held-out samples.
-      set: { ...this.set, heldOut: nothing },
+      // Members are neither trained nor stopped by the held-out samples, nor by metadata.
+      set: {
+        ...this.set,
+        train: { ...this.set.train, metadata: undefined },
+        validation: { ...this.set.validation, metadata: undefined },
+        heldOut: nothing,
+      },
       folder,
       memoryLimitMb: memoryLimitMb === undefined ? undefined : Math.floor(memoryLimitMb / this.size),
       stateEveryMs:

@@ -9,12 +9,13 @@ export function drawSamples(set: SampleSet, count: number, stream: Stream): Samp
   return { ...set, train: chosenRows(set, set.train, drawn) };
 }
 
-function chosenRows(set: SampleSet, { inputs, targets }: SamplePart, rows: Uint32Array): SamplePart {
+function chosenRows(set: SampleSet, { inputs, targets, weights }: SamplePart, rows: Uint32Array): SamplePart {
   const length = sampleLength(set);
   const part = {
     count: rows.length,
     inputs: new Float32Array(rows.length * length),
     targets: new Float32Array(rows.length * set.targetSize),
+    ...(weights && { weights: Float32Array.from(rows, (row) => weights[row] as number) }),
   };
   rows.forEach((row, index) => {
     part.inputs.set(inputs.subarray(row * length, (row + 1) * length), index * length);
@@ -35,13 +36,13 @@ export function drawColumns(features: number, count: number, stream: Stream): re
 /** The set with these columns of its inputs only. */
 export function withColumns(set: SampleSet, columns: readonly number[]): SampleSet {
   const length = sampleLength(set);
-  const part = ({ count, inputs, targets }: SamplePart): SamplePart => {
+  const part = ({ count, inputs, targets, weights }: SamplePart): SamplePart => {
     const chosen = new Float32Array(count * columns.length);
     for (let row = 0; row < count; row++)
       columns.forEach((column, index) => {
         chosen[row * columns.length + index] = inputs[row * length + column] as number;
       });
-    return { count, inputs: chosen, targets };
+    return { count, inputs: chosen, targets, weights };
   };
   return {
     ...set,

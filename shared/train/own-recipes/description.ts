@@ -3,6 +3,7 @@
  * has passed here.
  */
 import * as z from "zod";
+import { expressionSchema } from "../expressions/operations.js";
 import { lossNames } from "../fit-plan.js";
 import {
   choice,
@@ -32,7 +33,10 @@ const description = z.strictObject({
   title: shortText,
   task: z.enum(["regression", "classification", "general", "any"]),
   metric: z.strictObject({ name: shortText, unit: z.string().max(20), lowerIsBetter: z.boolean() }),
-  loss: z.enum(lossNames),
+  /** `own`: the recipe has a function that gives it. */
+  loss: z.enum([...lossNames, "own"]),
+  /** True where the recipe has a function that changes training samples. */
+  augments: z.boolean().default(false),
   parameters: z.record(parameterName, z.union([ownParameter, z.strictObject(defaults)])).default({}),
 });
 export type RecipeDescription = z.infer<typeof description>;
@@ -87,7 +91,15 @@ const plan = z.strictObject({
   classWeights: z.array(z.number().min(0).max(1e6)).max(100_000).optional(),
 });
 
-const schemas = { describe: description, model: network, plan };
+export type RecipePlan = z.infer<typeof plan>;
+
+const schemas = {
+  describe: description,
+  model: network,
+  plan,
+  loss: expressionSchema,
+  augment: expressionSchema,
+};
 export type RecipeCall = keyof typeof schemas;
 
 /** @throws RECIPE_INVALID naming the field */
@@ -102,7 +114,13 @@ export function checkAnswer<Call extends RecipeCall>(
   throw invalidRecipe(`${where}: ${issue?.message ?? "is not valid"}`);
 }
 
-const callTexts = { describe: "recipe", model: "recipe.model()", plan: "recipe.plan()" } as const;
+const callTexts = {
+  describe: "recipe",
+  model: "recipe.model()",
+  plan: "recipe.plan()",
+  loss: "recipe.loss()",
+  augment: "recipe.augment()",
+} as const;
 
 /**
  * The parameters of a recipe: all of the training loop, with the recipe's own defaults, and its own.

@@ -17,6 +17,7 @@ import { invalidRecipe, recipeModule } from "./bundle.js";
 import type { RecipeCall } from "./description.js";
 import { fuelExport, meteredWasm } from "./metered-wasm.js";
 import { callerSource, moduleSource, prelude } from "./realm.js";
+import { expressionSource } from "./realm-expressions.js";
 
 const memoryBytes = 256 * 1024 * 1024;
 /** Small enough that the interpreter's own limit is reached before that of the machine. */
@@ -30,6 +31,7 @@ const maxDraws = 2 ** 26;
 
 const ownModule = "stemma:own";
 const callerModule = "stemma:caller";
+const expressionModule = "stemma:expressions";
 
 export interface InterpreterCall {
   readonly source: string;
@@ -125,6 +127,7 @@ function loadModules(runtime: QuickJSRuntime, source: string): void {
     (name) => {
       if (name === recipeModule) return moduleSource;
       if (name === ownModule) return source;
+      if (name === expressionModule) return expressionSource;
       return {
         error: new Error(
           `it imports ${JSON.stringify(name.slice(0, 80))}; a recipe only has ${recipeModule}`,

@@ -1,17 +1,20 @@
 /**
- * Runs a fleet's own recipe as a Recipe of the training loop. Its code decides network and plan, in a process
- * of its own; the loop, its losses and its optimizers are the engine's. Part of the engine.
+ * Runs a fleet's own recipe as a Recipe of the training loop. Its code decides network and plan, and writes down loss
+ * and change of samples, in a process of its own; the loop, all arithmetic and the optimizers are the engine's. Part of
+ * the engine.
  */
 import { StemmaError } from "../../errors.js";
 import type { Streams } from "../../random/streams.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { outputsOf, type SampleSet } from "../datasets/dataset.js";
+import { sizeOf } from "../expressions/check-expression.js";
 import { defineRecipe } from "../recipes/define-recipe.js";
 import { resolveParameters } from "../recipes/recipe-parameters.js";
 import type { Parameters, RunnableRecipe } from "../recipes/recipe.js";
 import { buildNetwork } from "./build-network.js";
 import { bundleId, bundleText } from "./bundle.js";
-import { parameterTable } from "./description.js";
+import { parameterTable, type RecipeDescription, type RecipePlan } from "./description.js";
+import { ownExpressions } from "./own-expressions.js";
 import { callRecipe, type Counts, type RecipeCommand, type RecipeRequest } from "./recipe-process.js";
 
 export interface OwnRecipe {
@@ -46,7 +49,8 @@ export async function openOwnRecipe(own: OwnRecipe, streams: Streams): Promise<R
   const base = { name, version, title, task, metric, parameters: table };
   const basic = defineRecipe({
     ...base,
-    loss,
+    // The plan replaces that of a recipe with an own one.
+    loss: loss === "own" ? () => [] : loss,
     initialModel: () => {
       throw new Error("own recipes build their models themselves");
     },
@@ -64,32 +68,52 @@ export async function openOwnRecipe(own: OwnRecipe, streams: Streams): Promise<R
         config,
         weights: weights.map((weight) => ({ name: weight.name, shape: weight.shape })),
       }));
-      const own = await ask("plan", { parameters, data: summaryOf(data), layers });
+      const summary = summaryOf(data);
+      const own = await ask("plan", { parameters, data: summary, layers });
       const set = resolveParameters(name, table, own.set, false);
       const changed: Parameters = { ...parameters, ...only(set, Object.keys(own.set)) };
       const planned = basic.plan(changed, architecture, data);
       const frozenLayers = [...new Set([...planned.frozenLayers, ...own.frozenLayers])].sort((a, b) => a - b);
-      const beyond = frozenLayers.find((layer) => layer >= layers.length);
-      if (beyond !== undefined) throw unusable(name, `it freezes layer ${beyond} of ${layers.length}`);
-      if (own.classWeights !== undefined && own.classWeights.length !== data.classes)
-        throw unusable(
-          name,
-          `it weighs ${own.classWeights.length} classes, and the data has ${data.classes}`,
-        );
+      checkPlan(described, { ...own, frozenLayers }, { data, layers: layers.length });
+      const expressions = await ownExpressions(described, {
+        data,
+        batchSize: planned.batchSize,
+        given: { parameters: changed, data: summary, layers },
+        ask,
+      });
       const weights = architecture.layers.flatMap((layer) => layer.weights);
       requireAffordable(name, planned, {
         samples: data.train.count,
-        numbers: weights.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
+        numbers: weights.reduce((sum, { shape }) => sum + sizeOf(shape), expressions.work),
       });
       const { classWeights } = own;
+      const { augmentation } = expressions;
       return {
         ...planned,
         frozenLayers,
-        loss: own.loss ?? planned.loss,
+        loss: expressions.loss ?? own.loss ?? planned.loss,
+        ...(augmentation && { augmentation }),
         ...(classWeights && { classWeights }),
       };
     },
   };
+}
+
+/** @throws RECIPE_INVALID where the plan does not fit the model or the data */
+function checkPlan(
+  { name, loss }: RecipeDescription,
+  { frozenLayers, classWeights, loss: planned }: RecipePlan,
+  { data, layers }: { readonly data: SampleSet; readonly layers: number },
+): void {
+  const beyond = frozenLayers.find((layer) => layer >= layers);
+  if (beyond !== undefined) throw unusable(name, `it freezes layer ${beyond} of ${layers}`);
+  if (classWeights !== undefined && classWeights.length !== data.classes)
+    throw unusable(name, `it weighs ${classWeights.length} classes, and the data has ${data.classes}`);
+  if (planned === undefined) return;
+  if (loss === "own") throw unusable(name, "its plan names a loss, and the recipe has a function for it");
+  const { length } = outputsOf(data);
+  if (typeof planned !== "string" && planned.length !== length)
+    throw unusable(name, `its plan names ${planned.length} losses, and the data has ${length} targets`);
 }
 
 type Ask = <Call extends RecipeRequest["call"]>(
@@ -150,7 +174,8 @@ function requireAffordable(
   if (steps > maxSteps || samples * epochs * numbers > maxWork)
     throw unusable(
       name,
-      `its training would take ${steps} steps over ${numbers} weights, more than a recipe may`,
+      `its training would take ${steps} steps over ${numbers} weights and numbers of loss() and ` +
+        "augment(), more than a recipe may",
     );
 }
 

@@ -35,6 +35,7 @@ export const prelude = `(() => {
 
 /** The source of the module `stemma:recipe`. */
 export const moduleSource = `
+export { constant, where, concatenate } from "stemma:expressions";
 const host = globalThis.__stemma;
 delete globalThis.__stemma;
 const numberOf = (name, kind, argument) => host(String(name), kind, argument);
@@ -73,18 +74,34 @@ export class Network {
 /** The module that calls the recipe. Its only export is what the recipe answers, as JSON. */
 export const callerSource = `
 import * as own from "stemma:own";
+import { writeAugmentation, writeLoss } from "stemma:expressions";
 const { call, input } = globalThis.__call;
 delete globalThis.__call;
 const recipe = own.recipe;
 if (typeof recipe !== "object" || recipe === null) throw new TypeError("it exports no object named recipe");
-const { model, plan, ...described } = recipe;
+const { model, plan, loss, augment, ...described } = recipe;
 if (typeof model !== "function") throw new TypeError("recipe.model is not a function");
+for (const [name, value] of Object.entries({ plan, augment }))
+  if (value !== undefined && typeof value !== "function")
+    throw new TypeError("recipe." + name + " is not a function");
+const isOwn = typeof loss === "function";
+if (loss === "own" && !isOwn) throw new TypeError("recipe.loss is not a function");
+described.loss = isOwn ? "own" : loss;
+if (augment !== undefined) described.augments = true;
 for (const [name, value] of Object.entries(described))
   if (typeof value === "function") throw new TypeError("recipe has no function named " + name);
-const called = { describe: () => described, model, plan: plan ?? (() => ({})) }[call];
-if (typeof called !== "function") throw new TypeError("recipe.plan is not a function");
-const answer = called(input);
-if (typeof answer?.then === "function") throw new TypeError(call + "() is asynchronous");
+const called = {
+  describe: () => described,
+  model,
+  plan: plan ?? (() => ({})),
+  loss: (given) => writeLoss((...tensors) => synchronous(loss(...tensors)), given),
+  augment: (given) => writeAugmentation((...tensors) => synchronous(augment(...tensors)), given),
+}[call];
+const synchronous = (value) => {
+  if (typeof value?.then === "function") throw new TypeError(call + "() is asynchronous");
+  return value;
+};
+const answer = synchronous(called(input));
 if (answer === undefined) throw new TypeError(call + "() gave nothing back");
 export const json = JSON.stringify(answer, function (name, value) {
   if (["function", "symbol"].includes(typeof value)) throw new TypeError(name + " is a " + typeof value);

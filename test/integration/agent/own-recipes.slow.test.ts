@@ -11,13 +11,13 @@ import { startAgent, type AgentHandle } from "../../../agent/main.js";
 import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import { bundleId } from "../../../shared/train/own-recipes/bundle.js";
-import { scaffold } from "../../../shared/train/own-recipes/scaffold.js";
+import { recipeWithOwnLoss } from "../../helpers/recipe-with-own-loss.js";
 import { testProfile, WaitableLog } from "../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../helpers/test-server.js";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
-const second = scaffold.replace("version: 1,", "version: 2,");
-const other = scaffold.replace("my-recipe", "other-recipe");
+const second = recipeWithOwnLoss.replace("version: 1,", "version: 2,");
+const other = recipeWithOwnLoss.replace("my-recipe", "other-recipe");
 const device = { fleet, device: "van" };
 
 describe("recipes of the fleet's own on a device", () => {
@@ -69,7 +69,7 @@ describe("recipes of the fleet's own on a device", () => {
       location: "",
       parameters: { cycles: 100, cells: 1 },
     });
-    await approve(scaffold);
+    await approve(recipeWithOwnLoss);
     await approve(other);
     const { summary: base } = await operations.train({
       fleet,
@@ -103,7 +103,7 @@ describe("recipes of the fleet's own on a device", () => {
         onReleased = resolve;
       });
   }
-  const ids = [scaffold, second].map((text) => bundleId(Buffer.from(text)));
+  const ids = [recipeWithOwnLoss, second].map((text) => bundleId(Buffer.from(text)));
   const trainNow = (): ReturnType<ServerOperations["trainOnDevice"]> =>
     operations.trainOnDevice({ ...device, line: "soh", parameters: {} });
   const held = async (): Promise<unknown> => (await agent.status()).recipes?.recipes[0]?.recipe;
@@ -111,9 +111,9 @@ describe("recipes of the fleet's own on a device", () => {
   it("do not train before one is approved, and are brought when it is, no others", async () => {
     await assert.rejects(agent.train("soh"), { code: "RECIPE_NOT_APPROVED" });
     const received = log.next("recipe-received", { recipe: ids[0] });
-    await approve(scaffold);
+    await approve(recipeWithOwnLoss);
     await received;
-    assert.equal(await held(), bundleId(Buffer.from(scaffold)));
+    assert.equal(await held(), bundleId(Buffer.from(recipeWithOwnLoss)));
     const [mine, others] = ["my-recipe", "other-recipe"].map(
       async (name) => (await operations.recipes({ fleet })).find((one) => one.name === name)?.devices,
     );
@@ -126,7 +126,7 @@ describe("recipes of the fleet's own on a device", () => {
     const versionId = String((await trained).fields["versionId"]);
     await untilReleased(versionId);
     const { claim, replayed, record } = await operations.model({ fleet, model: versionId });
-    assert.equal(record.uses?.recipe, bundleId(Buffer.from(scaffold)));
+    assert.equal(record.uses?.recipe, bundleId(Buffer.from(recipeWithOwnLoss)));
     assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
     await operations.verify({ fleet, model: versionId });
   });
@@ -161,7 +161,7 @@ describe("recipes of the fleet's own on a device", () => {
     await operations.revokeRecipe({ fleet, recipe: bundleId(Buffer.from(second)), because: "wrong" });
     // The first one is approved still, and is what the line gets.
     await log.until("recipe-received", 1, { recipe: ids[0] });
-    assert.equal(await held(), bundleId(Buffer.from(scaffold)));
+    assert.equal(await held(), bundleId(Buffer.from(recipeWithOwnLoss)));
     await operations.revokeRecipe({ fleet, recipe: "my-recipe", because: "wrong too" });
     await log.until("recipe-taken-back", 1, { recipe: "my-recipe" });
     assert.equal(await held(), null);

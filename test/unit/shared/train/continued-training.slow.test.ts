@@ -8,6 +8,8 @@ import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
+import { bundleId } from "../../../../shared/train/own-recipes/bundle.js";
+import { recipeCommand } from "../../../../shared/train/own-recipes/confinement.js";
 import { readState } from "../../../../shared/train/engine/state-file.js";
 import { readPass } from "../../../../shared/train/engine/pass-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
@@ -20,6 +22,7 @@ import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { testSeed } from "../../../helpers/crash-states.js";
 import { faultyFiles, type FaultPlan } from "../../../helpers/files/faulty-files.js";
+import { recipeWithOwnLoss } from "../../../helpers/recipe-with-own-loss.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 
@@ -127,6 +130,11 @@ async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome>
       backend: { backend: "wasm", reason: "test" },
       environment: {},
       fuseActivations,
+      ownRecipe: job.ownRecipe && {
+        bundle: ownBundle,
+        expected: job.ownRecipe.id,
+        command: job.ownRecipe.command,
+      },
       states: folder,
       onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
       onProgress: ({ phase, iteration, loss }) => {
@@ -177,9 +185,18 @@ function essence({ trained, checkpoints }: Outcome): unknown {
 }
 const events = ({ notices }: Outcome): readonly string[] => notices.map(({ event }) => event);
 
+const ownBundle = Buffer.from(recipeWithOwnLoss);
+const ownRecipe = async (): Promise<TrainingJob> => ({
+  ...battery,
+  recipe: "my-recipe",
+  ownRecipe: { id: bundleId(ownBundle), file: "recipe.mjs", command: await recipeCommand("interpreter") },
+  parameters: { epochs: 3, patience: 2, keepOptimizer: true },
+});
+
 describe("a training that was cut short", () => {
-  for (const [name, job] of Object.entries({ battery, images }))
+  for (const [name, jobOf] of Object.entries({ battery: () => battery, images: () => images, ownRecipe }))
     it(`continues with the same bits, whichever step it was cut at (${name})`, async () => {
+      const job = await jobOf();
       const whole = await undisturbed(job);
       const total = whole.trained!.result.measurements.at(-1)!.iteration;
       assert.equal(whole.steps, total);

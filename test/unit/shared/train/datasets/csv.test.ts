@@ -4,6 +4,11 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
+import {
+  canonicalSamples,
+  sampleSetHash,
+  sampleSetOfBytes,
+} from "../../../../../shared/train/datasets/canonical-samples.js";
 import { parseCsv } from "../../../../../shared/train/datasets/csv-records.js";
 import type { SampleSet } from "../../../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
@@ -188,4 +193,74 @@ describe("a table", () => {
       assert.deepEqual([set.train.count, set.heldOut.count, set.inputShape, set.classes], [105, 45, [4], 3]);
     },
   );
+});
+
+describe("a table with weights and metadata", () => {
+  const cells = 'id,size,trust,price\na 1,1,0.5,10\n"b,2",2,0,20\nc,3,2,30\nd,4,1,40\n';
+  const roles = { ...inOrder, weight: "trust", metadata: "id" };
+  it("keeps both with each sample, and neither is an input", async () => {
+    const set = await read(cells, roles);
+    assert.deepEqual([...set.train.inputs, ...set.heldOut.inputs], [1, 2, 3, 4]);
+    assert.deepEqual(
+      [set.train.weights, set.heldOut.weights].flatMap((each) => [...(each ?? [])]),
+      [0.5, 0, 2, 1],
+    );
+    assert.deepEqual(set.metadata, ["id"]);
+    assert.deepEqual([set.train.metadata, set.heldOut.metadata].flat(2), ["a 1", "b,2", "c", "d"]);
+    assert.deepEqual(
+      (set.description["columns"] as { role: string }[]).map(({ role }) => role),
+      ["metadata", "input", "weight", "target"],
+    );
+  });
+  it("is the same when it is read from its canonical bytes, and another with another weight or text", async () => {
+    const set = await read(cells, roles);
+    const bytes = Buffer.concat([...canonicalSamples(set)]);
+    const { description: _, ...again } = sampleSetOfBytes(bytes, "t.samples");
+    const { description: __, outputs: ___, ...expected } = set;
+    assert.deepEqual(again, { ...expected, withoutParts: ["validation"] });
+    const others = [cells.replace("0.5", "0.25"), cells.replace("a 1", "a 2"), cells.replace("id,", "no,")];
+    const hashes = others.map(async (text, at) =>
+      sampleSetHash(await read(text, at === 2 ? { ...roles, metadata: "no" } : roles)),
+    );
+    assert.equal(new Set([sampleSetHash(set), ...(await Promise.all(hashes))]).size, 4);
+    const plain = await read(cells, { ...inOrder, ignored: "id,trust" });
+    assert.match(Buffer.concat([...canonicalSamples(plain)]).toString("latin1"), /^stemma-dataset-1\0/);
+  });
+  it("is refused with canonical bytes that are damaged anywhere in what describes it", async () => {
+    const bytes = Buffer.concat([...canonicalSamples(await read(cells, roles))]);
+    for (let at = 0; at < bytes.length; at++)
+      assert.throws(
+        () => sampleSetOfBytes(bytes.subarray(0, at), "t"),
+        refusal("DATASET_MALFORMED"),
+        `${at}`,
+      );
+    const negative = Buffer.from(bytes);
+    negative.writeFloatLE(-1, bytes.indexOf(Buffer.from(Float32Array.of(0.5, 0, 2).buffer)));
+    assert.throws(() => sampleSetOfBytes(negative, "t"), refusal("DATASET_MALFORMED"));
+    const untitled = Buffer.from(bytes.toString("latin1").replace('["a 1"]', '{"a":1}'), "latin1");
+    assert.throws(() => sampleSetOfBytes(untitled, "t"), refusal("DATASET_MALFORMED"));
+  });
+  it("is refused with a weight that is none, with no weight at all, or with a column of two roles", async () => {
+    for (const wrong of ["-0.5", "many", "1e39", ""])
+      await assert.rejects(read(cells.replace("0.5", wrong), roles), refusal("DATASET_MALFORMED"), wrong);
+    const zeros = "size,trust,price\n1,0,10\n2,0,20\n3,0,30\n4,1,40\n";
+    await assert.rejects(read(zeros, { ...inOrder, weight: "trust" }), refusal("DATASET_MALFORMED"));
+    const long = cells.replace("a 1", "a".repeat(5000));
+    await assert.rejects(read(long, roles), refusal("DATASET_MALFORMED"));
+    const wrongRoles = [
+      { weight: "price" },
+      { metadata: "price" },
+      { weight: "trust", ignored: "trust" },
+      { weight: "trust", metadata: "trust" },
+      { weight: "truth" },
+      { weight: "trust", scales: "trust=0:2" },
+      { weight: "size,trust" },
+    ];
+    for (const each of wrongRoles)
+      await assert.rejects(
+        read(cells, { ...inOrder, categories: "id=a 1|b,2|c|d", ...each }),
+        refusal("RECIPE_PARAMETERS_INVALID"),
+        JSON.stringify(each),
+      );
+  });
 });

@@ -10,6 +10,13 @@ import { checkAnswer } from "../../../../../shared/train/own-recipes/description
 import { requireImports } from "../../../../../shared/train/own-recipes/imports.js";
 import { callRecipe, type RecipeCommand } from "../../../../../shared/train/own-recipes/recipe-process.js";
 import { scaffold } from "../../../../../shared/train/own-recipes/scaffold.js";
+import {
+  binaryNames,
+  operationSchema,
+  reductionNames,
+  unaryNames,
+} from "../../../../../shared/train/expressions/operations.js";
+import { readPage } from "../../../../helpers/markdown.js";
 import { drawn } from "../../../../helpers/test-depth.js";
 
 let command: RecipeCommand;
@@ -142,6 +149,104 @@ describe("the code of a recipe", () => {
     assert.equal(described.fineTuning.find(({ name }) => name === "epochs")?.default, 10);
     const wrong = scaffold.replace("default: 16", "default: 0");
     await assert.rejects(describeRecipe(Buffer.from(wrong), command), { code: "RECIPE_INVALID" });
+  });
+});
+
+describe("a loss and a change of samples that a recipe writes down", () => {
+  const written = async (call: "loss" | "augment", body: string, count = 1): Promise<readonly object[]> => {
+    const { answer } = await callRecipe(command, {
+      source: `import { constant, where, concatenate } from "stemma:recipe";
+        export const recipe = { model() {}, loss(truth, output, given) { ${body} }, augment(sample, stream, given) { ${body} } };`,
+      call,
+      input: { count, parameters: { delta: 0.5 }, data: { inputShape: [2, 2] }, layers: [] },
+      seed: "1",
+      invocation: 0,
+      counts: {},
+    });
+    assert.equal(answer.output, (call === "loss" ? 2 * count : 1) + answer.operations.length - 1);
+    return answer.operations;
+  };
+
+  it("are operations, of which each names what it reads", async () => {
+    const huber = `const error = output.sub(truth).abs();
+      return where(error.less(given.parameters.delta), error.square(), error.mul([1, 2])).mean(-1);`;
+    assert.deepEqual(await written("loss", huber), [
+      { op: "sub", from: [1, 0] },
+      { op: "abs", from: [2] },
+      { op: "constant", from: [], shape: [], values: [0.5] },
+      { op: "less", from: [3, 4] },
+      { op: "square", from: [3] },
+      { op: "constant", from: [], shape: [2], values: [1, 2] },
+      { op: "mul", from: [3, 7] },
+      { op: "where", from: [5, 6, 8] },
+      { op: "mean", from: [9], axes: [-1] },
+    ]);
+    assert.deepEqual(await written("loss", "return output[1].sub(truth[1]).sum();", 2), [
+      { op: "sub", from: [3, 1] },
+      { op: "sum", from: [4] },
+    ]);
+  });
+
+  it("have every operation that there is", async () => {
+    const unary = unaryNames.map((name) => `.${name}()`).join("");
+    const binary = binaryNames.map((name) => `.${name}(2)`).join("");
+    const reductions = reductionNames.map((name) => `.${name}()`).join("");
+    const other = `.pow(2).clip(0, 1).where(1, sample).matMul(sample).reshape([2, 2]).transpose([1, 0]).flip(0)
+      .slice([0, 0], [1, 1]).pad([[0, 1], 1]).shift([stream.integer(3), 1], -1).rotate90(stream.integer(4))`;
+    const joined =
+      "concatenate([sample, stream.normal([2, 2]), stream.uniform([2, 2]), constant([1], [1, 1])], 0)";
+    const operations = await written("augment", `return ${joined}${other}${unary}${binary}${reductions};`);
+    const found = new Set(operations.map((operation) => (operation as { op: string }).op));
+    const all = operationSchema.options.flatMap(({ shape: { op } }) =>
+      "options" in op ? [...op.options] : [...op.values],
+    );
+    assert.deepEqual([...found].sort(), [...new Set<string>(all)].sort());
+    const page = readPage("docs/recipes-of-your-own.md");
+    const [, listed = ""] = /```text\n(numbers [\s\S]*?)```/.exec(page) ?? [];
+    assert.deepEqual(
+      all.filter((op) => !new RegExp(`\\b${op}\\b`).test(listed)),
+      [],
+    );
+  });
+
+  const refused: readonly (readonly ["loss" | "augment", string, ErrorCode])[] = [
+    ["loss", "return output - truth;", "RECIPE_FAILED"],
+    ["loss", "return output < truth ? output : truth;", "RECIPE_FAILED"],
+    ["loss", "return output.sub({});", "RECIPE_FAILED"],
+    ["loss", "return output.sub();", "RECIPE_FAILED"],
+    ["loss", "return output.add(NaN);", "RECIPE_FAILED"],
+    ["loss", "return;", "RECIPE_FAILED"],
+    ["loss", "return { output: 0, operations: [] };", "RECIPE_FAILED"],
+    ["loss", "return Object.create(output).neg();", "RECIPE_FAILED"],
+    ["loss", "return (async () => output)();", "RECIPE_FAILED"],
+    ["loss", "return output.add(1e39);", "RECIPE_INVALID"],
+    ["loss", "return output.reshape([0.5]);", "RECIPE_INVALID"],
+    [
+      "loss",
+      "let all = output; for (let i = 0; i < 2000; i++) all = all.neg(); return all;",
+      "RECIPE_INVALID",
+    ],
+    ["loss", "let all = output; for (;;) all = all.neg();", "RECIPE_FAILED"],
+    ["loss", "return output.sum({ length: 3 });", "RECIPE_INVALID"],
+    ["augment", "return sample.add(stream.integer());", "RECIPE_INVALID"],
+    ["augment", "return sample.shift(1);", "RECIPE_FAILED"],
+  ];
+  for (const [call, body, code] of refused)
+    it(`are refused in ${call}() where it does ${body}`, async () => {
+      await assert.rejects(written(call, body), { code });
+    });
+
+  it("are functions, and nothing else that has their names", async () => {
+    const changed = (member: string): Promise<unknown> =>
+      describeRecipe(Buffer.from(scaffold.replace('loss: "mean-squared-error"', member)), command);
+    const own = (await changed("loss: (truth, output) => output, augment: (sample) => sample")) as {
+      readonly loss: string;
+      readonly augments: boolean;
+    };
+    assert.deepEqual([own.loss, own.augments], ["own", true]);
+    for (const member of ['loss: "own"', 'loss: "mean-squared-error", augment: true'])
+      await assert.rejects(changed(member), { code: "RECIPE_FAILED" }, member);
+    await assert.rejects(changed('loss: "mean-squared-error", augments: 1'), { code: "RECIPE_INVALID" });
   });
 });
 
