@@ -110,7 +110,7 @@ for (const [kind, gates, bias] of [
 ] as const)
   computations[`states of ${kind}`] = (tf) =>
     tf.grads((x, kernel, recurrent, added) =>
-      weighed(tf, recurrentStates(tf, kind, { x, kernel, recurrent, bias: added } as never, "sigmoid")),
+      weighed(tf, recurrentStates(tf, kind, { x, kernel, recurrent, bias: added }, "sigmoid")),
     )([
       tensorOf(tf, [40, 20, 48], 1),
       tensorOf(tf, [48, gates * 64], 2),
