@@ -5,30 +5,31 @@ export interface AxisOrder {
   /** The shape in which the tensor is read: its own, or one that splits some of its axes. */
   readonly as: readonly number[];
   readonly axes: readonly number[];
+  /** The order of what the first axis of `as` counts, such as the gates of a GRU; absent: the same. */
+  readonly blocks?: readonly number[] | undefined;
 }
 
-/** The order that gives the first tensor again. */
-export function inverseOrder({ as, axes }: AxisOrder): AxisOrder {
-  const inverse = new Array<number>(axes.length);
-  axes.forEach((axis, at) => {
-    inverse[axis] = at;
-  });
-  return { as: axes.map((axis) => as[axis] as number), axes: inverse };
+/** True where every axis is named once, and every block. */
+export function isAxisOrder({ as, axes, blocks }: AxisOrder): boolean {
+  return isPermutation(axes, as.length) && (blocks === undefined || isPermutation(blocks, as[0] ?? 0));
 }
 
-/** True where every axis is named once. */
-export function isAxisOrder({ as, axes }: AxisOrder): boolean {
+function isPermutation(order: readonly number[], count: number): boolean {
   return (
-    axes.length === as.length &&
-    new Set(axes).size === axes.length &&
-    axes.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < as.length)
+    order.length === count &&
+    new Set(order).size === count &&
+    order.every((at) => Number.isInteger(at) && at >= 0 && at < count)
   );
 }
 
 /** True where the elements stay where they are. */
-export function keepsOrder({ as, axes }: AxisOrder): boolean {
+export function keepsOrder({ as, axes, blocks = [] }: AxisOrder): boolean {
   const moved = axes.filter((axis) => as[axis] !== 1);
-  return moved.every((axis, at) => at === 0 || axis > (moved[at - 1] as number));
+  return isAscending(blocks) && isAscending(moved);
+}
+
+function isAscending(numbers: readonly number[]): boolean {
+  return numbers.every((number, at) => at === 0 || number > (numbers[at - 1] as number));
 }
 
 /**
@@ -37,8 +38,48 @@ export function keepsOrder({ as, axes }: AxisOrder): boolean {
  * @returns as many bytes, in another order
  */
 export function reordered(bytes: Uint8Array, order: AxisOrder, elementBytes: number): Uint8Array {
-  if (keepsOrder(order)) return bytes;
-  const { as, axes } = order;
+  return withAxes(withBlocks(bytes, order.blocks), order, elementBytes);
+}
+
+/** The tensor of which `reordered` gives these bytes. */
+export function restored(
+  bytes: Uint8Array,
+  { as, axes, blocks }: AxisOrder,
+  elementBytes: number,
+): Uint8Array {
+  const before = withAxes(
+    bytes,
+    { as: axes.map((axis) => as[axis] as number), axes: inverse(axes) },
+    elementBytes,
+  );
+  return withBlocks(before, blocks && inverse(blocks));
+}
+
+function inverse(order: readonly number[]): readonly number[] {
+  const result = new Array<number>(order.length);
+  order.forEach((from, at) => {
+    result[from] = at;
+  });
+  return result;
+}
+
+/** Equal parts of the bytes in another order. */
+function withBlocks(bytes: Uint8Array, blocks: readonly number[] | undefined): Uint8Array {
+  if (blocks === undefined || isAscending(blocks)) return bytes;
+  const length = bytes.length / blocks.length;
+  const result = new Uint8Array(bytes.length);
+  blocks.forEach((block, at) => {
+    result.set(bytes.subarray(block * length, (block + 1) * length), at * length);
+  });
+  return result;
+}
+
+function withAxes(
+  bytes: Uint8Array,
+  { as, axes }: Pick<AxisOrder, "as" | "axes">,
+  elementBytes: number,
+): Uint8Array {
+  if (keepsOrder({ as, axes })) return bytes;
   const strides = new Array<number>(as.length).fill(elementBytes);
   for (let axis = as.length - 2; axis >= 0; axis--)
     strides[axis] = (strides[axis + 1] as number) * (as[axis + 1] as number);

@@ -72,7 +72,8 @@ export async function layOutAsBase(
 
 /** True if a tensor is not a weight as it is. */
 function isOther(tensor: LayoutTensor): boolean {
-  return isWeight(tensor) ? tensor.order !== undefined && !keepsOrder(tensor.order) : isAddend(tensor);
+  if (!isWeight(tensor)) return isAddend(tensor);
+  return tensor.part !== undefined || (tensor.order !== undefined && !keepsOrder(tensor.order));
 }
 
 function eitherNames(where: string): StemmaError {

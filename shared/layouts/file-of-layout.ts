@@ -6,7 +6,7 @@ import { dtypeBits } from "../tensor/dtype.js";
 import { tensorHasher, tensorIdOfSource } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import { sourceOfTensor, tensorOfSource } from "../tensor/tensor.js";
-import { inverseOrder, keepsOrder, reordered } from "./axis-order.js";
+import { keepsOrder, restored } from "./axis-order.js";
 import { differenceOf, inexactSums } from "./addends.js";
 import { decodeLayout, isAddend, isWeight, type Addend, type Layout, type WeightTensor } from "./layout.js";
 
@@ -81,20 +81,22 @@ function namesOf({ tensors, metadata }: Layout): Names {
   return metadata === undefined ? { leaves } : { leaves, fileMetadata: metadata };
 }
 
-function sourceOf({ dtype, shape, order }: WeightTensor, weight: TensorSource): TensorSource {
-  const { byteLength } = weight;
-  if (order === undefined || keepsOrder(order))
-    return { dtype, shape, byteLength, chunks: () => weight.chunks() };
+function sourceOf({ dtype, shape, order, part }: WeightTensor, weight: TensorSource): TensorSource {
+  const { at, of } = part ?? { at: 0, of: 1 };
+  const byteLength = weight.byteLength / of;
+  const isMoved = order !== undefined && !keepsOrder(order);
+  if (!isMoved && of === 1) return { dtype, shape, byteLength, chunks: () => weight.chunks() };
   return {
     dtype,
     shape,
     byteLength,
     async *chunks() {
       const { bytes } = await tensorOfSource(weight);
+      const own = bytes.subarray(at * byteLength, (at + 1) * byteLength);
       yield* sourceOfTensor({
         dtype,
         shape,
-        bytes: reordered(bytes, inverseOrder(order), dtypeBits(dtype) / 8),
+        bytes: isMoved ? restored(own, order, dtypeBits(dtype) / 8) : own,
       }).chunks();
     },
   };

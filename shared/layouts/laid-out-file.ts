@@ -62,18 +62,24 @@ export async function layOutFile(
     const { dtype, shape } = entry;
     leaves.push({ path: name, dtype, shape, tensor: await tensorIdOfSource(opened.source(entry)) });
   }
-  const weights = new Map(tensors.filter(isWeight).map((weight) => [weight.leaf, weight]));
+  const weights = new Map<number, WeightTensor[]>();
+  for (const tensor of tensors.filter(isWeight))
+    weights.set(tensor.leaf, [...(weights.get(tensor.leaf) ?? []), tensor]);
   const sums = sumsOf(tensors);
   const reader = new WeightReader(file, where, opened.dataStart);
   const part = assembledFile({
     tensors: slots.map(({ dtype, shape, path }, at): FormTensor => {
       const header = { name: described.names.leaves[at] ?? path, dtype, shape };
-      const weight = weights.get(at);
+      const parts = weights.get(at);
       const sum = sums.get(at);
-      if (weight !== undefined) {
-        const entry = entries.get(weight.name) as SafetensorsEntry;
-        return { ...header, read: (target, from) => reader.read(weight, entry, { target, from }) };
-      }
+      if (parts !== undefined)
+        return {
+          ...header,
+          async read(target, from) {
+            for (const part of parts)
+              await reader.read(part, entries.get(part.name) as SafetensorsEntry, { target, from });
+          },
+        };
       return {
         ...header,
         read(target, from) {
@@ -134,7 +140,7 @@ async function besideOf(
   return { ...planned, bytes };
 }
 
-/** Reads weights in pieces; one that is put in another order is in memory meanwhile, one at a time. */
+/** Reads weights and their parts in pieces; one that is put in another order is in memory meanwhile, one at a time. */
 class WeightReader {
   #name: string | undefined;
   #bytes: Promise<Uint8Array> | undefined;
@@ -145,12 +151,19 @@ class WeightReader {
     private readonly dataStart: number,
   ) {}
 
+  /** Fills what of the target the tensor is. @param wanted from: the target's place in the weight */
   async read(
-    { name, dtype, order }: WeightTensor,
+    { name, dtype, order, part }: WeightTensor,
     { begin, end }: SafetensorsEntry,
-    { target, from }: { readonly target: Uint8Array; readonly from: number },
+    wanted: { readonly target: Uint8Array; readonly from: number },
   ): Promise<void> {
     const start = this.dataStart + begin;
+    const before = (part?.at ?? 0) * (end - begin);
+    const first = Math.max(wanted.from, before);
+    const last = Math.min(wanted.from + wanted.target.length, before + end - begin);
+    if (first >= last) return;
+    const target = wanted.target.subarray(first - wanted.from, last - wanted.from);
+    const from = first - before;
     if (order === undefined || keepsOrder(order)) {
       await readFully(this.file, target, start + from, this.where);
       return;

@@ -32,9 +32,18 @@ export function layoutDifference(own: Layout, base: Layout, leaves: LeafTable): 
 /** All that decides which weight the tensor is, and how. */
 function placeOf(tensor: LayoutTensor): string {
   const { dtype, shape } = tensor;
-  const order = isWeight(tensor) && tensor.order !== undefined ? [tensor.order.as, tensor.order.axes] : null;
+  const { order, part } = isWeight(tensor) ? tensor : {};
+  const axes = order === undefined ? null : [order.as, order.axes, order.blocks];
   const leaf = isWeight(tensor) || isAddend(tensor) ? tensor.leaf : null;
-  return JSON.stringify([dtype, shape, leaf, order, isAddend(tensor) ? tensor.addend : null]);
+  return JSON.stringify([
+    dtype,
+    shape,
+    leaf,
+    axes,
+    part?.at,
+    part?.of,
+    isAddend(tensor) ? tensor.addend : null,
+  ]);
 }
 
 function isExactSum(kept: Addend, { tensors }: Layout, leaves: LeafTable): boolean {

@@ -1,7 +1,7 @@
 /**
  * A layout: how the tensors of another tool's file and the weights of an architecture are made of each other. Each
- * weight is one of the file's tensors, with its axes in another order, or the sum of two; what the architecture has no
- * weight for is kept beside. Pure.
+ * weight is one of the file's tensors, with its axes in another order, or several after each other, or the sum of two;
+ * what the architecture has no weight for is kept beside. Pure.
  */
 import { errorOf } from "../errors.js";
 import { decodeCanonical, encodeCanonical, type CanonicalValue } from "../model/canonical-json.js";
@@ -17,6 +17,7 @@ export const layoutName = "stemma.layout";
 export const maxLayoutBytes = 16 * 1024 * 1024;
 /** A tensor whose axes are put in another order is in memory meanwhile. */
 export const maxReorderedBytes = 256 * 1024 * 1024;
+/** The most axes, blocks and parts. */
 const maxAxes = 16;
 const limits = { maxBytes: maxLayoutBytes, maxDepth: 6 };
 
@@ -27,6 +28,14 @@ export interface WeightTensor extends TensorHeader {
   readonly leaf: number;
   /** The order of axes that makes the weight of the tensor; absent: its elements stay where they are. */
   readonly order?: AxisOrder | undefined;
+  /** The place of the tensor among several that are the weight after each other; absent: it is the whole. */
+  readonly part?: WeightPart | undefined;
+}
+
+/** One of equal parts of a weight's bytes, such as each of the two biases of a GRU. */
+export interface WeightPart {
+  readonly at: number;
+  readonly of: number;
 }
 
 /** A tensor of the file that the architecture has no weight for. */
@@ -71,10 +80,13 @@ export function isAddend(tensor: LayoutTensor): tensor is Addend {
   return "addend" in tensor;
 }
 
-/** The attachment's bytes: canonical JSON. @throws MODEL_FILE_MALFORMED where it is longer than is kept */
+/**
+ * The attachment's bytes: canonical JSON, of format 2 where it has blocks or parts.
+ * @throws MODEL_FILE_MALFORMED where it is longer than is kept
+ */
 export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
   const value = {
-    format: 1,
+    format: tensors.some(needsFormat2) ? 2 : 1,
     root,
     tensors: tensors.map((tensor) => {
       const { name, dtype, shape } = tensor;
@@ -83,9 +95,13 @@ export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
           ...{ name, dtype, shape: [...shape], bytes: Buffer.from(tensor.bytes).toString("base64") },
           ...(isAddend(tensor) ? { leaf: tensor.leaf, addend: tensor.addend } : {}),
         };
-      const { leaf, order } = tensor;
+      const { leaf, order, part } = tensor;
       const moved = order === undefined ? {} : { as: [...order.as], axes: [...order.axes] };
-      return { name, dtype, shape: [...shape], leaf, ...moved };
+      return {
+        ...{ name, dtype, shape: [...shape], leaf, ...moved },
+        ...(order?.blocks === undefined ? {} : { blocks: [...order.blocks] }),
+        ...(part === undefined ? {} : { part: [part.at, part.of] }),
+      };
     }),
     ...(metadata === undefined ? {} : { metadata }),
   };
@@ -104,14 +120,21 @@ export function encodeLayout({ tensors, metadata, root }: Layout): Uint8Array {
  */
 export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[]): Layout {
   const { format, root, tensors, metadata, ...others } = objectOf(valueOf(given), "it");
-  if (format !== 1 || Object.keys(others).length > 0) return invalid("its format is not 1");
+  if ((format !== 1 && format !== 2) || Object.keys(others).length > 0)
+    return invalid("its format is not 1 or 2");
   if (!isHash(root) || !Array.isArray(tensors) || tensors.length > maxLeaves)
     return invalid("it has no root, or no list of tensors");
   const read = tensors.map(tensorOf);
+  if (format === 1 && read.some(needsFormat2)) return invalid("it has members that its format does not");
   checkLayout(read, leaves);
   return metadata === undefined
     ? { root, tensors: read }
     : { root, tensors: read, metadata: texts(metadata) };
+}
+
+/** True for a tensor with blocks or parts. */
+function needsFormat2(tensor: LayoutTensor): boolean {
+  return isWeight(tensor) && (tensor.part !== undefined || tensor.order?.blocks !== undefined);
 }
 
 /**
@@ -120,29 +143,49 @@ export function decodeLayout(given: Uint8Array, leaves: readonly TensorHeader[])
  */
 export function checkLayout(tensors: readonly LayoutTensor[], leaves: readonly TensorHeader[]): void {
   const names = new Set<string>();
-  /** The parts of each leaf that were seen: a weight, or one or both addends. */
-  const made = new Map<number, "weight" | "kept" | "difference" | "sum">();
+  const made = new MadeWeights();
   for (const tensor of tensors) {
     if (names.has(tensor.name)) invalid(`it has the tensor ${shown(tensor.name)} twice`);
     names.add(tensor.name);
     if (!isWeight(tensor) && !isAddend(tensor)) continue;
     const leaf = leaves[tensor.leaf];
-    const known = made.get(tensor.leaf);
-    const part = isWeight(tensor) ? "weight" : tensor.addend;
-    const isSecond = known !== undefined && known !== "sum" && known !== "weight" && part !== "weight";
-    if (leaf === undefined || (known !== undefined && (!isSecond || known === part)))
+    if (leaf === undefined || !made.add(tensor))
       return invalid(`${shown(tensor.name)} is a weight that is not there, or is made of another tensor too`);
-    made.set(tensor.leaf, isSecond ? "sum" : part);
     checkWeight(tensor, leaf);
   }
-  const whole = [...made.values()].filter((part) => part === "weight" || part === "sum").length;
-  if (whole !== leaves.length) invalid(`it makes ${whole} of the architecture's ${leaves.length} weights`);
+  if (made.whole !== leaves.length)
+    invalid(`it makes ${made.whole} of the architecture's ${leaves.length} weights`);
+}
+
+/** Counts the weights of which all tensors were seen: one, each of several parts, or both addends. */
+class MadeWeights {
+  whole = 0;
+  /** The places of the tensors that were seen of each leaf, and how many it has. */
+  readonly #seen = new Map<
+    number,
+    { readonly areAdded: boolean; readonly of: number; readonly places: Set<unknown> }
+  >();
+
+  /** @returns false for a tensor that its weight does not need beside those before it */
+  add(tensor: WeightTensor | Addend): boolean {
+    const areAdded = isAddend(tensor);
+    const { at, of } = areAdded ? { at: tensor.addend, of: 2 } : (tensor.part ?? { at: 0, of: 1 });
+    const seen = this.#seen.get(tensor.leaf) ?? { areAdded, of, places: new Set() };
+    this.#seen.set(tensor.leaf, seen);
+    if (seen.areAdded !== areAdded || seen.of !== of || seen.places.has(at)) return false;
+    seen.places.add(at);
+    if (seen.places.size === of) this.whole++;
+    return true;
+  }
 }
 
 function checkWeight(tensor: WeightTensor | Addend, leaf: TensorHeader): void {
   const { name, dtype, shape } = tensor;
   const byteLength = lengthOf({ name, dtype, shape });
-  if (dtype !== leaf.dtype || byteLength !== tensorByteLength(leaf.dtype, leaf.shape))
+  const part = isWeight(tensor) ? tensor.part : undefined;
+  if (part !== undefined && !isPart(part)) invalid(`${shown(name)} is not a part of a weight`);
+  const weightLength = tensorByteLength(leaf.dtype, leaf.shape);
+  if (dtype !== leaf.dtype || byteLength * (part?.of ?? 1) !== weightLength)
     invalid(
       `${shown(name)} is ${dtype} [${shape.join(", ")}], its weight ${leaf.dtype} [${leaf.shape.join(", ")}]`,
     );
@@ -151,11 +194,17 @@ function checkWeight(tensor: WeightTensor | Addend, leaf: TensorHeader): void {
     return;
   }
   const { order } = tensor;
+  if (part !== undefined && weightLength > maxReorderedBytes)
+    invalid(`${shown(name)} is a part of a weight of more than ${maxReorderedBytes} bytes`);
   if (order === undefined) return;
   if (!isAxisOrder(order) || lengthOf({ name, dtype, shape: order.as }) !== byteLength)
     invalid(`the axes of ${shown(name)} are not its own, each once`);
   if (dtypeBits(dtype) % 8 !== 0 || (byteLength > maxReorderedBytes && !keepsOrder(order)))
     invalid(`${shown(name)} has more than ${maxReorderedBytes} bytes to be put in another order`);
+}
+
+function isPart({ at, of }: WeightPart): boolean {
+  return Number.isSafeInteger(of) && of >= 2 && of <= maxAxes && Number.isSafeInteger(at) && at < of;
 }
 
 function valueOf(given: Uint8Array): CanonicalValue {
@@ -175,13 +224,17 @@ function objectOf(value: unknown, what: string): Members {
 }
 
 function tensorOf(value: unknown): LayoutTensor {
-  const { name, dtype, shape, leaf, as, axes, bytes, addend, ...others } = objectOf(value, "a tensor");
+  const { name, dtype, shape, leaf, as, axes, blocks, part, bytes, addend, ...others } = objectOf(
+    value,
+    "a tensor",
+  );
   if (typeof name !== "string" || Object.keys(others).length > 0)
     return invalid("a tensor has no name, or unknown members");
   if (typeof dtype !== "string" || !isDType(dtype)) return invalid(`${shown(name)} has no type`);
   const header = { name, dtype, shape: counts(shape, name) };
   if (typeof bytes === "string") {
-    if (as !== undefined || axes !== undefined || (leaf === undefined) !== (addend === undefined))
+    const isOfWeight = [as, axes, blocks, part].some((member) => member !== undefined);
+    if (isOfWeight || (leaf === undefined) !== (addend === undefined))
       return invalid(`${shown(name)} is a weight and beside them`);
     const beside = besideOf(header, bytes);
     if (leaf === undefined) return beside;
@@ -191,9 +244,17 @@ function tensorOf(value: unknown): LayoutTensor {
   }
   if (bytes !== undefined || addend !== undefined || !Number.isSafeInteger(leaf))
     return invalid(`${shown(name)} is not a weight`);
-  const weight = { ...header, leaf: leaf as number };
-  if (as === undefined && axes === undefined) return weight;
-  return { ...weight, order: { as: counts(as, name), axes: counts(axes, name) } };
+  const weight = {
+    ...header,
+    leaf: leaf as number,
+    ...(part === undefined ? {} : { part: partOf(part, name) }),
+  };
+  if (as === undefined && axes === undefined && blocks === undefined) return weight;
+  const order = { as: counts(as, name), axes: counts(axes, name) };
+  return {
+    ...weight,
+    order: blocks === undefined ? order : { ...order, blocks: counts(blocks, name) },
+  };
 }
 
 function besideOf(header: TensorHeader & { readonly name: string }, text: string): TensorBeside {
@@ -210,6 +271,11 @@ function lengthOf({ name, dtype, shape }: TensorHeader & { readonly name: string
   } catch {
     return invalid(`${shown(name)} has a shape that no tensor has`);
   }
+}
+
+function partOf(value: unknown, name: string): WeightPart {
+  const [at = 0, of = 0, ...more] = counts(value, name);
+  return more.length === 0 ? { at, of } : invalid(`${shown(name)} is not a part of a weight`);
 }
 
 function counts(value: unknown, name: string): readonly number[] {

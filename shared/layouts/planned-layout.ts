@@ -40,11 +40,11 @@ export function pytorchLayout(
   const found = new Map<string, PlannedTensor>();
   for (const counter of counters) found.set(counter.name, counter);
   for (const { expected, module } of matches)
-    for (const { name, weight, order, addend } of expected.tensors) {
+    for (const { name, weight, order, part, addend } of expected.tensors) {
       const tensor = module.tensors.get(name) as NamedHeader;
       const { dtype, shape } = tensor;
       const leaf = leaves.get(`${expected.layer}/${weight}`) as number;
-      found.set(tensor.name, { name: tensor.name, dtype, shape, leaf, ...defined({ order, addend }) });
+      found.set(tensor.name, { name: tensor.name, dtype, shape, leaf, ...defined({ order, part, addend }) });
     }
   const notes =
     ordered === 0 || isProved

@@ -3,7 +3,7 @@ import type { Architecture, LeafLayer } from "../model/model.js";
 import { errorOf } from "../errors.js";
 import { layerShapes, product } from "../model/layer-shapes.js";
 import type { AxisOrder } from "./axis-order.js";
-import type { Addend } from "./layout.js";
+import type { Addend, WeightPart } from "./layout.js";
 import { featureOrders, inputSequence, type FeatureOrder } from "./feature-order.js";
 
 /** A tensor of a module. */
@@ -14,6 +14,7 @@ export interface ModuleTensor {
   /** The weight that it is, or is a part of, by its index in the layer. */
   readonly weight: number;
   readonly order?: AxisOrder | undefined;
+  readonly part?: WeightPart | undefined;
   /** The part of the weight that it is, where two tensors are added. */
   readonly addend?: Addend["addend"] | undefined;
 }
@@ -156,10 +157,19 @@ const prelu: Rule = (layer, input, fail) => {
   return [{ name: "weight", weight: 0, shape: [shape.at(-1) as number] }];
 };
 
+/** Refuses what no recurrent module of PyTorch has. */
+function requireRecurrence({ className, config }: LeafLayer, fail: Fail): void {
+  if (config["go_backwards"] === true) fail("it goes backwards");
+  if (className === "SimpleRNN") return;
+  // The engine's gates are hard sigmoids where nothing is stated.
+  if (config["recurrent_activation"] !== "sigmoid" || (config["activation"] ?? "tanh") !== "tanh")
+    fail('its activations are not those of PyTorch: tanh, and "recurrent_activation": "sigmoid"');
+}
+
 /** One layer of a `torch.nn.LSTM` or `RNN`; the gates have the same order in both. PyTorch adds two biases. */
 const recurrent: Rule = (layer, input, fail) => {
   requireKnown(input, fail);
-  if (layer.config["go_backwards"] === true) return fail("it goes backwards");
+  requireRecurrence(layer, fail);
   const [kernel, recurrentKernel, bias] = layer.weights;
   const [inputs = 0, columns = 0] = kernel?.shape ?? [];
   const units = recurrentKernel?.shape[0] ?? 0;
@@ -175,8 +185,33 @@ const recurrent: Rule = (layer, input, fail) => {
   ];
 };
 
-const gru: Rule = (_, __, fail) =>
-  fail("PyTorch's GRU applies the reset gate after the product, which the engine does not");
+/** The gates of a GRU: r, z, n in PyTorch, z, r, h in an architecture. */
+const gatesOfGru = [1, 0, 2];
+
+/** One layer of a `torch.nn.GRU`, which has a bias for each product, as the architecture has with `reset_after`. */
+const gru: Rule = (layer, input, fail) => {
+  requireKnown(input, fail);
+  if (layer.config["reset_after"] !== true)
+    return fail(
+      "PyTorch's GRU applies the reset gate after the product, as this layer does with reset_after: true",
+    );
+  requireRecurrence(layer, fail);
+  const [kernel, recurrentKernel, bias] = layer.weights;
+  const units = recurrentKernel?.shape[0] ?? 0;
+  const ofGates = (name: string, weight: number, inputs: number): ModuleTensor => ({
+    ...{ name, weight, shape: [3 * units, inputs] },
+    order: { as: [3, units, inputs], axes: [2, 0, 1], blocks: gatesOfGru },
+  });
+  const ofBiases = (name: string, at: number): ModuleTensor => ({
+    ...{ name, weight: 2, shape: [3 * units], part: { at, of: 2 } },
+    order: { as: [3, units], axes: [0, 1], blocks: gatesOfGru },
+  });
+  return [
+    ofGates("weight_ih", 0, kernel?.shape[0] ?? 0),
+    ofGates("weight_hh", 1, units),
+    ...(bias === undefined ? [] : [ofBiases("bias_ih", 0), ofBiases("bias_hh", 1)]),
+  ];
+};
 
 const rules: Readonly<Record<string, Rule>> = {
   Dense: dense,

@@ -1,4 +1,5 @@
 /** A layout that a person wrote: for each weight of the architecture the tensor of the file, and its axes. Pure. */
+import { defined } from "../defined.js";
 import { errorOf } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
 import type { DescribedModel } from "../model/model-json.js";
@@ -13,7 +14,7 @@ const maxWeights = 100_000;
 function invalid(reason: string): never {
   throw malformed(
     `This is not a layout: ${reason}. Write "format: 1", under "weights" for each weight its tensor (or "from", ` +
-      '"as" and "axes", or a list of two that are added), and under "beside" the names of the other tensors.',
+      '"as", "axes" and "blocks", or a list of two that are added), and under "beside" the names of the other tensors.',
   );
 }
 
@@ -55,8 +56,11 @@ export function writtenLayout(
       add(second, (header) => ({ ...header, leaf, addend: "kept" }));
       continue;
     }
-    const { name, ...written } = sourceOf(from, weight);
-    add(name, (header) => ({ ...header, leaf, ...orderOf(written, header) }));
+    const { names, ...written } = sourceOf(from, weight);
+    names.forEach((name, at) => {
+      const part = names.length === 1 ? {} : { part: { at, of: names.length } };
+      add(name, (header) => ({ ...header, leaf, ...orderOf(written, header), ...part }));
+    });
   }
   for (const name of beside as readonly string[]) add(name, (header) => header);
   const left = tensors.find(({ name }) => !found.has(name));
@@ -78,22 +82,26 @@ function requireNoOthers(others: Members, what: string): void {
   if (other !== undefined) invalid(`${what} has the unknown member ${shown(other)}`);
 }
 
-/** The tensor of a weight as it is written. */
+/** The tensor of a weight, or several after each other, as it is written. */
 interface WrittenSource {
-  readonly name: string;
+  readonly names: readonly string[];
   readonly as?: readonly number[];
   readonly axes?: readonly number[];
+  readonly blocks?: readonly number[];
 }
 
 function sourceOf(value: unknown, weight: string): WrittenSource {
-  if (typeof value === "string") return { name: value };
-  const { from, as, axes, ...others } = membersOf(value, `the weight ${shown(weight)}`);
+  if (typeof value === "string") return { names: [value] };
+  const { from, as, axes, blocks, ...others } = membersOf(value, `the weight ${shown(weight)}`);
   requireNoOthers(others, `the weight ${shown(weight)}`);
-  if (typeof from !== "string") return invalid(`the weight ${shown(weight)} has no "from"`);
+  const names: readonly unknown[] = Array.isArray(from) ? from : [from];
+  if (names.length === 0 || names.length > 16 || !names.every((name) => typeof name === "string"))
+    return invalid(`the weight ${shown(weight)} has no "from"`);
   return {
-    name: from,
+    names,
     ...(as === undefined ? {} : { as: numbersOf(as, weight) }),
     ...(axes === undefined ? {} : { axes: numbersOf(axes, weight) }),
+    ...(blocks === undefined ? {} : { blocks: numbersOf(blocks, weight) }),
   };
 }
 
@@ -104,21 +112,22 @@ function numbersOf(value: unknown, weight: string): readonly number[] {
     value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0);
   return isList
     ? (value as readonly number[])
-    : invalid(`"as" and "axes" of the weight ${shown(weight)} are not lists of whole numbers`);
+    : invalid(`"as", "axes" and "blocks" of the weight ${shown(weight)} are not lists of whole numbers`);
 }
 
 function orderOf(
-  { as, axes }: Pick<WrittenSource, "as" | "axes">,
+  { as, axes, blocks }: Omit<WrittenSource, "names">,
   { name, dtype, shape }: NamedHeader,
 ): { readonly order?: AxisOrder } {
-  if (axes === undefined) return {};
-  const order = { as: as ?? shape, axes };
+  if (axes === undefined && blocks === undefined) return {};
+  const extents = as ?? shape;
+  const order = { as: extents, axes: axes ?? [...extents.keys()], ...defined({ blocks }) };
   const isSame =
     as === undefined ||
     (as.every((extent) => extent > 0) && tensorByteLength(dtype, as) === tensorByteLength(dtype, shape));
   return isAxisOrder(order) && isSame
     ? { order }
-    : invalid(`"as" and "axes" do not fit the tensor ${shown(name)} [${shape.join(", ")}]`);
+    : invalid(`"as", "axes" and "blocks" do not fit the tensor ${shown(name)} [${shape.join(", ")}]`);
 }
 
 function shown(name: string): string {

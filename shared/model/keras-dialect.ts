@@ -43,8 +43,6 @@ const understoodValues: Readonly<Record<string, Readonly<Record<string, Allowed>
   ReLU: { negative_slope: isOffOrZero, threshold: isOffOrZero },
   // TensorFlow.js takes other points of the picture.
   UpSampling2D: { interpolation: (value) => value === "nearest" },
-  // TensorFlow.js has one bias for both products.
-  GRU: { reset_after: isOff },
   // TensorFlow.js has not implemented it.
   Conv1D: { padding: (value) => value !== "causal" },
 };
@@ -98,6 +96,8 @@ export function translateLayer(
     fail("its setting zero_output_for_mask is true, which the engine does not compute for masked steps");
   const known = dialect.keras === undefined ? {} : (own(understoodValues, className) ?? {});
   const kept = new Map<string, Json>();
+  // Keras 3 means this where it is absent; tfjs, and Keras 2 before it had the setting, mean false.
+  if (className === "GRU" && dialect.keras === 3 && !config.has("reset_after")) kept.set("reset_after", true);
   for (const [key, value] of config) {
     if (key === "dtype") kept.set(key, dtypeOf(value, fail));
     else if (activationKeys.has(key)) kept.set(key, activationOf(value, dialect, fail));

@@ -51,6 +51,14 @@ const recurrent =
     ];
   };
 
+/** A GRU's weights: with `reset_after` the products of input and state have a bias each, else one together. */
+const gru = (config: LayerConfig): readonly WeightForm[] =>
+  recurrent(3)(config).map((form) =>
+    config["reset_after"] === true && form.name === "bias"
+      ? { ...form, shape: [2, ...(form.shape ?? [])] }
+      : form,
+  );
+
 const parameters = (...names: readonly string[]): string[] =>
   names.flatMap((name) => [`${name}_initializer`, `${name}_regularizer`, `${name}_constraint`]);
 const dense = [
@@ -162,7 +170,7 @@ const classes: Readonly<Record<string, LayerClass>> = {
     affine,
   ),
   SimpleRNN: layer(recurrence, recurrent(1)),
-  GRU: layer(recurrence, recurrent(3)),
+  GRU: layer(recurrence, gru),
   LSTM: layer(recurrence, recurrent(4)),
   Embedding: layer(
     [
@@ -261,6 +269,8 @@ export function cleanLayer(
     );
   for (const key of required[className] ?? [])
     if (config.get(key) === undefined || config.get(key) === null) fail(`it lacks its setting ${key}`);
+  if (className !== "GRU" && config.get("reset_after") === true)
+    fail("its setting reset_after is true, which only a GRU has");
   return cleanConfig(config, known.settings, fail);
 }
 

@@ -163,7 +163,7 @@ const checks: Readonly<Record<string, Check>> = {
   go_backwards: flag,
   stateful: flag,
   unroll: flag,
-  reset_after: (value) => value === false,
+  reset_after: flag,
   time_major: (value) => value === false,
   center: flag,
   scale: either(flag, number),

@@ -8,10 +8,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { ownPart, type OwnPart } from "../adapters/own-program.js";
-import { isErrorCode, StemmaError } from "../errors.js";
+import { isErrorCode, isStemmaError, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
 import { limitedPart } from "./limited-part.js";
-import type { EngineNotice, PlannedTraining, TrainingProgress } from "./training.js";
+import type { EngineNotice, LossReport, PlannedTraining, TrainingProgress } from "./training.js";
+import { endLine } from "./worker-loop.js";
 
 export interface EngineProcessOptions {
   /** Aborting kills the child immediately and rejects with TRAINING_STOPPED. */
@@ -23,6 +24,11 @@ export interface EngineProcessOptions {
    * told of it, and the run rejects with what was thrown. An engine of an earlier release does not tell.
    */
   readonly onPlan?: ((planned: PlannedTraining) => Promise<void>) | undefined;
+  /**
+   * Told the losses that the job asks for. Calling `end` ends the training, and the run rejects as `isEndedEarly` says,
+   * unless the training was done before.
+   */
+  readonly onLoss?: ((report: LossReport, end: () => void) => void) | undefined;
   /** The folder of the bundle; that of this build when absent. */
   readonly engineFolder?: string | undefined;
   /** MiB of memory that the process may write to, which the kernel enforces; absent: no such limit. */
@@ -103,6 +109,10 @@ export const stopped = (
     details,
   );
 
+/** True for the end of a training for which `onLoss` was asked. */
+export const isEndedEarly = (error: unknown): boolean =>
+  isStemmaError(error, "TRAINING_STOPPED") && error.details["isEndedEarly"] === true;
+
 /** A process of the engine that was started. */
 export interface EngineChild {
   readonly script: string;
@@ -145,6 +155,8 @@ export function startEngine(
 export class EngineWork {
   #failure: StemmaError | undefined;
   #refusal: { readonly error: unknown } | undefined;
+  #isEndedEarly = false;
+  #isOver = false;
   readonly #onAbort = (): void => {
     this.child.process.kill("SIGKILL");
   };
@@ -166,6 +178,11 @@ export class EngineWork {
     const message = parseMessage(line);
     const type = message?.["type"];
     if (type === "progress") this.options.onProgress?.(message as unknown as TrainingProgress);
+    if (type === "loss")
+      this.options.onLoss?.(message as unknown as LossReport, () => {
+        if (!this.#isOver) this.child.process.stdin?.write(endLine);
+      });
+    if (type === "ended") this.#isEndedEarly = true;
     if (type === "notice") this.options.onNotice?.(message as unknown as EngineNotice);
     if (type === "plan")
       try {
@@ -190,6 +207,7 @@ export class EngineWork {
     if (this.#refusal !== undefined) throw this.#refusal.error;
     if (this.options.signal?.aborted === true) throw stopped(this.purpose, "was stopped");
     if (this.#failure !== undefined) throw this.#failure;
+    this.requireResult();
     if (code === 0) return;
     if (signal !== null) throw stopped(this.purpose, `was killed by ${signal}`, { signal });
     const stderr = stderrTail();
@@ -205,6 +223,11 @@ export class EngineWork {
     });
   }
 
+  /** @throws TRAINING_STOPPED where the training was ended early */
+  requireResult(): void {
+    if (this.#isEndedEarly) throw stopped(this.purpose, "was ended early", { isEndedEarly: true });
+  }
+
   /** Ends the process where it runs yet. */
   close(): void {
     this.release();
@@ -214,6 +237,7 @@ export class EngineWork {
 
   /** Lets the process go on with another job. */
   release(): void {
+    this.#isOver = true;
     this.options.signal?.removeEventListener("abort", this.#onAbort);
   }
 }

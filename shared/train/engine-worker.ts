@@ -66,6 +66,7 @@ export class EngineWorker {
       if (isAborted()) throw stopped("training", "was stopped");
       work.release();
       this.#idle = child;
+      work.requireResult();
     } finally {
       if (this.#idle !== child) work.close();
     }

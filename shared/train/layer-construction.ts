@@ -6,6 +6,7 @@
 import { StemmaError } from "../errors.js";
 import type { LeafLayer } from "../model/model.js";
 import type { Streams } from "../random/streams.js";
+import { registeredClass } from "./reset-after-gru.js";
 import type { TensorFlow, TfLayer, TfTensor } from "./tensorflow.js";
 
 type LayerCall = (inputs: TfTensor | TfTensor[], kwargs: Record<string, unknown>) => TfTensor | TfTensor[];
@@ -76,7 +77,8 @@ export function constructLayer(
 }
 
 function instantiate(tf: TensorFlow, leaf: LeafLayer, index: number): TfLayer {
-  const registered = tf.serialization.SerializationMap.getMap().classNameMap[leaf.className];
+  const className = registeredClass(tf, leaf.className, leaf.config);
+  const registered = tf.serialization.SerializationMap.getMap().classNameMap[className];
   if (registered === undefined)
     throw new StemmaError(
       "LAYER_NOT_ALLOWED",
@@ -84,25 +86,29 @@ function instantiate(tf: TensorFlow, leaf: LeafLayer, index: number): TfLayer {
       { layer: index },
     );
   const [constructor, fromConfig] = registered;
-  const config: Record<string, unknown> = { ...constructorConfig(leaf.config), name: `layer_${index}` };
+  const config: Record<string, unknown> = { ...constructorConfig(tf, leaf.config), name: `layer_${index}` };
   // SeparableConv2D has two kernels of other names and rejects an initialiser for a third.
   if (leaf.className === "SeparableConv2D") delete config["kernelInitializer"];
   return fromConfig(constructor, config as never) as unknown as TfLayer;
 }
 
 /** A layer's settings in the form that TensorFlow.js's constructors take. */
-function constructorConfig(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function constructorConfig(
+  tf: TensorFlow,
+  config: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
   const converted = Object.entries(config).map(([name, value]) => [
     camelCase(name),
-    name === "layer" ? innerLayer(value) : constructorValue(value),
+    name === "layer" ? innerLayer(tf, value) : constructorValue(value),
   ]);
   return { ...(Object.fromEntries(converted) as Record<string, unknown>), ...constantInitializers };
 }
 
 /** The layer inside a wrapper. The name of its class is not converted, because TensorFlow.js looks it up. */
-function innerLayer(value: unknown): unknown {
+function innerLayer(tf: TensorFlow, value: unknown): unknown {
   const inner = value as { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> };
-  return { className: inner.class_name, config: constructorConfig(inner.config) };
+  const className = registeredClass(tf, inner.class_name, inner.config);
+  return { className, config: constructorConfig(tf, inner.config) };
 }
 
 function constructorValue(value: unknown): unknown {

@@ -15,6 +15,7 @@ import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
 import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
 import { isOwnLoss } from "./loss.js";
+import { LossReports } from "./loss-reports.js";
 import type { OptimizerState } from "./optimizers.js";
 import { openOwnRecipe, type OwnRecipe } from "./own-recipes/own-recipe.js";
 import type {
@@ -40,6 +41,7 @@ import type {
 } from "./training-state.js";
 import type {
   BackendChoice,
+  LossReport,
   PlannedTraining,
   TrainingJob,
   TrainingProgress,
@@ -87,6 +89,8 @@ export interface TrainingPorts {
   /** Called once, before tensors are made. */
   onPlan?(planned: PlannedTraining): void;
   onCheckpoint?(checkpoint: Checkpoint): Promise<void>;
+  /** Told after the steps that the job names. */
+  onLoss?(report: LossReport): void;
   readonly states?: TrainingStates | undefined;
   /** Trains members of ensembles at the same time; they are trained here when absent. */
   readonly startMemberPool?: StartPool | undefined;
@@ -132,6 +136,7 @@ export async function runTraining(
   const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
   checkWeights(recipe, plan, set);
   const resume = resumeOf(parameters, base);
+  const losses = new LossReports(job, plan, ports.onLoss?.bind(ports));
   ports.onPlan?.(plannedTraining(start.architecture, plan, set));
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
     streams,
@@ -167,8 +172,10 @@ export async function runTraining(
       resumeFrom: resume?.state,
       continueFrom: saved?.fit,
       hooks: {
-        onIteration: (measurement, iterations) =>
-          passes.report({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
+        onIteration: (measurement, iterations) => {
+          losses.add(measurement);
+          return passes.report({ phase: "training", iterations, epochs: plan.epochs, ...measurement });
+        },
         onState: (snapshot) => ports.states?.save(key, snapshot, () => ({ before, ...work.effort() })),
         validationState: (iteration) => passes.state({ stage: "validation", iteration, samplesBefore: 0 }),
         onCheckpoint: async (epoch, iteration, tensors, optimizer) => {

@@ -83,6 +83,15 @@ export interface TrainingJob {
   readonly state?: JobState | undefined;
   /** Keep only this many of the newest checkpoints. */
   readonly maxCheckpoints?: number | undefined;
+  /** The steps after which the loss is told, in ascending order. Not with `state`, ensembles or k-means. */
+  readonly lossReports?: readonly number[] | undefined;
+}
+
+/** The loss of a running training, told after a step that its job names; the same for the same training. */
+export interface LossReport {
+  readonly step: number;
+  /** The mean loss of the batches since the report before. */
+  readonly loss: number;
 }
 
 /** The news of a running training that a person should know. */

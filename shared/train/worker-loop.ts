@@ -11,6 +11,9 @@ export interface WorkerJob {
   readonly resultFolder: string;
 }
 
+/** A line that asks for the end of the running job, if one runs. */
+export const endLine = '{"end":true}\n';
+
 /**
  * The engine looks at its arguments and closes its standard input when it has ended, so both are put in place for each
  * job. A job that failed has not closed what it opened: the process ends with it, and the next job has another one.
@@ -24,13 +27,22 @@ export async function runWorkerLoop(
   const jobs = process.stdin;
   // It never outlives the process that started it.
   jobs.on("end", () => process.exit(3)).on("error", () => process.exit(3));
-  for await (const line of createInterface({ input: jobs })) {
-    const { jobFolder, resultFolder } = JSON.parse(line) as WorkerJob;
+  let running: Stream.PassThrough | undefined;
+  createInterface({ input: jobs }).on("line", (line) => {
+    const job = JSON.parse(line) as WorkerJob | { readonly end: true };
+    // The end may be asked for of a job that has just ended.
+    if ("end" in job) running?.write(line);
+    else void run(job);
+  });
+  async function run({ jobFolder, resultFolder }: WorkerJob): Promise<void> {
+    running = new PassThrough();
     process.argv.splice(2, Infinity, jobFolder, resultFolder);
     process.chdir(jobFolder);
-    Object.defineProperty(process, "stdin", { value: new PassThrough(), configurable: true });
+    Object.defineProperty(process, "stdin", { value: running, configurable: true });
     await runEngine();
     if (process.exitCode !== undefined) process.exit();
+    running = undefined;
     process.stdout.write('{"type":"done"}\n');
   }
+  await new Promise<never>(() => undefined);
 }

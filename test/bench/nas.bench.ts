@@ -3,7 +3,8 @@
  * what it stores: `stemma bench nas [--quick] [--candidates N] [--seeds 1,2] [--times] [--markdown FILE] [-o json]`;
  * --times leaves the bytes out. On MNIST's digits, on generated ones where STEMMA_DATA has none. Times are compared
  * within one run; they depend on the machine, the accuracies do not. With --markdown the report is written to FILE and
- * its chart beside it. Asserts nothing.
+ * its chart beside it. `--judge-after 10,20 [--judge-share 0.5]` compares only searches whose candidates are judged
+ * after so many steps with the same ones that train all. Asserts nothing.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -13,6 +14,8 @@ import { parseArgs } from "node:util";
 import type { SearchRequest } from "../../server/learning/nas/run-search.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { nasChart, nasMarkdown, nasText, type NasResults } from "./nas-report.js";
+import { defaultJudgeShare } from "../../server/learning/nas/judge.js";
+import { judgedText, type JudgedResult } from "./nas-judged.js";
 import { measureSearch, type MeasuredSearch, type StoreKind } from "./nas-runs.js";
 import { benchSpace } from "./nas-space.js";
 
@@ -24,6 +27,8 @@ const { values: options } = parseArgs({
     candidates: { type: "string" },
     seeds: { type: "string" },
     times: { type: "boolean", default: false },
+    "judge-after": { type: "string" },
+    "judge-share": { type: "string" },
   },
 });
 const isQuick = options.quick;
@@ -81,7 +86,20 @@ async function search(
   return measured;
 }
 
-try {
+/** Searches with and without judgements. */
+async function compareJudged(steps: readonly number[], judgeShare: number): Promise<readonly JudgedResult[]> {
+  const results: JudgedResult[] = [];
+  for (const seed of seeds) {
+    const whole = await search(`with transfer, seed ${seed}`, { seed });
+    for (const judgeAfter of steps) {
+      const judged = await search(`judged after step ${judgeAfter}`, { seed, judgeAfter, judgeShare });
+      results.push({ seed, judgeAfter, judgeShare, candidates: timedSearch.candidates, whole, judged });
+    }
+  }
+  return results;
+}
+
+async function compareWays(): Promise<void> {
   const seed = seeds[0] as string;
   const pairs: NasResults["pairs"][number][] = [];
   for (const each of seeds)
@@ -110,6 +128,15 @@ try {
     await writeFile(options.markdown, nasMarkdown(results, chart));
   }
   process.stdout.write(options.output === "json" ? `${JSON.stringify(results)}\n` : nasText(results));
+}
+
+try {
+  const steps = options["judge-after"]?.split(",").map(Number);
+  if (steps === undefined) await compareWays();
+  else {
+    const results = await compareJudged(steps, Number(options["judge-share"] ?? defaultJudgeShare));
+    process.stdout.write(options.output === "json" ? `${JSON.stringify(results)}\n` : judgedText(results));
+  }
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

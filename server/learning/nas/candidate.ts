@@ -43,11 +43,20 @@ export interface MadeCandidate extends Omit<CandidateStart, "frozenLayers"> {
   readonly trainMs: number;
 }
 
+/** Decides whether the training of a candidate goes on. */
+export interface CandidateJudge {
+  /** The step after which it is asked, once for each candidate. */
+  readonly after: number;
+  /** @param loss the mean of the steps until then. @returns true where the training is ended */
+  isEnded(loss: number): Promise<boolean>;
+}
+
 /** Trains candidates, one at a time. */
 export interface CandidateTrainer {
   /** The device that trains; undefined: this machine. */
   readonly device?: string | undefined;
   /**
+   * @returns undefined where the judge has ended it
    * @throws NOT_A_NUMBER where the candidate cannot be trained, TRAINING_STOPPED where the signal ended it,
    * SEARCH_WORKER_LOST where this trainer can train no more candidates
    */
@@ -58,8 +67,10 @@ export interface CandidateTrainer {
       /** An empty folder, which the caller removes afterwards. */
       readonly workFolder: string;
       readonly signal?: AbortSignal | undefined;
+      /** Asked by trainers of this machine alone. */
+      readonly judge?: CandidateJudge | undefined;
     },
-  ): Promise<MadeCandidate>;
+  ): Promise<MadeCandidate | undefined>;
   /** Called once, after the last training. */
   close?(): Promise<void>;
 }

@@ -14,7 +14,14 @@ import { populationAfter, propose, type SearchSettings, type Trained } from "./e
 import type { DoneEvent, SearchEvent, SearchLog } from "./search-log.js";
 import type { SearchSpace } from "./search-space.js";
 import type { Inherited, SearchStore } from "./search-store.js";
-import { candidateStart, fileOf, type CandidateJob, type CandidateTrainer } from "./candidate.js";
+import {
+  candidateStart,
+  fileOf,
+  type CandidateJob,
+  type CandidateJudge,
+  type CandidateTrainer,
+} from "./candidate.js";
+import { defaultJudgeShare, Judge, type JudgedEvent } from "./judge.js";
 
 export interface SearchRequest extends SearchSettings {
   readonly space: SearchSpace;
@@ -27,6 +34,10 @@ export interface SearchRequest extends SearchSettings {
   readonly transfer: boolean;
   /** True if candidates stay when they leave the population. */
   readonly keepAll: boolean;
+  /** The step after which a candidate is judged by its loss; absent: each is trained to its end. */
+  readonly judgeAfter?: number | undefined;
+  /** The share of earlier candidates whose losses must be better for a candidate to be ended; absent: half. */
+  readonly judgeShare?: number | undefined;
 }
 
 export interface SearchPorts {
@@ -50,7 +61,13 @@ export interface SearchState {
   readonly done: ReadonlyMap<number, DoneEvent>;
   readonly failed: ReadonlyMap<number, string>;
   readonly retired: ReadonlySet<number>;
-  /** The candidates in the order in which they were finished. */
+  /** The candidates that were ended early, which are of no population, by their numbers. */
+  readonly ended: ReadonlyMap<number, JudgedEvent>;
+  /** True if any candidate was judged. */
+  readonly isJudged: boolean;
+  /** The number of candidates that are done, failed or ended. */
+  readonly finished: number;
+  /** The trained and failed candidates in the order in which they were finished. */
   readonly trained: readonly Trained[];
 }
 
@@ -59,21 +76,25 @@ export function searchState(events: readonly SearchEvent[]): SearchState {
   const done = new Map<number, DoneEvent>();
   const failed = new Map<number, string>();
   const retired = new Set<number>();
+  const ended = new Map<number, JudgedEvent>();
   const trained: Trained[] = [];
   for (const event of events) {
     const { candidate } = event;
     const choices = proposed.get(candidate)?.choices ?? [];
     if (event.event === "proposed") proposed.set(candidate, event);
     else if (event.event === "retired") retired.add(candidate);
+    else if (event.event === "judged" && event.isEnded) ended.set(candidate, event);
     else if (event.event === "done") {
       done.set(candidate, event);
       trained.push({ candidate, choices, quality: event.quality });
-    } else {
+    } else if (event.event === "failed") {
       failed.set(candidate, event.message);
       trained.push({ candidate, choices, quality: null });
     }
   }
-  return { proposed, done, failed, retired, trained };
+  const isJudged = events.some(({ event }) => event === "judged");
+  const finished = trained.length + ended.size;
+  return { proposed, done, failed, retired, ended, isJudged, finished, trained };
 }
 
 /**
@@ -148,18 +169,25 @@ class Search {
   /** Decisions and what is noted of them, one after the other. */
   readonly #decisions = new SerialQueue();
   readonly #running = new Set<number>();
+  readonly #judge: Judge | undefined;
 
   constructor(request: SearchRequest, ports: SearchPorts) {
     this.#request = request;
     this.#ports = ports;
+    const { judgeAfter, judgeShare = defaultJudgeShare, population } = request;
+    if (judgeAfter !== undefined)
+      this.#judge = new Judge(
+        { judgeAfter, judgeShare, population },
+        { ...ports, note: (event) => this.#decisions.run(() => this.#note(event)) },
+      );
   }
 
   /** Retires what a killed process stored and did not note, and what left the population. */
   async clearUp(): Promise<void> {
-    const { proposed, done, failed } = searchState(this.#ports.log.events);
+    const { proposed, done, failed, ended } = searchState(this.#ports.log.events);
     const noted = new Set([...done.values()].map(({ versionId }) => versionId));
     for (const candidate of proposed.keys()) {
-      if (done.has(candidate) || failed.has(candidate)) continue;
+      if (done.has(candidate) || failed.has(candidate) || ended.has(candidate)) continue;
       for (const versionId of await this.#ports.store.modelsOf(candidate))
         if (!noted.has(versionId)) await this.#retire(versionId, "the search was killed before it was noted");
     }
@@ -180,19 +208,18 @@ class Search {
     this.#ports.onLost?.(error);
   }
 
-  /** True if fewer candidates were trained than the search asks for. */
+  /** True if fewer candidates are finished than the search asks for. */
   hasMore(): boolean {
-    const { trained } = searchState(this.#ports.log.events);
-    return trained.length < this.#request.candidates;
+    return searchState(this.#ports.log.events).finished < this.#request.candidates;
   }
 
   async #next(): Promise<Proposed | undefined> {
-    const { proposed, done, failed, trained } = searchState(this.#ports.log.events);
-    const left = [...proposed.values()].find(
-      ({ candidate }) => !done.has(candidate) && !failed.has(candidate) && !this.#running.has(candidate),
+    const { proposed, done, failed, ended, trained } = searchState(this.#ports.log.events);
+    const left = [...proposed.values()].find(({ candidate }) =>
+      [done, failed, ended, this.#running].every((known) => !known.has(candidate)),
     );
     if (left !== undefined) {
-      this.#running.add(left.candidate);
+      this.#begin(left.candidate);
       return left;
     }
     const candidate = proposed.size;
@@ -204,9 +231,14 @@ class Search {
       choices: [...proposal.choices],
       ...defined({ parent: proposal.parent }),
     };
-    this.#running.add(candidate);
+    this.#begin(candidate);
     await this.#note(event);
     return event;
+  }
+
+  #begin(candidate: number): void {
+    this.#running.add(candidate);
+    this.#judge?.begin(candidate);
   }
 
   async #make({ candidate, choices }: Proposed, trainer: CandidateTrainer): Promise<void> {
@@ -221,7 +253,12 @@ class Search {
       inherited = transfer ? await store.inherit(candidateStart(job).modelJson) : undefined;
       await files.remove(workFolder);
       await files.makeFolder(workFolder);
-      const made = await trainer.train(job, inherited, { workFolder, signal });
+      const made = await trainer.train(job, inherited, {
+        workFolder,
+        signal,
+        ...defined({ judge: this.#judgeOf(candidate) }),
+      });
+      if (made === undefined) return;
       const file = await fileOf(made);
       const { versionId, root, bytes, newBytes } = await store.save({
         candidate,
@@ -260,9 +297,17 @@ class Search {
     }
   }
 
+  #judgeOf(candidate: number): CandidateJudge | undefined {
+    const { judgeAfter } = this.#request;
+    const judge = this.#judge;
+    if (judge === undefined || judgeAfter === undefined) return undefined;
+    return { after: judgeAfter, isEnded: (loss) => judge.isEnded(candidate, loss) };
+  }
+
   #finished(event: SearchEvent): Promise<void> {
     return this.#decisions.run(async () => {
       await this.#note(event);
+      this.#judge?.end(event.candidate);
       await this.#retireLeft();
     });
   }

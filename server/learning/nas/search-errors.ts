@@ -49,6 +49,11 @@ export const workerLost = (device: string, why: string): StemmaError =>
     `The device ${device} trains no more candidates: ${why}. Look at it with \`stemma device show ${device}\`; the same command goes on with it.`,
     { device },
   );
+export const judgeStopped = (): StemmaError =>
+  new StemmaError(
+    "TRAINING_STOPPED",
+    "The search was stopped while a candidate was judged. The same command goes on with it.",
+  );
 export const searchStopped = (): StemmaError =>
   new StemmaError(
     "TRAINING_STOPPED",

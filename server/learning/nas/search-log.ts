@@ -46,6 +46,14 @@ const event = z.discriminatedUnion("event", [
     parent: count.optional(),
   }),
   doneEvent,
+  /** The mean loss of a candidate's first steps, and whether its training was ended because of it. */
+  z.strictObject({
+    event: z.literal("judged"),
+    candidate: count,
+    step: count,
+    loss: z.number(),
+    isEnded: z.boolean(),
+  }),
   z.strictObject({ event: z.literal("failed"), candidate: count, code: z.string(), message: z.string() }),
   z.strictObject({ event: z.literal("retired"), candidate: count }),
 ]);

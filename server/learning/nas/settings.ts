@@ -26,6 +26,9 @@ const settingsSchema = z.strictObject({
   keepAll: z.boolean(),
   /** Weights by which sources are chosen; absent: by prefix, then quality, then age. */
   rank: z.string().regex(sourceWeightsText).exactOptional(),
+  /** The step after which candidates are judged, and by what share of those before; absent: none is. */
+  judgeAfter: count.exactOptional(),
+  judgeShare: z.number().gt(0).lte(1).exactOptional(),
   /** The number of candidates that was asked for last; unlike the others it may change. */
   candidates: count.exactOptional(),
 });

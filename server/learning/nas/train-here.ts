@@ -7,9 +7,16 @@ import { encodeArchitecture, weightSlots } from "../../../shared/model/architect
 import { fileOfBytes, readSafetensors, writeSafetensors } from "../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
 import { EngineWorker } from "../../../shared/train/engine-worker.js";
-import { trainInChild } from "../../../shared/train/train-in-child.js";
-import { jobFormat, type DatasetReference } from "../../../shared/train/training.js";
-import { candidateStart, recipeParameters, type CandidateStart, type CandidateTrainer } from "./candidate.js";
+import { isEndedEarly } from "../../../shared/train/engine-process.js";
+import { trainInChild, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import { jobFormat, type DatasetReference, type LossReport } from "../../../shared/train/training.js";
+import {
+  candidateStart,
+  recipeParameters,
+  type CandidateJudge,
+  type CandidateStart,
+  type CandidateTrainer,
+} from "./candidate.js";
 import { noHeldOutSamples } from "./search-errors.js";
 
 export interface HereOptions {
@@ -25,23 +32,28 @@ export function trainerHere({ files, dataset, threads, workerFolder }: HereOptio
   const worker = new EngineWorker(workerFolder);
   return {
     close: () => worker.close(),
-    async train(job, inherited, { workFolder, signal }) {
+    async train(job, inherited, { workFolder, signal, judge }) {
       const { frozenLayers, ...start } = candidateStart(job, inherited);
       const base = join(workFolder, "base");
       await writeModel(files, base, start);
-      const outcome = await trainInChild(
-        {
-          format: jobFormat,
-          recipe: "image-classify",
-          parameters: recipeParameters(job, frozenLayers),
-          dataset,
-          seed: job.seed,
-          invocation: job.candidate,
-          base: { folder: base },
-          threads,
-        },
-        { workFolder, worker, ...defined({ signal }) },
+      const judging = new Judging(judge);
+      const outcome = await judging.outcomeOf(
+        trainInChild(
+          {
+            format: jobFormat,
+            recipe: "image-classify",
+            parameters: recipeParameters(job, frozenLayers),
+            dataset,
+            seed: job.seed,
+            invocation: job.candidate,
+            base: { folder: base },
+            threads,
+            ...(judge === undefined ? {} : { lossReports: [judge.after] }),
+          },
+          { workFolder, worker, onLoss: judging.onLoss, ...defined({ signal }) },
+        ),
       );
+      if (outcome === undefined) return undefined;
       const { metric, durationMs } = outcome.result;
       if (metric === null) throw noHeldOutSamples();
       return {
@@ -53,6 +65,36 @@ export function trainerHere({ files, dataset, threads, workerFolder }: HereOptio
       };
     },
   };
+}
+
+/** Ends a training that its judge does not let go on; what it made meanwhile does not count. */
+class Judging {
+  #verdict: Promise<boolean> | undefined;
+  #isEnded = false;
+
+  constructor(private readonly judge: CandidateJudge | undefined) {}
+
+  readonly onLoss = ({ loss }: LossReport, end: () => void): void => {
+    this.#verdict = this.judge?.isEnded(loss).then((isEnded) => {
+      this.#isEnded = isEnded;
+      if (isEnded) end();
+      return isEnded;
+    });
+    // It is awaited when the training has ended.
+    this.#verdict?.catch(() => undefined);
+  };
+
+  /** @returns undefined for a candidate that was ended. @throws what training and judging throw */
+  async outcomeOf(training: Promise<TrainingOutcome>): Promise<TrainingOutcome | undefined> {
+    try {
+      const outcome = await training;
+      return (await this.#verdict) === true ? undefined : outcome;
+    } catch (error) {
+      // A process may be lost after it was told to end.
+      if (isEndedEarly(error) || this.#isEnded) return undefined;
+      throw error;
+    }
+  }
 }
 
 async function writeModel(

@@ -17,7 +17,8 @@ interface Cell {
   readonly recurrentActivation: { getClassName(): string };
   readonly dropout: number;
   readonly recurrentDropout: number;
-  readonly resetAfter?: boolean;
+  /** A mark of the cells of reset-after-gru.ts. */
+  readonly resetAfter?: true;
 }
 interface RecurrentLayer extends Layer {
   readonly cell: Cell;
@@ -54,7 +55,8 @@ export function registerFusedRecurrent(registry: KernelRegistry): void {
             firstInput(inputs).rank !== 3
           )
             return stock.call(this, inputs, kwargs);
-          return registry.tf.tidy(() => run(registry.tf, { kind, layer, gate }, firstInput(inputs)));
+          const own = layer.cell.resetAfter === true ? "GruResetAfter" : kind;
+          return registry.tf.tidy(() => run(registry.tf, { kind: own, layer, gate }, firstInput(inputs)));
         },
     );
   }
@@ -68,7 +70,6 @@ function fusedGate(
   const isSupported =
     !returnState &&
     !stateful &&
-    !cell.resetAfter &&
     !(cell.dropout > 0) &&
     !(cell.recurrentDropout > 0) &&
     cell.activation.getClassName() === "tanh";
@@ -87,11 +88,12 @@ interface FusedLayer {
 function run(tf: Tf, { kind, layer, gate }: FusedLayer, x: Tensor): Tensor {
   const { cell } = layer;
   const steps = x.shape[1]!;
+  const columns = cell.recurrentKernel.read().shape[1]!;
   const inputs = {
     x: layer.goBackwards ? tf.reverse(x, 1) : x,
     kernel: cell.kernel.read(),
     recurrent: cell.recurrentKernel.read(),
-    bias: cell.bias?.read() ?? tf.zeros([cell.recurrentKernel.read().shape[1]!]),
+    bias: cell.bias?.read() ?? tf.zeros(kind === "GruResetAfter" ? [2, columns] : [columns]),
   };
   const states = recurrentStates(tf, kind, inputs, gate);
   return layer.returnSequences

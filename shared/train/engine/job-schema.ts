@@ -41,6 +41,7 @@ const training = z.strictObject({
     })
     .optional(),
   maxCheckpoints: z.number().int().min(0).max(10_000).optional(),
+  lossReports: z.array(z.number().int().min(1)).min(1).max(1000).optional(),
 });
 
 const count = z.number().int().min(1).max(maxEvaluated).optional();

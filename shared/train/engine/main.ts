@@ -2,9 +2,9 @@
  * Entry point of the engine bundle, which runs in a child process (started by ../engine-process.ts):
  * `engine.mjs JOB_FOLDER RESULT_FOLDER`. Reads job.json and the base; trains and writes model.safetensors,
  * architecture.json and result.json, or evaluates and writes evaluation.json. Reports progress and errors as
- * JSON lines on its standard output. Exits when its standard input closes, so it never outlives the process
- * that started it. Before any work it computes its known answer (../known-answer.ts) and stops where this machine
- * gives another one; `engine.mjs --known-answer` only prints what this machine gives.
+ * JSON lines on its standard output. Anything on its standard input ends the training without a result. Exits when that
+ * closes, so it never outlives the process that started it. Before any work it computes its known answer
+ * (../known-answer.ts) and stops where this machine gives another one; `engine.mjs --known-answer` only prints it.
  * `engine.mjs --recipe` answers calls of a fleet's own recipe (../own-recipes/recipe-process.ts) and does nothing else.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
@@ -86,13 +86,20 @@ function send(message: Record<string, unknown>): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
+/** Thrown where the parent has asked for the end. */
+class EndedEarly extends Error {}
+
 /**
  * Returns a function that reports progress at every new phase and every `progressEveryMs`, and lets pending
- * events run (the parent may have closed the standard input).
+ * events run (the parent may have closed the standard input, or asked for the end).
  */
 function progressReporter(): (progress: TrainingProgress) => Promise<void> {
   let lastReportMs = -Infinity;
   let phase = "";
+  let isEnded = false;
+  process.stdin.on("data", () => {
+    isEnded = true;
+  });
   return async (progress) => {
     const now = performance.now();
     if (progress.phase !== phase || now - lastReportMs >= progressEveryMs) {
@@ -103,6 +110,7 @@ function progressReporter(): (progress: TrainingProgress) => Promise<void> {
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });
+    if (isEnded) throw new EndedEarly();
   };
 }
 
@@ -205,19 +213,24 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
     backend: chooseBackend({}),
     onProgress: progressReporter(),
   };
-  await ("evaluate" in job
-    ? evaluateInto(job, jobFolder, resultFolder, ports)
-    : trainInto(job, jobFolder, resultFolder, {
-        ...ports,
-        environment: machineFacts(threads),
-        startMemberPool: memberPools({
-          script: new URL(import.meta.url),
-          folder: engineFolder,
-          threads,
-          memoryLimitMb: job.memoryLimitMb,
-          stateEverySeconds: job.state?.everySeconds ?? (job.state === undefined ? undefined : Infinity),
-        }),
-      }));
+  try {
+    await ("evaluate" in job
+      ? evaluateInto(job, jobFolder, resultFolder, ports)
+      : trainInto(job, jobFolder, resultFolder, {
+          ...ports,
+          environment: machineFacts(threads),
+          startMemberPool: memberPools({
+            script: new URL(import.meta.url),
+            folder: engineFolder,
+            threads,
+            memoryLimitMb: job.memoryLimitMb,
+            stateEverySeconds: job.state?.everySeconds ?? (job.state === undefined ? undefined : Infinity),
+          }),
+        }));
+  } catch (error) {
+    if (!(error instanceof EndedEarly)) throw error;
+    send({ type: "ended" });
+  }
   backend.close();
 }
 
@@ -298,6 +311,9 @@ async function trainInto(
     fuseActivations,
     onPlan: (planned) => {
       send({ type: "plan", planned });
+    },
+    onLoss: (report) => {
+      send({ type: "loss", ...report });
     },
     states: folder,
     onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),

@@ -59,6 +59,8 @@ export interface KernelModule {
   gruStep: Kernel<9>;
   gruStepGradient: Kernel<10>;
   gruGatesGradient: Kernel<10>;
+  gruResetAfterStep: Kernel<11>;
+  gruResetAfterStepGradient: Kernel<12>;
   sgdStep: Kernel<5>;
   momentumStep: Kernel<9>;
   adagradStep: Kernel<8>;

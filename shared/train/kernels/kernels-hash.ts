@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of kernels.wasm, checked before it is instantiated. */
-export const kernelsHash = "7cbf2f0259fb6244199740c667243a4fba20d9177a9445b5d27b2e1714b8e148";
+export const kernelsHash = "83a45b96bf51823c50a5572455f540df016ac468e4e36fba791aa1af94f28329";

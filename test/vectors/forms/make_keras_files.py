@@ -1,6 +1,7 @@
 """Writes the Keras files of this folder and what Keras predicts. No test runs it.
 
-Run once each with Keras 3.15.1 (argument 3) and tf-keras 2.21 (argument 2), on TensorFlow 2.21.
+Run once each with Keras 3.15.1 (argument 3) and tf-keras 2.21 (argument 2), on TensorFlow 2.21. Further arguments are
+names of models: only they are made, and their predictions added. So `grus` was, on PyTorch 2.15.
 """
 import json
 import sys
@@ -49,13 +50,25 @@ models = {
         layers.Dense(1),
     ),
     "gru": chain(Input((4, 2)), layers.GRU(2), layers.Dense(1)),
+    "grus": chain(
+        Input((4, 2)),
+        layers.Bidirectional(layers.GRU(2, return_sequences=True)),
+        layers.GRU(3, go_backwards=True, use_bias=False),
+        layers.Dense(1),
+    ),
 }
+only = sys.argv[2:]
+models = {name: model for name, model in models.items() if not only or name in only}
 wanted = {
-    "3": ["cnn.keras", "two.keras", "two.h5", "lstm.keras", "gru.keras", "gru.weights.h5"],
+    "3": ["cnn.keras", "two.keras", "two.h5", "lstm.keras", "gru.keras", "gru.weights.h5", "grus.keras", "grus.h5"],
     "2": ["cnn.h5", "two.keras", "two.h5", "lstm.h5"],
 }[version]
-models["cnn"].compile("adam", "mse")
+if "cnn" in models:
+    models["cnn"].compile("adam", "mse")
 predicted = {}
+if only:
+    with open(f"keras-{version}.json") as source:
+        predicted = json.load(source)
 for name, model in models.items():
     for weight in model.weights:
         values = random.normal(size=weight.shape) * 0.5
@@ -69,6 +82,8 @@ for name, model in models.items():
     }
 for file in wanted:
     name, ending = file.split(".", 1)
+    if name not in models:
+        continue
     path = f"{name}-{version}.{ending}"
     if ending == "weights.h5":
         models[name].save_weights(path)

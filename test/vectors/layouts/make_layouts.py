@@ -1,8 +1,9 @@
 """Writes the models of this folder: state dicts, architectures, inputs and what PyTorch gives for them.
 
-Run once, with PyTorch 2.15, NumPy and safetensors; no test runs it.
+Run once, with PyTorch 2.15, NumPy and safetensors, or with names for these alone; no test runs it.
 """
 import json
+import sys
 
 import numpy as np
 import torch
@@ -123,10 +124,24 @@ class Lstm(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
+class Gru(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(3, 4, num_layers=2, batch_first=True)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.gru(x)[0][:, -1])
+
+
 lstm = {"units": 4, "activation": "tanh", "recurrent_activation": "sigmoid"}
 lstms = sequential(
     [6, 3],
     layer("LSTM", "one", **lstm, return_sequences=True), layer("LSTM", "two", **lstm), layer("Dense", "h", units=2),
+)
+gru = {**lstm, "reset_after": True}
+grus = sequential(
+    [6, 3], layer("GRU", "one", **gru, return_sequences=True), layer("GRU", "two", **gru), layer("Dense", "h", units=2)
 )
 models = {
     "mlp": (
@@ -164,9 +179,11 @@ models = {
     ),
     "lstm": (Lstm(one_bias=True), lstms),
     "lstm-biases": (Lstm(one_bias=False), lstms),
+    "gru": (Gru(), grus),
 }
-shapes = {"mlp": [4], "cnn": [2, 4, 6], "mobile": [3, 5, 5], "residual": [2, 4, 4], "lstm": [6, 3], "lstm-biases": [6, 3]}
-for name, (model, topology) in models.items():
+shapes = {"mlp": [4], "cnn": [2, 4, 6], "mobile": [3, 5, 5], "residual": [2, 4, 4], "lstm": [6, 3], "lstm-biases": [6, 3], "gru": [6, 3]}
+for name in sys.argv[1:] or models:
+    model, topology = models[name]
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             for tensor in (module.weight, module.bias, module.running_mean, module.running_var):

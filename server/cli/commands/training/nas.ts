@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { formatBytes, formatDuration, type Column, type Output } from "../../../../shared/cli/output.js";
+import type { Output } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
@@ -13,7 +13,8 @@ import type { DatasetReference } from "../../../../shared/train/training.js";
 import type { ServerOperations } from "../../../interface/api/server-operations.js";
 import { referenceOf } from "../../../services/context/named-data.js";
 import type { CandidateTrainer } from "../../../learning/nas/candidate.js";
-import { runSearch, searchState, type SearchState } from "../../../learning/nas/run-search.js";
+import { defaultJudgeShare } from "../../../learning/nas/judge.js";
+import { runSearch, searchState } from "../../../learning/nas/run-search.js";
 import { storeInFleet } from "../../../learning/nas/search-store.js";
 import {
   forgetSearch,
@@ -22,7 +23,6 @@ import {
   readSettings,
   SearchLog,
   settingsPath,
-  type SearchEvent,
 } from "../../../learning/nas/search-log.js";
 import { candidatesIn, readSearchSpace } from "../../../learning/nas/search-space.js";
 import { exampleSpace } from "../../../learning/nas/example-space.js";
@@ -31,6 +31,7 @@ import { trainerHere } from "../../../learning/nas/train-here.js";
 import { sourceWeightsText } from "../../../interface/api/models/nearest-schemas.js";
 import { withContext, type CommandContext } from "../../context.js";
 import { readJson } from "../../read-json.js";
+import { columnsOf, describeEnd, describeEvent, endedRowsOf, rowsOf, type SearchRow } from "./nas-rows.js";
 
 interface RunChoices {
   readonly folder: string;
@@ -49,6 +50,8 @@ interface RunChoices {
   readonly transfer: boolean;
   readonly keepAll?: boolean;
   readonly rank?: string;
+  readonly judgeAfter?: number;
+  readonly judgeShare?: number;
   readonly workers?: number;
   /** Selection of devices. */
   readonly on?: string;
@@ -86,14 +89,19 @@ const rankHelp =
   "weights by which candidates choose whom to inherit from: prefix=1,quality=0.5,age=0.1 (the longest prefix, " +
   "then the highest quality, then the newest)";
 
+function shareOf(text: string): number {
+  const share = Number(text);
+  if (share > 0 && share <= 1) return share;
+  throw new InvalidArgumentError("It is a number above 0, at most 1.");
+}
+
 function rankText(text: string): string {
   if (sourceWeightsText.test(text)) return text;
   throw new InvalidArgumentError("Write weights such as prefix=1,quality=0.5,age=0.1.");
 }
 
-function addNasCommands(nas: Command): void {
-  nas
-    .command("run")
+function addRunCommand(run: Command): void {
+  run
     .argument("<folder>", "folder of the search: its settings and its log")
     .option("--data <name>", "registered data of images and classes (see: stemma data list)")
     .option("--name <name>", "name of the models; each candidate is a version of it (nas)")
@@ -123,6 +131,16 @@ function addNasCommands(nas: Command): void {
     .option("--keep-all", "retire nothing")
     .option("--rank <weights>", rankHelp, rankText)
     .option(
+      "--judge-after <steps>",
+      "end candidates early whose loss is bad after so many steps (none)",
+      whole(1, 1_000_000),
+    )
+    .option(
+      "--judge-share <share>",
+      "with --judge-after: bad is a loss that at least this share of the candidates before undercut (0.5)",
+      shareOf,
+    )
+    .option(
       "--workers <n>",
       "candidates that this machine trains at the same time (1; with --on none)",
       whole(0, 64),
@@ -135,6 +153,10 @@ function addNasCommands(nas: Command): void {
     .action(async (folder: string, choices: Omit<RunChoices, "folder">, command: Command) =>
       withContext(command, (context) => runCommand({ folder: resolve(folder), ...choices }, context)),
     );
+}
+
+function addNasCommands(nas: Command): void {
+  addRunCommand(nas.command("run"));
   nas
     .command("show")
     .argument("<folder>", "folder of the search")
@@ -195,7 +217,27 @@ async function settingsFor(files: Files, choices: RunChoices, fleet: string): Pr
     keepAll: choices.keepAll ?? kept?.keepAll ?? false,
     candidates: choices.candidates ?? kept?.candidates ?? 50,
     ...defined({ rank: choices.rank ?? kept?.rank }),
+    ...judgingOf(choices, kept),
   };
+}
+
+/** @throws USAGE for what cannot be judged */
+function judgingOf(
+  { judgeAfter, judgeShare, on }: RunChoices,
+  kept: KeptSettings | undefined,
+): Pick<KeptSettings, "judgeAfter" | "judgeShare"> {
+  const after = judgeAfter ?? kept?.judgeAfter;
+  if (after === undefined) {
+    if (judgeShare === undefined) return {};
+    throw new StemmaError("USAGE", "--judge-share goes with --judge-after STEPS. Add it, or leave it out.");
+  }
+  if (on !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "Devices do not tell the losses of single steps, so their candidates cannot be judged early. Leave out --on, " +
+        "or begin a search in another folder without --judge-after.",
+    );
+  return { judgeAfter: after, judgeShare: judgeShare ?? kept?.judgeShare ?? defaultJudgeShare };
 }
 
 /** Runs a search; one that is refused, or fails before a candidate was made, leaves nothing. */
@@ -209,7 +251,7 @@ async function runCommand(choices: RunChoices, context: CommandContext): Promise
     await search(files, choices, settings, context);
   } catch (error) {
     const isStopped = isStemmaError(error, "TRAINING_STOPPED");
-    if (isNew && !isStopped && searchState((await SearchLog.open(files, folder)).events).trained.length === 0)
+    if (isNew && !isStopped && searchState((await SearchLog.open(files, folder)).events).finished === 0)
       await forgetSearch(files, folder, made);
     throw error;
   }
@@ -227,7 +269,7 @@ async function search(
   try {
     await keepSettings(files, choices.folder, settings);
     const log = await SearchLog.open(files, choices.folder);
-    const known = searchState(log.events).trained.length;
+    const known = searchState(log.events).finished;
     output.info(
       `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
         (known === 0 ? "" : `; ${known} of ${settings.candidates} candidates were made already`),
@@ -256,9 +298,13 @@ async function search(
     output.endProgress();
     const rows = rowsOf(state);
     output.print({
-      data: { ...settings, candidates: rows },
+      data: {
+        ...settings,
+        candidates: rows,
+        ...(settings.judgeAfter === undefined ? {} : { ended: endedRowsOf(state) }),
+      },
       names: rows.slice(0, 1).map((row) => row.model),
-      text: describeEnd(rows, settings),
+      text: describeEnd(rows, state, settings),
     });
   } finally {
     await working.close();
@@ -272,7 +318,7 @@ function stopped(
 ): StemmaError {
   return new StemmaError(
     "TRAINING_STOPPED",
-    `The search was stopped after ${searchState(log.events).trained.length} of ${settings.candidates} candidates; ` +
+    `The search was stopped after ${searchState(log.events).finished} of ${settings.candidates} candidates; ` +
       "nothing that was made is lost. Go on with: " +
       `stemma nas run ${folder}${on === undefined ? "" : ` --on '${on}'`}`,
     { cause },
@@ -334,92 +380,23 @@ async function datasetOf(
   throw noSuchData(fleet, data);
 }
 
-interface CandidateRow {
-  readonly candidate: number;
-  readonly model: string;
-  readonly versionId: string;
-  readonly root: string;
-  /** The accuracy in per cent. */
-  readonly accuracy: number;
-  readonly choices: readonly number[];
-  readonly parent?: number | undefined;
-  readonly frozen: number;
-  readonly layers: number;
-  readonly bytes: number;
-  readonly newBytes: number;
-  readonly totalMs: number;
-  readonly isRetired: boolean;
-  /** The device that trained it; absent: the machine of the search. */
-  readonly device?: string | undefined;
-}
-
-/** The best first; of equal ones the one with fewer bytes. */
-function rowsOf({ done, proposed, retired }: SearchState): readonly CandidateRow[] {
-  return [...done.values()]
-    .map((event) => ({
-      candidate: event.candidate,
-      model: event.versionId.slice(0, 12),
-      versionId: event.versionId,
-      root: event.root,
-      accuracy: event.quality,
-      choices: proposed.get(event.candidate)?.choices ?? [],
-      parent: proposed.get(event.candidate)?.parent,
-      frozen: event.frozen,
-      layers: event.layers,
-      bytes: event.bytes,
-      newBytes: event.newBytes,
-      totalMs: event.totalMs,
-      isRetired: retired.has(event.candidate),
-      device: event.device,
-    }))
-    .sort((a, b) => b.accuracy - a.accuracy || a.bytes - b.bytes || a.candidate - b.candidate);
-}
-
-function describeEvent(event: SearchEvent, candidates: number): string | undefined {
-  if (event.event === "failed") return `candidate ${event.candidate} failed: ${event.message}`;
-  if (event.event !== "done") return undefined;
-  const { candidate, quality, frozen, layers, newBytes, bytes, totalMs, device } = event;
-  return (
-    `candidate ${candidate + 1} of ${candidates}: ${quality.toFixed(1)} %, ${frozen} of ${layers} layers kept, ` +
-    `${formatBytes(newBytes)} of ${formatBytes(bytes)} new, ${formatDuration(totalMs)}` +
-    (device === undefined ? "" : `, ${device}`)
-  );
-}
-
-function describeEnd(rows: readonly CandidateRow[], { keepAll }: KeptSettings): string {
-  const [best] = rows;
-  if (best === undefined) return "no candidate could be trained; lower --learning-rate, or look at the space";
-  const sum = (of: (row: CandidateRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
-  return [
-    `the best of ${rows.length}: candidate ${best.candidate} (${best.model}), ${best.accuracy.toFixed(1)} %`,
-    `stored ${formatBytes(sum(({ newBytes }) => newBytes))} of ${formatBytes(sum(({ bytes }) => bytes))}` +
-      (keepAll ? "" : "; stemma storage gc frees what was retired"),
-  ].join("\n");
-}
-
-const columns: readonly Column<CandidateRow>[] = [
-  { title: "#", value: (row) => String(row.candidate), align: "right" },
-  { title: "ACCURACY", value: (row) => `${row.accuracy.toFixed(1)} %`, align: "right" },
-  { title: "CHOICES", value: (row) => row.choices.join(" ") },
-  { title: "FROM", value: (row) => (row.parent === undefined ? "-" : `#${row.parent}`) },
-  { title: "KEPT", value: (row) => `${row.frozen}/${row.layers}`, align: "right" },
-  { title: "NEW", value: (row) => formatBytes(row.newBytes), align: "right" },
-  { title: "TIME", value: (row) => formatDuration(row.totalMs), align: "right" },
-  { title: "MODEL", value: (row) => (row.isRetired ? "retired" : row.model) },
-];
-const deviceColumn: Column<CandidateRow> = { title: "DEVICE", value: (row) => row.device ?? "-" };
-
 async function showCommand(
   { folder, limit }: { readonly folder: string; readonly limit: number },
   { output }: CommandContext,
 ): Promise<void> {
   const files = regularFiles();
   checkSettings(await readSettings(files, folder), settingsPath(folder));
-  const rows = rowsOf(searchState((await SearchLog.open(files, folder)).events));
-  output.printRows(rows.slice(0, limit), {
-    nameOf: (row) => row.model,
-    columns: rows.some(({ device }) => device !== undefined) ? [...columns, deviceColumn] : columns,
-    empty: `no candidate was made yet; go on with: stemma nas run ${folder}`,
+  const state = searchState((await SearchLog.open(files, folder)).events);
+  const made = rowsOf(state);
+  const rows: readonly SearchRow[] = [...made, ...endedRowsOf(state)].slice(0, limit);
+  output.print({
+    data: rows,
+    names: made.slice(0, limit).map(({ model }) => model),
+    table: {
+      rows,
+      columns: columnsOf(made),
+      empty: `no candidate was made yet; go on with: stemma nas run ${folder}`,
+    },
   });
 }
 

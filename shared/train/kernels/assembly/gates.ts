@@ -179,3 +179,48 @@ export function gruGatesGradient(dReset: usize, h: usize, stateStep: usize, gate
     dReset += row; h += stateStep; gates += 3 * row; dz += inputStep; dhNext += row;
   }
 }
+
+/**
+ * GRU whose reset gate multiplies the product, gates in the order z, r, h. Takes fromInput [3U], fromState [3U] and
+ * h [U]; writes the gates and the candidate [3U], the candidate's part of fromState [U] to `products`, and
+ * h2 = z·h + (1 − z)·candidate.
+ */
+export function gruResetAfterStep(
+  fromInput: usize, inputStep: usize, fromState: usize, h: usize, h2: usize, stateStep: usize, gates: usize, products: usize, B: i32, U: i32, hard: i32,
+): void {
+  const row = <usize>U << 2;
+  for (let b = 0; b < B; b++) {
+    for (let u = 0; u < U; u += 4) {
+      const at = <usize>u << 2, n = U - u, x = fromInput + at, s = fromState + at, g = gates + at;
+      const z = gate(sum(x, s, n), hard), r = gate(sum(x + row, s + row, n), hard), p = get(s + 2 * row, n);
+      const c = tanh(f32x4.add(get(x + 2 * row, n), f32x4.mul(r, p)));
+      set(g, z, n); set(g + row, r, n); set(g + 2 * row, c, n);
+      set(products + at, p, n);
+      set(h2 + at, f32x4.add(f32x4.mul(z, get(h + at, n)), f32x4.mul(f32x4.sub(number(1), z), c)), n);
+    }
+    fromInput += inputStep; fromState += 3 * row; h += stateStep; h2 += stateStep; gates += 3 * row; products += row;
+  }
+}
+
+/**
+ * Gradient of gruResetAfterStep: from dh and dhNext writes dz [3U] by the input's sums and dState [3U] by the state's
+ * (both inputStep bytes apart); dhNext becomes the part of h's gradient that passes through z.
+ */
+export function gruResetAfterStepGradient(
+  dh: usize, stateStep: usize, dhNext: usize, h: usize, gates: usize, products: usize, dz: usize, dState: usize, inputStep: usize, B: i32, U: i32, hard: i32,
+): void {
+  const row = <usize>U << 2, one = number(1);
+  for (let b = 0; b < B; b++) {
+    for (let u = 0; u < U; u += 4) {
+      const at = <usize>u << 2, n = U - u, g = gates + at, d = dz + at, s = dState + at;
+      const z = get(g, n), r = get(g + row, n), c = get(g + 2 * row, n), d2 = sum(dh + at, dhNext + at, n);
+      const dGate = f32x4.mul(f32x4.mul(d2, f32x4.sub(get(h + at, n), c)), slope(z, hard));
+      const dCandidate = f32x4.mul(f32x4.mul(d2, f32x4.sub(one, z)), f32x4.sub(one, f32x4.mul(c, c)));
+      const dReset = f32x4.mul(f32x4.mul(dCandidate, get(products + at, n)), slope(r, hard));
+      set(d, dGate, n); set(d + row, dReset, n); set(d + 2 * row, dCandidate, n);
+      set(s, dGate, n); set(s + row, dReset, n); set(s + 2 * row, f32x4.mul(dCandidate, r), n);
+      set(dhNext + at, f32x4.mul(d2, z), n);
+    }
+    dh += stateStep; dhNext += row; h += stateStep; gates += 3 * row; products += row; dz += inputStep; dState += inputStep;
+  }
+}

@@ -12,4 +12,4 @@ export { batchNormBlocks, batchNormStatistics, batchNormFactor, batchNormApply, 
 export { sgdStep, momentumStep, adagradStep, rmsPropStep, rmsPropCentredStep, adamStep } from "./optimizer";
 export { allFinite } from "./finite";
 export { resizeGradient } from "./resize";
-export { lstmStep, lstmStepGradient, gruGates, gruStep, gruStepGradient, gruGatesGradient } from "./gates";
+export { lstmStep, lstmStepGradient, gruGates, gruStep, gruStepGradient, gruGatesGradient, gruResetAfterStep, gruResetAfterStepGradient } from "./gates";

@@ -10,7 +10,7 @@ import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 const vectors = new URL("../../../../../test/vectors/layouts/", import.meta.url);
 const vector = (name: string): string => fileURLToPath(new URL(name, vectors));
 
-for (const name of ["mlp", "mobile", "residual", "lstm", "lstm-biases"])
+for (const name of ["mlp", "mobile", "residual", "lstm", "lstm-biases", "gru"])
   it(`the engine's outputs of ${name} are PyTorch's within 1e-5`, async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-check-"));
     try {

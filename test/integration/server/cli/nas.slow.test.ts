@@ -39,6 +39,8 @@ describe("stemma nas run", () => {
 
   const refused: readonly (readonly [code: string, ...words: readonly string[]])[] = [
     ["DATASET_UNKNOWN", "--data", "none"],
+    ["USAGE", "--data", "digits", "--judge-share", "0.5"],
+    ["USAGE", "--data", "digits", "--judge-after", "5", "--on", "label.x=1"],
     ["USAGE", "--data", "digits", "--workers", "0"],
     ["SEARCH_WORKER_LOST", "--data", "digits", "--on", "label.x=1"],
     ["RECIPE_PARAMETERS_INVALID", "--data", "digits", "--seed", "hello"],
@@ -60,6 +62,22 @@ describe("stemma nas run", () => {
       assert.deepEqual(await readdir(kept), ["notes.txt"]);
       assert.equal(await facts(), length);
     });
+
+  it("shows candidates that were ended with their losses, and no models of them", async () => {
+    const search = join(folder, "judged");
+    const judging = ["--judge-after", "1", "--judge-share", "0.01", "--population", "1", "--seed", "4"];
+    const { stdout, stderr } = await run(search, "--data", "digits", "--candidates", "4", ...judging);
+    const { candidates, ended } = JSON.parse(stdout) as {
+      readonly candidates: readonly { readonly candidate: number }[];
+      readonly ended: readonly { readonly candidate: number; readonly loss: number }[];
+    };
+    assert.equal(candidates.length + ended.length, 4);
+    assert.ok(ended.length > 0 && ended.every(({ loss }) => loss > 0), stderr);
+    const shown = await runStemmaHere(["nas", "show", search, "-o", "json"], { home });
+    assert.deepEqual((JSON.parse(shown.stdout) as readonly object[]).slice(candidates.length), ended);
+    const names = await runStemmaHere(["nas", "show", search, "-o", "name"], { home });
+    assert.equal(names.stdout.trim().split("\n").length, candidates.length);
+  });
 
   it("goes on to the number that it was asked for, after a kill", async () => {
     const search = join(folder, "killed");

@@ -82,7 +82,7 @@ const hasCode = (code: ErrorCode, text: RegExp) => (error: unknown) =>
   isStemmaError(error, code) && text.test(error.message);
 
 describe("a file in the layout of its base", () => {
-  for (const name of ["cnn", "lstm-biases"])
+  for (const name of ["cnn", "lstm-biases", "gru"])
     it(`of ${name} becomes its weights, and comes back with the same bits`, async (t) => {
       const { outbox, saver, base, tensors, write } = await openLine(t, name);
       const given = trained(tensors);

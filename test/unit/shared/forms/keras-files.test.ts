@@ -8,6 +8,8 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { writeModelJson } from "../../../../shared/model/model-json-export.js";
 import { readModelJson } from "../../../../shared/model/model-json.js";
 import { openModelFile, readLoneFile } from "../../../../shared/forms/model-file.js";
+import { buildTrainable } from "../../../../shared/train/trainable.js";
+import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { openSafetensors } from "../../../../shared/save/open-safetensors.js";
 import { ModelFolder, readModel, vectorFolder } from "../../../helpers/foreign-models.js";
 import { entriesOf, zipOf } from "../../../helpers/stored-zip.js";
@@ -46,8 +48,29 @@ async function imported(path: string): Promise<tf.LayersModel> {
   }
 }
 
-async function requireSamePredictions(path: string, { inputs, outputs }: Predictions): Promise<void> {
-  const model = await imported(path);
+/** The model as the engine builds it, which has layers that TensorFlow.js has not. */
+async function built(path: string): Promise<Pick<tf.LayersModel, "predict">> {
+  const { file, architecture, close } = await openModelFile(path);
+  try {
+    const opened = await openSafetensors(file, path);
+    const headers = new Map(opened.tensors.map((tensor) => [tensor.name, tensor]));
+    const described = readModelJson(Buffer.from(architecture as string), headers);
+    const tensors = await Promise.all(
+      described.names.leaves.map((name) => tensorOfSource(opened.source(headers.get(name) as never))),
+    );
+    const model = buildTrainable(tf, described.architecture, tensors);
+    return { predict: (input) => model.forward(input as tf.Tensor, false) as tf.Tensor[] };
+  } finally {
+    await close();
+  }
+}
+
+async function requireSamePredictions(
+  path: string,
+  { inputs, outputs }: Predictions,
+  open: (path: string) => Promise<Pick<tf.LayersModel, "predict">> = imported,
+): Promise<void> {
+  const model = await open(path);
   const given = inputs.map(({ shape, values }) => tf.tensor(Float32Array.from(values), shape));
   const predicted = [model.predict(given.length === 1 ? (given[0] as tf.Tensor) : given)].flat();
   assert.equal(predicted.length, outputs.length);
@@ -80,6 +103,14 @@ describe("a model of Keras", () => {
         predictionsOf("2")[file.slice(0, file.indexOf("-"))] as Predictions,
       ));
 
+  for (const file of ["gru-3.keras", "grus-3.keras", "grus-3.h5"])
+    test(`3, ${file}, with GRUs that reset after the product, predicts what Keras does`, () =>
+      requireSamePredictions(
+        pathOf(file),
+        predictionsOf("3")[file.slice(0, file.indexOf("-"))] as Predictions,
+        built,
+      ));
+
   test("has the same names and tensors in a .keras and an .h5 file", async () => {
     for (const version of ["2", "3"]) {
       const [one, two] = await Promise.all(
@@ -98,11 +129,17 @@ describe("a model of Keras", () => {
   });
 
   test("with a layer that the engine computes differently is opaque, and the setting is named", async () => {
-    const { architecture, notes, tensors } = await readModel(pathOf("gru-3.keras"));
+    const entries = entriesOf(readFileSync(pathOf("gru-3.keras")));
+    const config = Buffer.from(entries.get("config.json") as Uint8Array).toString();
+    entries.set("config.json", Buffer.from(config.replace('"sigmoid"', '"hard_sigmoid"')));
+    const { architecture, notes, tensors } = await folder.read({
+      main: "m.keras",
+      files: { "m.keras": zipOf(entries) },
+    });
     assert.equal(architecture, undefined);
     assert.match(
       notes[0] ?? "",
-      /opaque, with the names of the file: The layer "gru" \(GRU\): its setting reset_after/,
+      /opaque, with the names of the file: The layer "gru" \(GRU\): its activation "hard_sigmoid"/,
     );
     assert.equal(Object.keys(tensors)[2], "layers/gru/cell/vars/0");
   });
@@ -111,7 +148,11 @@ describe("a model of Keras", () => {
     const { architecture, notes, tensors } = await readModel(pathOf("gru-3.weights.h5"));
     assert.equal(architecture, undefined);
     assert.deepEqual(notes, ["it describes no layers: the model is opaque, with the names of the file"]);
-    assert.deepEqual(tensors, (await readModel(pathOf("gru-3.keras"))).tensors);
+    assert.deepEqual(Object.keys(tensors)[2], "layers/gru/cell/vars/0");
+    assert.deepEqual(
+      Object.values(tensors).slice(2),
+      Object.values((await readModel(pathOf("gru-3.keras"))).tensors).slice(0, 3),
+    );
   });
 
   test("that came alone, as over HTTP, is read as from a folder", async () => {

@@ -7,7 +7,7 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { parseYaml } from "../../../../shared/cli/parse-yaml.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { layOutAsBase } from "../../../../shared/layouts/base-layout.js";
-import { encodeLayout } from "../../../../shared/layouts/layout.js";
+import { decodeLayout, encodeLayout, type Layout } from "../../../../shared/layouts/layout.js";
 import { defined } from "../../../../shared/defined.js";
 import { zeroHash } from "../../../../shared/tensor/hash.js";
 import { fileOfBytes, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
@@ -18,6 +18,7 @@ import { pytorchLayout, type Planner } from "../../../../shared/layouts/planned-
 import { readTopology } from "../../../../shared/layouts/topology-weights.js";
 import { writtenLayout } from "../../../../shared/layouts/written-layout.js";
 import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { encodeCanonical } from "../../../../shared/model/canonical-json.js";
 import type { DescribedModel } from "../../../../shared/model/model-json.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import { openSafetensors } from "../../../../shared/save/open-safetensors.js";
@@ -89,7 +90,7 @@ function refused(topology: Uint8Array, tensors: readonly NamedHeader[], text: Re
 }
 
 describe("a layout of PyTorch", () => {
-  for (const name of ["mlp", "cnn", "mobile", "residual", "lstm", "lstm-biases"])
+  for (const name of ["mlp", "cnn", "mobile", "residual", "lstm", "lstm-biases", "gru"])
     it(`gives the weights of ${name}, and of them every tensor of the file`, async (t) => {
       const { laidOut: laid, model, tensors } = await laidOut(t, name);
       assert.equal(model.kind, "architecture");
@@ -124,6 +125,40 @@ beside: [norm.num_batches_tracked]
     assert.deepEqual(written.laidOut.layout, derived.laidOut.layout);
   });
 
+  it("of a GRU can be written by hand: gates in another order, and two biases after each other", async (t) => {
+    const gates = { as: [3, 4, 3], axes: [2, 0, 1], blocks: [1, 0, 2] };
+    const ofLayer = (at: number, inputs: number): object => ({
+      kernel: { ...gates, from: `gru.weight_ih_l${at}`, as: [3, 4, inputs] },
+      recurrent_kernel: { ...gates, from: `gru.weight_hh_l${at}`, as: [3, 4, 4] },
+      bias: { from: [`gru.bias_ih_l${at}`, `gru.bias_hh_l${at}`], as: [3, 4], blocks: [1, 0, 2] },
+    });
+    const weights = Object.fromEntries(
+      [ofLayer(0, 3), ofLayer(1, 4)].flatMap((layer, at) =>
+        Object.entries(layer).map(([name, from]) => [`${["one", "two"][at]}/${name}`, from as object]),
+      ),
+    );
+    const head = { "h/kernel": { from: "head.weight", axes: [1, 0] }, "h/bias": "head.bias" };
+    const written = await laidOut(t, "gru", (described, tensors) =>
+      writtenLayout({ format: 1, weights: { ...weights, ...head } }, described, tensors),
+    );
+    const derived = await laidOut(t, "gru");
+    assert.deepEqual(written.laidOut.layout, derived.laidOut.layout);
+    const [kernel, , bias] = await Promise.all(derived.model.sources.map((source) => tensorOfSource(source)));
+    const tensor = (name: string): Float32Array =>
+      floats(derived.tensors.find((each) => each.name === name)!.bytes);
+    assert.deepEqual(
+      [kernel?.shape, bias?.shape],
+      [
+        [3, 12],
+        [2, 12],
+      ],
+    );
+    // PyTorch's rows are r, z, n, and the architecture's columns z, r, h.
+    assert.equal(floats(kernel!.bytes)[0], tensor("gru.weight_ih_l0")[4 * 3]);
+    assert.equal(floats(kernel!.bytes)[4], tensor("gru.weight_ih_l0")[0]);
+    assert.equal(floats(bias!.bytes)[12 + 8], tensor("gru.bias_hh_l0")[8]);
+  });
+
   it("is not guessed: equal modules need names or numbers, and layers one after the other", () => {
     const dense = ["Dense", { units: 4 }] as const;
     const chain = sequential([4], dense, dense);
@@ -150,7 +185,11 @@ beside: [norm.num_batches_tracked]
   it("refuses by name what PyTorch computes otherwise, or in an order that is not known", () => {
     const dense = ["Dense", { units: 2 }] as const;
     const last = [header("d.weight", 2, 12), header("d.bias", 2)];
-    refused(sequential([3, 4], ["GRU", { units: 2 }]), [], /layer0 \(GRU\)/);
+    const gates = { units: 2, recurrent_activation: "sigmoid" };
+    refused(sequential([3, 4], ["GRU", gates]), [], /layer0 \(GRU\).*reset_after: true/);
+    for (const config of [{ units: 2 }, { ...gates, activation: "relu" }, { ...gates, go_backwards: true }])
+      refused(sequential([3, 4], ["GRU", { ...config, reset_after: true }]), [], /backwards|activations/);
+    refused(sequential([3, 4], ["LSTM", { units: 2 }]), [], /activations/);
     refused(sequential([3, 4], ["Flatten", {}], dense), last, /layer1 \(Dense\).*two axes is flattened/);
     refused(sequential([12], ["Reshape", { target_shape: [2, 6] }], ["Flatten", {}], dense), last, /Reshape/);
     refused(
@@ -170,7 +209,7 @@ beside: [norm.num_batches_tracked]
     const recurrent = readTopology(
       sequential(
         [3, 4],
-        ["LSTM", { units: 2, return_sequences: true }],
+        ["LSTM", { units: 2, return_sequences: true, recurrent_activation: "sigmoid" }],
         ["Flatten", {}],
         ["Dense", { units: 1 }],
       ),
@@ -235,6 +274,10 @@ describe("hostile layouts", () => {
       { format: 1, weights: { "d0/kernel": { from: "w", axes: ["0"] } } },
       { format: 1, weights: { "d0/kernel": { from: "w", as: [4, 4], axes: [1, 0] } } },
       { format: 1, weights: { "d0/kernel": { from: "w", as: [-5, -4], axes: [1, 0] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", blocks: [0, 0, 1] } } },
+      { format: 1, weights: { "d0/kernel": { from: "w", blocks: [0] } } },
+      { format: 1, weights: { "d0/kernel": { from: [] } } },
+      { format: 1, weights: { "d0/kernel": { from: ["w", "w"] } } },
       { format: 1, weights: { "d0/kernel": ["w"] } },
       { format: 1, weights: { "d0/kernel": ["w", "w"] } },
       { format: 1, weights: { "d0/kernel": ["w", 1] } },
@@ -246,6 +289,48 @@ describe("hostile layouts", () => {
         () => writtenLayout(value, described, tensors),
         (error) => isStemmaError(error, "MODEL_FILE_MALFORMED"),
         JSON.stringify(value),
+      );
+  });
+
+  it("that came from outside are refused where their parts are not the weight", () => {
+    const leaf = { dtype: "F32", shape: [2, 6] } as const;
+    const part = { dtype: "F32", shape: [6], leaf: 0, part: [0, 2] };
+    const one = { ...part, name: "a", as: [3, 2], axes: [0, 1], blocks: [1, 0, 2] };
+    const two = { ...one, name: "b", part: [1, 2] };
+    const read = (format: number, ...tensors: readonly object[]): unknown =>
+      decodeLayout(encodeCanonical({ format, root: zeroHash, tensors } as never), [leaf]);
+    const [first] = (read(2, one, two) as Layout).tensors;
+    assert.deepEqual(first, {
+      ...{ name: "a", dtype: "F32", shape: [6], leaf: 0, part: { at: 0, of: 2 } },
+      order: { as: [3, 2], axes: [0, 1], blocks: [1, 0, 2] },
+    });
+    const whole = { name: "c", dtype: "F32", shape: [12], leaf: 0 };
+    const bytes = Buffer.alloc(48).toString("base64");
+    for (const [format, ...tensors] of [
+      [1, one, two],
+      [3, whole],
+      [2, one],
+      [2, one, { ...two, part: [0, 2] }],
+      [2, one, two, whole],
+      [2, one, { ...two, part: [1, 3] }],
+      [2, one, { ...two, part: [2, 2] }],
+      [2, one, { ...two, part: [1, 2, 3] }],
+      [2, one, { ...two, blocks: [0, 1, 3] }],
+      [2, one, { ...two, blocks: [0, 1] }],
+      [2, one, { ...two, as: undefined }],
+      [2, { ...whole, part: [0, 1] }],
+      [2, { ...whole, part: [0, 0] }],
+      [
+        2,
+        { ...whole, addend: "kept", bytes, part: [0, 2] },
+        { ...whole, addend: "difference", bytes, name: "d" },
+      ],
+      [2, { ...whole, addend: "kept", bytes }, { ...one, part: [1, 2] }],
+    ] as const)
+      assert.throws(
+        () => read(format, ...tensors.map((each) => JSON.parse(JSON.stringify(each)) as object)),
+        (error) => isStemmaError(error, "MODEL_FILE_MALFORMED"),
+        JSON.stringify([format, tensors]),
       );
   });
 

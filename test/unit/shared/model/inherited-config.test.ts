@@ -217,6 +217,7 @@ describe("a layer's settings", () => {
     );
     assert.ok(same("LeakyReLU", { alpha: Math.fround(0.3) }, {}));
     assert.ok(same("LSTM", { units: 2, dropout: 0.5, activation: "tanh" }, { units: 2 }));
+    assert.ok(same("GRU", { units: 2, reset_after: false }, { units: 2 }));
     assert.ok(same("MaxPooling2D", { pool_size: [3, 3], strides: [3, 3] }, { pool_size: 3 }));
   });
 
@@ -224,6 +225,7 @@ describe("a layer's settings", () => {
     assert.ok(!same("Concatenate", { axis: 2 }, {}, 4));
     assert.ok(!same("Concatenate", { axis: 3 }, {}), "without a rank nothing is known of an axis");
     assert.ok(!same("BatchNormalization", { epsilon: 0.01 }, {}));
+    assert.ok(!same("GRU", { units: 2, reset_after: true }, { units: 2 }));
     assert.ok(!same("MaxPooling2D", { pool_size: 3, strides: 2 }, { pool_size: 3 }));
     assert.ok(
       !same(

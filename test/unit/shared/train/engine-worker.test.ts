@@ -7,7 +7,9 @@ import { dirname, join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { EngineWorker, workerScript } from "../../../../shared/train/engine-worker.js";
 import { writeJobFolder } from "../../../../shared/train/train-in-child.js";
-import type { TrainingJob } from "../../../../shared/train/training.js";
+import type { LossReport, TrainingJob } from "../../../../shared/train/training.js";
+import { defined } from "../../../../shared/defined.js";
+import { isEndedEarly } from "../../../../shared/train/engine-process.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { battery, bytes, engineRuns, job, refusal } from "./engine-runs.js";
 
@@ -63,6 +65,59 @@ describe("a worker of the engine", { skip: process.platform !== "linux" && "it l
     await assert.rejects(stopped, refusal("TRAINING_STOPPED"));
     await assert.rejects(run({}, { worker, signal: stop.signal }), refusal("TRAINING_STOPPED"));
     assert.equal(await bytes(await run({}, { worker })), await bytes(await runPlain()));
+  });
+
+  it("tells the losses after the steps that a job names, and ends a job without its process", async () => {
+    open();
+    const lossReports = [2, 5];
+    const told = async (
+      change: Partial<TrainingJob>,
+      shared?: EngineWorker,
+    ): Promise<readonly LossReport[]> => {
+      const reports: LossReport[] = [];
+      const onLoss = (report: LossReport): void => void reports.push(report);
+      const trained = await run({ ...change, lossReports }, { onLoss, ...defined({ worker: shared }) });
+      assert.equal(await bytes(trained), await bytes(await run(change)), "it is the same training");
+      return reports.map(({ step, loss }) => ({ step, loss }));
+    };
+    const plain = await told({});
+    assert.deepEqual(
+      plain.map(({ step }) => step),
+      lossReports,
+    );
+    assert.deepEqual(await told({ threads: 2 }, worker), plain);
+    const [pid] = workersIn(place);
+    const onLoss = (_: LossReport, end: () => void): void => {
+      end();
+    };
+    for (const shared of [undefined, worker])
+      await assert.rejects(
+        run(
+          { parameters: { epochs: 10_000, patience: 0 }, lossReports: [1] },
+          { onLoss, ...defined({ worker: shared }) },
+        ),
+        isEndedEarly,
+      );
+    assert.equal(await bytes(await run({}, { worker })), await bytes(await runPlain()));
+    assert.deepEqual(workersIn(place), [pid], "it was not ended with its job");
+  });
+
+  it("ends no later job than the one that was meant", async () => {
+    open();
+    let end = (): void => undefined;
+    await run({ lossReports: [1] }, { worker, onLoss: (_, ending) => (end = ending) });
+    const next = run({}, { worker, onProgress: () => end() });
+    assert.equal(await bytes(await next), await bytes(await runPlain()));
+  });
+
+  it("refuses to tell losses of trainings that are not of steps alone", async () => {
+    open();
+    const bagging = { recipe: "bagging", parameters: { recipe: "battery-soh" }, lossReports: [1] };
+    await assert.rejects(run(bagging, { worker }), refusal("RECIPE_PARAMETERS_INVALID"));
+    await assert.rejects(
+      run({ lossReports: [1] }, { worker, state: {} }),
+      refusal("RECIPE_PARAMETERS_INVALID"),
+    );
   });
 
   it("stops a job while its process starts", async () => {

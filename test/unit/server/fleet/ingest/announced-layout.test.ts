@@ -95,6 +95,27 @@ it("refuses weights in each other's places, other axes or names, and a sum that 
     assert.equal(await codeOf(encoded(lie)), "ARCHITECTURE_MISMATCH");
 });
 
+it("refuses other gates, or biases in each other's places", async () => {
+  const blocks = (...order: readonly number[]): object => ({
+    order: { as: [2, 1], axes: [0, 1], blocks: order },
+  });
+  const bias = (name: string, at: number, order: object): LayoutTensor => ({
+    ...{ name, dtype: "F32", shape: [2], leaf: 1, part: { at, of: 2 }, ...order },
+  });
+  const [a, , count] = weights as [LayoutTensor, LayoutTensor, LayoutTensor];
+  const of = (...biases: readonly LayoutTensor[]): Uint8Array =>
+    encoded([a, count, ...biases, ...added(second, first)]);
+  const [input, state] = [bias("ih", 0, blocks(1, 0)), bias("hh", 1, blocks(1, 0))];
+  const base = of(input, state);
+  assert.equal(await codeOf(of(state, input), { base }), undefined);
+  for (const lie of [
+    of(bias("ih", 1, blocks(1, 0)), bias("hh", 0, blocks(1, 0))),
+    of(input, bias("hh", 1, blocks(0, 1))),
+    of(input, bias("hh", 1, {})),
+  ])
+    assert.equal(await codeOf(lie, { base }), "ARCHITECTURE_MISMATCH");
+});
+
 it("compares with the version before, where the base's layout is collected; refuses where there is none", async () => {
   const [a, b, count] = weights as [LayoutTensor, LayoutTensor, LayoutTensor];
   const lie = encoded([{ ...a, leaf: 1 }, { ...b, leaf: 0 }, count, ...added(second, first)]);

@@ -1,6 +1,7 @@
 /** Every layer class that Stemma builds, with the settings under which its gradients are tested. */
 import type { layers } from "@tensorflow/tfjs";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
+import { constructLayer } from "../../../../../shared/train/layer-construction.js";
 
 export type Layer = layers.Layer;
 /** A layer to build, and how. */
@@ -23,6 +24,10 @@ const layerCase = (
   make: (tf: Tf) => Layer,
   more: Partial<LayerCase> = {},
 ): LayerCase => ({ label: name, shape, make, classes: [name], ...more });
+
+/** A GRU that TensorFlow.js does not have itself. */
+const resetAfter = (tf: Tf, className: string, config: Readonly<Record<string, unknown>>): Layer =>
+  constructLayer(tf, { className, config, inputs: [], weights: [] }, 0, {});
 
 const activations = [
   "relu",
@@ -177,6 +182,29 @@ export const layerCases: readonly LayerCase[] = [
       },
     ),
   ]),
+  ...(
+    [
+      [{ units: 5 }, [20, 3]],
+      [{ units: 1, recurrent_activation: "sigmoid" }, [2, 3]],
+      [{ units: 13, recurrent_activation: "sigmoid", return_sequences: true, go_backwards: true }, series],
+      [{ units: 4, use_bias: false }, series],
+      [{ units: 4, activation: "relu" }, series],
+    ] as const
+  ).map(([config, shape]) =>
+    layerCase("GRU", shape, (tf) => resetAfter(tf, "GRU", { ...config, reset_after: true }), {
+      label: `GRU, reset after, ${JSON.stringify(config)}`,
+    }),
+  ),
+  layerCase(
+    "Bidirectional",
+    series,
+    (tf) =>
+      resetAfter(tf, "Bidirectional", {
+        layer: { class_name: "GRU", config: { units: 3, reset_after: true, return_sequences: true } },
+        merge_mode: "concat",
+      }),
+    { label: "Bidirectional GRU, reset after" },
+  ),
   layerCase("LSTM", series, (tf) => tf.layers.lstm({ units: 4, activation: "relu" }), {
     label: "LSTM, relu inside",
   }),

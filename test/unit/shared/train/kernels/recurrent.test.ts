@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
-import { recurrentStates } from "../../../../../shared/train/kernels/recurrent.js";
+import { recurrentStates, type RecurrentKind } from "../../../../../shared/train/kernels/recurrent.js";
 import { numbers, tensorOf, weighed } from "./compare-with-cpu.js";
 
 let started: StartedBackend;
@@ -11,10 +11,12 @@ before(async () => {
 });
 after(() => started.close());
 
+const kinds = ["Lstm", "Gru", "GruResetAfter"] as const;
+const biasOf = (kind: RecurrentKind, GU: number): number[] => (kind === "GruResetAfter" ? [2, GU] : [GU]);
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
 /** One unit whose gates see one feature each: the state is a formula of the input. */
-function oneUnit(kind: "Lstm" | "Gru", features: Float32Array): Float32Array {
+function oneUnit(kind: RecurrentKind, features: Float32Array): Float32Array {
   const { tf } = started;
   const gates = kind === "Lstm" ? 4 : 3;
   return tf.tidy(() =>
@@ -25,7 +27,7 @@ function oneUnit(kind: "Lstm" | "Gru", features: Float32Array): Float32Array {
         x: tf.tensor(features, [features.length / gates, 1, gates]),
         kernel: tf.eye(gates),
         recurrent: tf.zeros([1, gates]),
-        bias: tf.zeros([gates]),
+        bias: tf.zeros(kind === "GruResetAfter" ? [2, gates] : [gates]),
       },
       "sigmoid",
     ).dataSync<"float32">(),
@@ -40,11 +42,12 @@ test("gates are as exact as float32 allows, from tiny numbers to saturation", ()
       const expected = sigmoid(zo) * Math.tanh(sigmoid(zi) * Math.tanh(zc));
       assert.ok(Math.abs(h - expected) <= 1e-6 * Math.abs(expected) + 1e-37, `${h} for ${expected}`);
     });
-    oneUnit("Gru", x.subarray(0, 1500)).forEach((h, i) => {
-      const [zz, , zh] = x.subarray(i * 3) as unknown as [number, number, number];
-      const expected = (1 - sigmoid(zz)) * Math.tanh(zh);
-      assert.ok(Math.abs(h - expected) <= 1e-6 * Math.abs(Math.tanh(zh)), `${h} for ${expected}`);
-    });
+    for (const kind of ["Gru", "GruResetAfter"] as const)
+      oneUnit(kind, x.subarray(0, 1500)).forEach((h, i) => {
+        const [zz, , zh] = x.subarray(i * 3) as unknown as [number, number, number];
+        const expected = (1 - sigmoid(zz)) * Math.tanh(zh);
+        assert.ok(Math.abs(h - expected) <= 1e-6 * Math.abs(Math.tanh(zh)), `${h} for ${expected}`);
+      });
   }
 });
 
@@ -60,7 +63,7 @@ test("large numbers saturate, a NaN is kept and affects only its own sample", ()
     assert.ok(Number.isNaN(at(...gates)));
   const { tf } = started;
   tf.tidy(() => {
-    for (const kind of ["Lstm", "Gru"] as const)
+    for (const kind of kinds)
       for (const gate of ["sigmoid", "hardSigmoid"] as const) {
         const GU = kind === "Lstm" ? 20 : 15;
         const x = numbers(3 * 4 * 2, 1);
@@ -72,7 +75,7 @@ test("large numbers saturate, a NaN is kept and affects only its own sample", ()
             x: tf.tensor(x, [3, 4, 2]),
             kernel: tensorOf(tf, [2, GU], 2),
             recurrent: tensorOf(tf, [5, GU], 3),
-            bias: tensorOf(tf, [GU], 4),
+            bias: tensorOf(tf, biasOf(kind, GU), 4),
           },
           gate,
         ).dataSync();
@@ -92,7 +95,7 @@ test("forward and backward passes leak no tensors", () => {
   const held = [started.allocatedBytes(), tf.memory().numTensors, tf.memory().numDataBuffers];
   for (let i = 0; i < 3; i++)
     tf.tidy(() => {
-      for (const kind of ["Lstm", "Gru"] as const) {
+      for (const kind of kinds) {
         const GU = kind === "Lstm" ? 12 : 9;
         tf.grads((x, kernel, recurrent, bias) =>
           weighed(
@@ -103,7 +106,7 @@ test("forward and backward passes leak no tensors", () => {
           tensorOf(tf, [2, 5, 2], 1),
           tensorOf(tf, [2, GU], 2),
           tensorOf(tf, [3, GU], 3),
-          tensorOf(tf, [GU], 4),
+          tensorOf(tf, biasOf(kind, GU), 4),
         ]);
       }
     });

@@ -5,6 +5,7 @@ import type { Rank, Tensor, Tensor1D, Tensor4D } from "@tensorflow/tfjs";
 import { startWasmBackend } from "../../../../../shared/train/backends/wasm.js";
 import { batchNormTraining } from "../../../../../shared/train/kernels/batch-norm.js";
 import { normalizedConvolution } from "../../../../../shared/train/kernels/normalized-convolution.js";
+import { recurrentStates } from "../../../../../shared/train/kernels/recurrent.js";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import { numbers } from "./values.js";
 
@@ -102,6 +103,20 @@ for (const [name, isDepthwise, filter, strides] of [
       ),
     ];
   };
+for (const [kind, gates, bias] of [
+  ["Lstm", 4, [256]],
+  ["Gru", 3, [192]],
+  ["GruResetAfter", 3, [2, 192]],
+] as const)
+  computations[`states of ${kind}`] = (tf) =>
+    tf.grads((x, kernel, recurrent, added) =>
+      weighed(tf, recurrentStates(tf, kind, { x, kernel, recurrent, bias: added }, "sigmoid")),
+    )([
+      tensorOf(tf, [40, 20, 48], 1),
+      tensorOf(tf, [48, gates * 64], 2),
+      tensorOf(tf, [64, gates * 64], 3),
+      tensorOf(tf, bias, 4),
+    ]);
 computations["activations"] = (tf) => {
   const x = tensorOf(tf, [131, 1009], 1);
   return [(y: Tensor) => y.relu(), (y: Tensor) => y.relu6(), (y: Tensor) => y.clipByValue(-0.5, 0.5)].flatMap(
