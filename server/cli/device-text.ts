@@ -3,6 +3,7 @@ import { formatDuration, formatTime } from "../../shared/cli/output.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";
+import { counted } from "./quantities.js";
 
 type Device = CallOutput<"device">;
 type Settings = CallOutput<"setDevices">[number]["settings"];
@@ -18,7 +19,9 @@ function describeClaims({ waiting, wanted, lost }: Device["claims"]): readonly s
   return [
     ...(lost === 0
       ? []
-      : [`LOST: ${lost} models that it reported and nobody has the parameters of (stemma replay list)`]),
+      : [
+          `LOST: ${counted(lost, "model")} that it reported and nobody has the parameters of (stemma replay list)`,
+        ]),
     ...(waiting + wanted === 0
       ? []
       : [
@@ -62,7 +65,7 @@ export function describeDevice(found: Device): readonly string[] {
     return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${since}, server clock ${formatTime(run.serverAtMs)}`;
   });
   return [
-    `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
+    `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${counted(found.versions, "version")}`,
     ...(found.doubt === undefined
       ? []
       : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),

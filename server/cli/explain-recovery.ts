@@ -4,6 +4,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryExplanation } from "../interface/api/models/recovery-schemas.js";
 import type { CommandContext } from "./context.js";
 import { nameOf } from "./version-text.js";
+import { counted } from "./quantities.js";
 
 /** @throws USAGE without a model */
 export async function explainCommand(
@@ -25,7 +26,7 @@ function describe(explained: RecoveryExplanation): readonly string[] {
         `  trains ${nameOf(training)} again by the engine ${training.engineId.slice(0, 12)}, about ` +
         formatDuration(training.ms),
     ),
-    `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${owners} versions`,
+    `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${counted(owners, "version")}`,
     ...(inTier === 0 ? [] : [`  low-order bytes of ${inTier} tensors are in a tier`]),
     missing.length === 0
       ? `  about ${formatDuration(predictedMs)} on one core by the measured rates of this machine, ` +

@@ -2,6 +2,7 @@
 import { formatBytes } from "../../shared/cli/output.js";
 import type { ImportReport } from "../interface/api/models/import-schemas.js";
 import { addedBytes, nameOf } from "./version-text.js";
+import { counted } from "./quantities.js";
 
 /** "update: 2 of 4 tensors changed; 68 B of 196 B stored". */
 export function describeImport(report: ImportReport): string {
@@ -10,7 +11,7 @@ export function describeImport(report: ImportReport): string {
   const extent = unchanged
     ? "equal to its base"
     : approach === "update"
-      ? `${changed} of ${tensors} tensors changed`
+      ? `${changed} of ${counted(tensors, "tensor")} changed`
       : `all ${tensors} tensors`;
   const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
   const all = summary === undefined ? "" : `, ${addedBytes(summary)} with its record`;

@@ -5,6 +5,7 @@ import type { ArchivePlan, RecreationSummary } from "../storage/archive/archive-
 import type { ApplyReport } from "../storage/archive/plan-application.js";
 import { planAlgorithmTexts } from "../storage/planner/storage-plan.js";
 import { maxPlannedDepth } from "../storage/archive/planned-depth.js";
+import { counted } from "./quantities.js";
 
 function microseconds(us: number): string {
   return formatDuration(us / 1000);
@@ -31,20 +32,20 @@ export function describePlan({
   const { materialised, now, planned } = summary;
   return [
     describeGain(summary),
-    `fleet ${fleet}: ${summary.versions} versions, ${summary.tensors} tensors, ${formatBytes(summary.tensorBytes)}; budget ${describeBudget(ratio)}, ${scheme}, ${layout}`,
+    `fleet ${fleet}: ${counted(summary.versions, "version")}, ${counted(summary.tensors, "tensor")}, ${formatBytes(summary.tensorBytes)}; budget ${describeBudget(ratio)}, ${scheme}, ${layout}`,
     ...(summary.unreadable === 0
       ? []
       : [`${summary.unreadable} tensors cannot be read now and stay as they are; see: stemma storage check`]),
     `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})`,
     ...summary.kinds.map(
       ({ kind, tensors, storedBytes }) =>
-        `  ${kindTexts[kind] ?? kind}: ${tensors} tensors, ${formatBytes(storedBytes)}`,
+        `  ${kindTexts[kind] ?? kind}: ${counted(tensors, "tensor")}, ${formatBytes(storedBytes)}`,
     ),
     `rebuild   for speed ${describeRecreation(materialised, materialised)}`,
     ...(now === null ? [] : [`          now       ${describeRecreation(now, materialised)}`]),
     `          planned   ${describeRecreation(planned, materialised)}`,
     ...describeBound(ratio, summary, plan),
-    `to write  ${summary.rewrittenTensors} tensors, ${formatBytes(summary.rewrittenBytes)}; about ${formatBytes(summary.diskNeeded)} of free disk meanwhile`,
+    `to write  ${counted(summary.rewrittenTensors, "tensor")}, ${formatBytes(summary.rewrittenBytes)}; about ${formatBytes(summary.diskNeeded)} of free disk meanwhile`,
   ];
 }
 
@@ -157,7 +158,7 @@ export function describeApplied({ planned, report }: StorageApplied): readonly s
 function describeWork({ dryRun, rewritten, left, stopped, already, notSmaller }: ApplyReport): string {
   const reason = stopped === null ? "" : ` (${stopReasons[stopped]})`;
   return [
-    dryRun ? `would rewrite ${left} tensors` : `${rewritten} tensors rewritten`,
+    dryRun ? `would rewrite ${counted(left, "tensor")}` : `${counted(rewritten, "tensor")} rewritten`,
     ...(dryRun || left === 0 ? [] : [`${left} left for the next time${reason}`]),
     ...(already === 0 ? [] : [`${already} were stored as planned already`]),
     ...(notSmaller === 0 ? [] : [`${notSmaller} kept because rewriting them gained nothing`]),
@@ -168,6 +169,6 @@ function describeResult(report: ApplyReport): readonly string[] {
   const { bytesBefore, bytesReached, bytesPredicted, writtenBytes, packs, freedBytes, durationMs } = report;
   return [
     `stored    ${formatBytes(bytesBefore)} before, ${formatBytes(bytesReached)} now (${percent(bytesReached, bytesBefore)}); predicted ${formatBytes(bytesPredicted)}`,
-    `wrote     ${formatBytes(writtenBytes)} in ${packs} packs, freed ${formatBytes(freedBytes)}, in ${formatDuration(durationMs)}`,
+    `wrote     ${formatBytes(writtenBytes)} in ${counted(packs, "pack")}, freed ${formatBytes(freedBytes)}, in ${formatDuration(durationMs)}`,
   ];
 }

@@ -16,6 +16,7 @@ import { examineServer } from "./examine-server.js";
 import { examineTiers } from "./examine-tiers.js";
 import { examineTraining } from "./examine-training.js";
 import type { Finding, Subject } from "./finding.js";
+import { counted } from "../quantities.js";
 
 /** Every finding, in the order of the questions. */
 export async function examine(subject: Subject): Promise<Finding[]> {
@@ -186,8 +187,9 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
     try {
       const fleets = await operations.fleets();
       const counts =
-        fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") ||
-        "no fleet yet";
+        fleets
+          .map(({ fleet, versions }) => `fleet ${fleet} has ${counted(versions, "version")}`)
+          .join(", ") || "no fleet yet";
       const authorities = await Promise.all(fleets.map(({ fleet }) => examineAuthorities(operations, fleet)));
       return [
         ...authorities.flat(),

@@ -2,10 +2,8 @@
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { BundleManifest } from "../../interface/api/models/bundle-schemas.js";
 import type { Printed } from "../plain-command.js";
+import { counted } from "../quantities.js";
 import type { Copied } from "./copy-bundle.js";
-
-const counted = (count: number, one: string, many = `${one}s`): string =>
-  `${count} ${count === 1 ? one : many}`;
 
 export function copiedText(did: string, { manifest, report, objects, bytes }: Copied): Printed {
   const { recorded, alreadyHere, tagsKept } = report;

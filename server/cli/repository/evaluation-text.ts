@@ -7,6 +7,7 @@ import type {
   PlannedEvaluation,
 } from "../../interface/api/models/enumeration-schemas.js";
 import { listed, type Printed } from "../plain-command.js";
+import { counted } from "../quantities.js";
 import { readTextFile } from "../text-file.js";
 import { nameOf } from "../version-text.js";
 
@@ -137,8 +138,4 @@ function settingsText(settings: Readonly<Record<string, Setting>>): string {
   return Object.entries(settings)
     .map(([name, value]) => `${name}=${String(value)}`)
     .join(" ");
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

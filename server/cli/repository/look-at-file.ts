@@ -11,6 +11,7 @@ import { iterationInName, sniffKind, stagedKinds, type StagedKind } from "./snif
 import { courseOfLogs, firstBytes } from "./training-logs/measurements-of-logs.js";
 import { isInHome, shownPath, type Repository } from "./find-repository.js";
 import { seeFile, seeFiles, type StagedEntry } from "./staging-list.js";
+import { counted } from "../quantities.js";
 
 /** Bytes of all files that one version keeps: base64 in a request of at most 64 MiB. */
 export const maxAttachedBytes = 40 * 1024 * 1024;
@@ -106,7 +107,7 @@ async function checkTensors(path: string): Promise<Checked> {
   const { file, notes, beside, close } = await openModelFile(path);
   try {
     const { tensors } = await openSafetensors(file, path);
-    const about = [`${tensors.length} tensors`, ...notes].join("; ");
+    const about = [counted(tensors.length, "tensor"), ...notes].join("; ");
     return { about, ...(beside.length === 0 ? {} : { beside }) };
   } finally {
     await close();

@@ -14,6 +14,7 @@ import { commands as checkpointCommands } from "./checkpoints.js";
 import { commands as proofCommands } from "./proofs.js";
 import { commands as verifyCommands } from "./verify.js";
 import { commands as restoredCommands, ownerSigns } from "./restored.js";
+import { counted } from "../../quantities.js";
 
 const caller = (): { readonly who: string; readonly through: "command" } => ({
   who: currentUser(),
@@ -35,7 +36,7 @@ const list = plain("journal", {
       empty: "no facts",
     }),
     data: page,
-    text: `${page.facts.length} of ${page.length} facts`,
+    text: `${page.facts.length} of ${counted(page.length, "fact")}`,
   }),
 });
 
@@ -152,7 +153,7 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
       names: [fleet],
       text: [
         `fleet ${report.fleet}: ${dryRun ? "would be declared" : "declared"} as put back to its ` +
-          `first ${report.position} of ${report.length} facts`,
+          `first ${report.position} of ${counted(report.length, "fact")}`,
         `last fact before: ${timeOf(report.beforeMs)}; first fact after: ${timeOf(report.afterMs)}`,
         ...(report.enrolledSince.length === 0
           ? []

@@ -17,6 +17,7 @@ import { pinnedKey, shorter, signedBy, type KeyChoices } from "../../journal-tru
 import { plain, type PlainContext } from "../../plain-command.js";
 import { refuseExisting } from "../../stream-file.js";
 import { appendWitness, readWitness, type WitnessFile } from "../../witness-file.js";
+import { counted } from "../../quantities.js";
 
 const head = plain("journalHead", {
   name: "head",
@@ -69,12 +70,12 @@ async function headCommand(choices: HeadChoices, { output, operations, fleet }: 
     data: { fleet, ...head },
     names: [head.root],
     text: [
-      `fleet ${fleet}: ${head.length} facts`,
+      `fleet ${fleet}: ${counted(head.length, "fact")}`,
       `root      ${head.root}`,
       `signed by ${head.publicKey}`,
       ...(since === undefined
         ? []
-        : [`the journal of ${since.length} facts kept at ${formatTime(since.atMs)} is its start`]),
+        : [`the journal of ${counted(since.length, "fact")} kept at ${formatTime(since.atMs)} is its start`]),
       ...(witness === undefined ? [] : [`kept in ${witness.path} (head ${witness.heads.length + 1})`]),
     ].join("\n"),
   });
@@ -110,8 +111,8 @@ async function provenHead(
   if (since === undefined) return { head, since };
   if (!verifyConsistency({ from: since, to: head, proof: answer.consistency ?? [] }))
     throw differs(
-      `the journal of ${since.length} facts whose head was kept at ${formatTime(since.atMs)} is not the start of ` +
-        `the one of ${head.length} facts that the server has now`,
+      `the journal of ${counted(since.length, "fact")} whose head was kept at ${formatTime(since.atMs)} is not the start of ` +
+        `the one of ${counted(head.length, "fact")} that the server has now`,
     );
   return { head, since };
 }

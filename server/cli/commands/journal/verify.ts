@@ -15,6 +15,7 @@ import { readExported } from "../../exported-journal.js";
 import { jsonFile, pinnedKey, shorter, signedBy, type KeyChoices } from "../../journal-trust.js";
 import { plain } from "../../plain-command.js";
 import { headSchema, headsOfPresent, readWitness } from "../../witness-file.js";
+import { counted } from "../../quantities.js";
 
 interface VerifyChoices extends KeyChoices {
   readonly witness: string | undefined;
@@ -84,14 +85,14 @@ async function verifyServer(
     head = signedBy(key, answer.head);
     if (!verifyConsistency({ from: kept, to: head, proof: answer.consistency ?? [] }))
       throw differs(
-        `the journal of ${kept.length} facts whose head was kept at ${formatTime(kept.atMs)} is not the start of the ` +
-          `one of ${head.length} facts that the server has now`,
+        `the journal of ${counted(kept.length, "fact")} whose head was kept at ${formatTime(kept.atMs)} is not the start of the ` +
+          `one of ${counted(head.length, "fact")} that the server has now`,
       );
   }
   output.print({
     data: { fleet, head, heads: heads.length },
     names: [head.root],
-    text: `fleet ${fleet}: ${head.length} facts; ${heads.length} kept heads are heads of it\nsigned by ${key}`,
+    text: `fleet ${fleet}: ${counted(head.length, "fact")}; ${heads.length} kept heads are heads of it\nsigned by ${key}`,
   });
 }
 
@@ -123,7 +124,7 @@ async function verifyLog(
   const [different] = check?.different() ?? [];
   if (different !== undefined)
     throw differs(
-      `the first ${different.length} facts in ${path} are not those of a head of ${different.length}`,
+      `the first ${counted(different.length, "fact")} in ${path} are not those of a head of ${different.length}`,
     );
   const compared =
     witness === undefined ? 0 : headsOfPresent(witness).filter(({ length }) => length <= facts).length;
@@ -181,7 +182,7 @@ async function verifyProof(
   const kept = witness?.heads.filter(({ length }) => [proof.log.length, proof.head.length].includes(length));
   for (const { length, root } of kept ?? [])
     if (root !== (length === proof.log.length ? proof.log.root : proof.head.root))
-      throw differs(`the proof is about another journal than the kept head of ${length} facts`);
+      throw differs(`the proof is about another journal than the kept head of ${counted(length, "fact")}`);
   if (kept?.length === 0)
     throw new StemmaError(
       "USAGE",

@@ -3,6 +3,7 @@ import { formatBytes } from "../../../../shared/cli/output.js";
 import type { ReduceReport } from "../../../interface/api/models/reduce-schemas.js";
 import { plain } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
+import { counted } from "../../quantities.js";
 
 const reduce = plain("reduce", {
   name: "reduce",
@@ -52,7 +53,7 @@ function describeReduction({
     summary === null
       ? `${nameOf(base)} would be reduced by ${scheme}`
       : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${nameOf(base)} reduced by ${scheme}`,
-    `${reducedTensors} of ${tensors} tensors reduced; ${formatBytes(rawBytes)} stored in ${formatBytes(storedBytes)}, ${ratio.toFixed(2)} times smaller`,
+    `${reducedTensors} of ${counted(tensors, "tensor")} reduced; ${formatBytes(rawBytes)} stored in ${formatBytes(storedBytes)}, ${ratio.toFixed(2)} times smaller`,
     `${(100 * share).toFixed(1)} % of the numbers differ: by ${difference.largest.toExponential(2)} at most, ${difference.mean.toExponential(2)} on average`,
   ].join("\n");
 }

@@ -7,6 +7,7 @@ import { plain, repeated, type Choices, type PlainContext, type Printed } from "
 import { readBy } from "../../input-option.js";
 import { nameOf } from "../../version-text.js";
 import { describeMetric } from "../../../../shared/train/result-metadata.js";
+import { counted } from "../../quantities.js";
 
 const { shape } = trainingOperations.train.body;
 const options = {
@@ -62,7 +63,7 @@ async function checkTraining(
   const start = baseId === null ? "from scratch" : `from ${baseId.slice(0, 12)}`;
   return {
     data: { base: baseId, data: checked },
-    text: `would train ${recipe} on ${data} (${checked.samples} samples) ${start}`,
+    text: `would train ${recipe} on ${data} (${counted(checked.samples, "sample")}) ${start}`,
   };
 }
 
@@ -96,7 +97,7 @@ async function trainCommand(
 function describeTraining({ summary, result }: TrainReport): string {
   return (
     `saved as ${nameOf(summary)} ` +
-    `(${summary.versionId.slice(0, 12)}): ${describeMetric(result.metric)}, ${result.epochs} epochs ` +
+    `(${summary.versionId.slice(0, 12)}): ${describeMetric(result.metric)}, ${counted(result.epochs, "epoch")} ` +
     `in ${formatDuration(result.durationMs)}`
   );
 }

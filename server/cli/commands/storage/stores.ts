@@ -7,10 +7,13 @@ import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
 import { describeTiers } from "./freed-text.js";
+import { counted } from "../../quantities.js";
 
 function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
   if (versions === 0) return [];
-  return [`dropped  ${formatBytes(tensorBytes)} of ${versions} versions, which replays give again`];
+  return [
+    `dropped  ${formatBytes(tensorBytes)} of ${counted(versions, "version")}, which replays give again`,
+  ];
 }
 
 /** The versions that the journal knows and the store cannot read, one per line. */
@@ -53,7 +56,7 @@ const stats = plain("stats", {
     return {
       names: [fleet],
       text: [
-        `fleet ${fleet}: ${answer.versions} versions, ${answer.tensors} tensors, ${answer.objects - answer.tensors} other objects`,
+        `fleet ${fleet}: ${counted(answer.versions, "version")}, ${counted(answer.tensors, "tensor")}, ${counted(answer.objects - answer.tensors, "other object")}`,
         `packs    ${formatBytes(answer.packBytes)} in ${answer.packs} files${share}`,
         `merged   ${describeMerged(answer)}`,
         `encoded  ${describeEncoded(answer.coded)}`,
@@ -155,7 +158,7 @@ const check = plain("check", {
         ...absentEngines.map(
           ({ engine, versions, isThisBuild }) =>
             `the engine ${engine.slice(0, 16)}… is not in this ` +
-            `store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but ` +
+            `store: ${counted(versions, "version is", "versions are")} whole, but ` +
             (isThisBuild === true
               ? "only this build of Stemma, which is that engine, replays the training. Store it again: "
               : "the training cannot be replayed here before the engine is added: ") +
@@ -164,7 +167,7 @@ const check = plain("check", {
         ...(report.replayed === undefined
           ? []
           : [`${report.replayed} versions without tensors were replayed`]),
-        `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
+        `${counted(report.versions, "version")}, ${counted(report.objects, "object")}, ${formatBytes(report.bytes)} read: ${result}`,
       ].join("\n"),
       ...(problems.length > 0
         ? { status: exitStatus.verification }
@@ -221,7 +224,7 @@ const reindex = plain("reindex", {
   print: ({ versions, unreadable }, _, { fleet }) => ({
     names: [fleet],
     text: [
-      `${versions} versions indexed${unreadable.length === 0 ? "" : `, ${unreadable.length} more are in the journal and cannot be read`}`,
+      `${counted(versions, "version")} indexed${unreadable.length === 0 ? "" : `, ${unreadable.length} more are in the journal and cannot be read`}`,
       ...describeUnreadable(unreadable),
     ].join("\n"),
     ...(unreadable.length > 0 ? { status: exitStatus.partly } : {}),

@@ -24,6 +24,7 @@ import {
   type PlainContext,
   type Printed,
 } from "../../plain-command.js";
+import { counted } from "../../quantities.js";
 
 const help = `
 A recipe of one's own is one file, an ES module that imports nothing but stemma:recipe:
@@ -204,7 +205,7 @@ function described({ recipe, outcome: { result } }: TrialResult): string {
     metric === null
       ? "no held-out samples"
       : `${metric.name} ${metric.before.toPrecision(4)} before, ${metric.after.toPrecision(4)} after`;
-  return `${recipe.name} ${recipe.version}: ${measured}, ${result.epochs} epochs in ${formatDuration(result.durationMs)}`;
+  return `${recipe.name} ${recipe.version}: ${measured}, ${counted(result.epochs, "epoch")} in ${formatDuration(result.durationMs)}`;
 }
 
 const approve = plain("approveRecipe", {
