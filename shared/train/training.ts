@@ -5,6 +5,7 @@
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
+import type { StateLeaves } from "./state-leaf.js";
 
 export type BackendName = "wasm" | "native";
 export interface BackendChoice {
@@ -45,6 +46,44 @@ export interface JobState {
   readonly maxBytes?: number | undefined;
 }
 
+/** Asks for the leaves of a training (state-leaf.ts), and for its states to be kept. */
+export interface JobLeaves {
+  /** Steps between two leaves; more where that gives more leaves, or states, than there may be. */
+  readonly everySteps: number;
+  /** Folder for the states, absolute or relative to the job folder, and their bytes; absent: none is kept. */
+  readonly keep?: { readonly folder: string; readonly bytes: number } | undefined;
+}
+
+/** A part of a training that is run alone (run-segments.ts). */
+export interface JobSegment {
+  /** The state that it begins from, absolute or relative to the job folder; absent: before the first step. */
+  readonly file?: string | undefined;
+  /** Steps that are done there. */
+  readonly fromStep: number;
+  readonly toStep: number;
+  /** True if the training is to end by itself after `toStep`; else it is stopped there. */
+  readonly isLast: boolean;
+  /** Leaves after each so many steps are wanted too; absent: only at the end. */
+  readonly everySteps?: number | undefined;
+}
+
+/** What a segment gave. */
+export interface SegmentRun {
+  /** The leaf of the state that it began from. */
+  readonly begin?: Hash | undefined;
+  readonly leaves: readonly { readonly step: number; readonly leaf: Hash }[];
+  /** Why it could not begin: its state is none of this training. */
+  readonly unusable?: string | undefined;
+  /** Why it could not go on. */
+  readonly failed?: string | undefined;
+}
+
+/** Name of the file of a kept state after so many steps. */
+export const keptStateName = (iteration: number): string => `${String(iteration).padStart(10, "0")}.state`;
+
+/** Name of the file in the result folder with what segments gave. */
+export const segmentsFile = "segments.json";
+
 /** A fleet's own recipe: its bundle, and what confines the process that runs it. */
 export interface JobRecipe {
   /** Id of the bundle. */
@@ -83,11 +122,16 @@ export interface TrainingJob {
   readonly state?: JobState | undefined;
   /** Keep only this many of the newest checkpoints. */
   readonly maxCheckpoints?: number | undefined;
+  /** Asks for its leaves; absent: none is computed. */
+  readonly leaves?: JobLeaves | undefined;
+  /** Only these parts are run, and no model results; absent: all of it is. */
+  readonly segments?: readonly JobSegment[] | undefined;
 }
 
 /** The news of a running training that a person should know. */
 export interface EngineNotice {
-  readonly event: "training-continued" | "training-state-refused" | "training-state-unsaved";
+  readonly event:
+    "training-continued" | "training-state-refused" | "training-state-unsaved" | "training-state-unkept";
   readonly text: string;
   /** training-continued: the steps that were done before. */
   readonly iteration?: number | undefined;
@@ -167,6 +211,8 @@ export interface TrainingResult {
   readonly durationMs: number;
   /** The number of times it continued after it was cut short; absent: none. */
   readonly continuations?: number | undefined;
+  /** Its leaves, or the name of what trains without any; absent: they were not asked for. */
+  readonly leaves?: StateLeaves | { readonly none: string } | undefined;
   /** Older checkpoints that were not kept, because of the job's maxCheckpoints; absent: none. */
   readonly checkpointsDropped?: number | undefined;
   /** Names of the files in the result folder. */

@@ -1,0 +1,94 @@
+/** Collects the leaves of a training while it runs, and has the states kept that an asker may want to begin from. */
+import type { Hash } from "../tensor/tensor.js";
+import type { FitPoint } from "./fit.js";
+import type { FitPlan } from "./fit-plan.js";
+import { leafOf, leafParts, stepsBetween, type LeafParts, type StateLeaves } from "./state-leaf.js";
+import type { FitSnapshot, SavedLeaves } from "./training-state.js";
+
+/** Bytes of a kept state beside its arrays, at most: position, names and shapes. */
+const headerBytes = 64 * 1024;
+
+export interface LeafOptions {
+  /** Steps between two leaves that are asked for. */
+  readonly everySteps: number;
+  /** Bytes of all states that may be kept; absent: none is. */
+  readonly keepBytes?: number | undefined;
+  /** The most steps that the training can take. */
+  readonly maxSteps: number;
+  /** True if the weights of the best epoch are part of the state. */
+  readonly keepsBest: boolean;
+  /** What an earlier process of the same training collected. */
+  readonly before?: SavedLeaves | undefined;
+}
+
+export interface StateKeeper {
+  /** Keeps the state after so many steps. */
+  keep(iteration: number, snapshot: FitSnapshot): Promise<void>;
+  /** The training ended after so many steps: no segment begins there. */
+  ended(iteration: number): Promise<void>;
+}
+
+/** The name of what trains without states between steps; undefined where there are leaves. */
+export function trainsWithoutLeaves({ method, ensemble }: FitPlan): string | undefined {
+  return ensemble === undefined ? method : `an ensemble (${ensemble.kind})`;
+}
+
+export class LeafCollector {
+  readonly #options: LeafOptions;
+  readonly #keeper: StateKeeper | undefined;
+  #everySteps: number;
+  readonly #leaves: Hash[];
+  #last: LeafParts | undefined;
+  #steps = 0;
+
+  constructor(options: LeafOptions, keeper: StateKeeper | undefined) {
+    this.#options = options;
+    this.#keeper = options.keepBytes === undefined ? undefined : keeper;
+    this.#everySteps = options.before?.everySteps ?? 0;
+    this.#leaves = [...(options.before?.leaves ?? [])];
+  }
+
+  /** Notes the leaf of this point, where one is due. Never ends the training. */
+  async at(point: FitPoint, iteration: number, snapshot: () => FitSnapshot): Promise<false> {
+    // A training that goes on has the leaf of its begin already.
+    if (point === "begin" && iteration > 0) return false;
+    if (point === "begin") this.#everySteps = this.#stepsBetween(snapshot());
+    if (point === "step" && iteration % this.#everySteps !== 0) return false;
+    const present = snapshot();
+    const parts = leafParts(present);
+    // The end takes the place of a leaf after the same step.
+    this.#leaves.length = Math.ceil(iteration / this.#everySteps);
+    this.#leaves.push(leafOf(parts));
+    if (point === "step") await this.#keeper?.keep(iteration, present);
+    if (point === "end") {
+      this.#last = parts;
+      this.#steps = iteration;
+      await this.#keeper?.ended(iteration);
+    }
+    return false;
+  }
+
+  /** What another process needs to go on. */
+  get saved(): SavedLeaves {
+    return { everySteps: this.#everySteps, leaves: [...this.#leaves] };
+  }
+
+  /** All leaves, once the training has ended. */
+  get result(): StateLeaves | undefined {
+    return this.#last === undefined
+      ? undefined
+      : { everySteps: this.#everySteps, steps: this.#steps, leaves: this.#leaves, last: this.#last };
+  }
+
+  /** As many states as may be kept, so that every segment but the first has one to begin from. */
+  #stepsBetween({ arrays }: FitSnapshot): number {
+    const { everySteps, keepBytes, maxSteps, keepsBest } = this.#options;
+    if (keepBytes === undefined) return stepsBetween(everySteps, maxSteps, Infinity);
+    let bytes = headerBytes;
+    for (const { name, shape } of arrays) {
+      const arrayBytes = 4 * shape.reduce((product, dimension) => product * dimension, 1);
+      bytes += keepsBest && name.startsWith("weight/") ? 2 * arrayBytes : arrayBytes;
+    }
+    return stepsBetween(everySteps, maxSteps, Math.floor(keepBytes / bytes));
+  }
+}
