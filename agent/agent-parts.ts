@@ -36,6 +36,7 @@ import type { ServedSettings } from "./settings/served-settings.js";
 import type { StopAsked } from "./control/stop-asked.js";
 import type { LineEvaluator } from "./trainer/evaluator.js";
 import type { Trainer } from "./trainer/trainer.js";
+import type { KeptStates } from "./trainer/kept-states.js";
 import type { LiveTrials } from "./trials/live-trials.js";
 
 export interface AgentParts {
@@ -101,6 +102,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly evaluator: LineEvaluator;
   readonly saver: FileSaver;
   readonly trials: LiveTrials;
+  readonly states: KeptStates;
   diskUse(): Promise<DiskUse>;
 }
 

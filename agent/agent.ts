@@ -335,6 +335,7 @@ export class Agent {
         if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
         return answer;
       },
+      keptState: (asked) => this.#services.states.part(asked),
       requestCertificate: () => this.#services.credentials.request(),
       takeCertificate: async (answer) => {
         const { credentials } = this.#services;

@@ -25,6 +25,7 @@ import { ClockError } from "./session/clock-error.js";
 import { FileSaver } from "./saving/save-file.js";
 import { ServerMessages } from "./session/server-messages.js";
 import { Evaluator } from "./trainer/evaluator.js";
+import { KeptStates } from "./trainer/kept-states.js";
 import { Trainer } from "./trainer/trainer.js";
 import { LiveTrials } from "./trials/live-trials.js";
 
@@ -47,7 +48,12 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const stores = await openStores(parts);
   const { outbox, current, intakes } = stores;
   const clockError = new ClockError();
-  const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines: enrolment.lines, ...stores });
+  const states = new KeptStates({ files, home });
+  await states.tidy(enrolment.lines.filter((line) => parts.config.lines[line]?.spotChecks !== undefined));
+  const diskUse = (): Promise<DiskUse> =>
+    states.yielding(parts.profile.disk, () =>
+      measureDisk({ files, home, lines: enrolment.lines, ...stores, states }),
+    );
   const messages = new ServerMessages(parts);
   const releases = await openReleases(parts, time);
   const recipes = await OwnRecipes.open({
@@ -59,7 +65,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   });
   const backends = new TrainingBackends({ files, home, ...parts.profile.training });
   await backends.look();
-  const shared = { stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
+  const shared = { states, stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
   const connection = composeConnection(parts, reactions, shared);
   const lines = composeLines(parts, reactions, { ...shared, ...connection });
   const trials = await openTrials(parts, reactions, { ...shared, ...lines });
@@ -78,6 +84,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     backends,
     ...lines,
     trials,
+    states,
     diskUse,
   };
 }
@@ -101,7 +108,7 @@ async function takeOwnerTime(
 /** Services that several of the parts use. */
 interface SharedServices extends Pick<
   AgentServices,
-  "credentials" | "releases" | "recipes" | "backends" | "diskUse"
+  "credentials" | "releases" | "recipes" | "backends" | "diskUse" | "states"
 > {
   readonly stores: Stores;
   readonly clockError: ClockError;
@@ -166,6 +173,7 @@ function composeLines(
     intakes,
     recipes,
     random: parts.random,
+    states: services.states,
     commandOwner: parts.commandOwner,
     train: parts.train,
     backends,

@@ -17,7 +17,7 @@ export interface LeafOptions {
   readonly maxSteps: number;
   /** True if the weights of the best epoch are part of the state. */
   readonly keepsBest: boolean;
-  /** What an earlier process of the same training collected. */
+  /** The leaves that an earlier process of the same training collected. */
   readonly before?: SavedLeaves | undefined;
 }
 
@@ -68,7 +68,7 @@ export class LeafCollector {
     return false;
   }
 
-  /** What another process needs to go on. */
+  /** The leaves until now, with which another process goes on. */
   get saved(): SavedLeaves {
     return { everySteps: this.#everySteps, leaves: [...this.#leaves] };
   }
@@ -80,7 +80,7 @@ export class LeafCollector {
       : { everySteps: this.#everySteps, steps: this.#steps, leaves: this.#leaves, last: this.#last };
   }
 
-  /** As many states as may be kept, so that every segment but the first has one to begin from. */
+  /** Decides how far apart leaves are: every segment but the first has a kept state to begin from. */
   #stepsBetween({ arrays }: FitSnapshot): number {
     const { everySteps, keepBytes, maxSteps, keepsBest } = this.#options;
     if (keepBytes === undefined) return stepsBetween(everySteps, maxSteps, Infinity);

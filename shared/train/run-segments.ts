@@ -95,7 +95,7 @@ class SegmentPoints {
     return { begin: this.#begin, leaves: this.#leaves };
   }
 
-  /** What an error says: before the first step the state cannot be used, after it the training cannot go on so. */
+  /** Judges an error: before the first step the state cannot be used, after it the training cannot go on so. */
   failed(error: unknown): SegmentRun {
     if (stepErrors.some((code) => isStemmaError(error, code)))
       return { ...this.result, failed: messageOf(error) };

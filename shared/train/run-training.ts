@@ -212,7 +212,7 @@ export async function runTraining(
   }
 }
 
-/** What a training consists of before its first step. The caller disposes the model. */
+/** A training before its first step. The caller disposes the model. */
 export interface BegunTraining {
   readonly recipe: RunnableRecipe;
   readonly parameters: RecipeParameters;
@@ -251,7 +251,7 @@ export async function beginTraining(
   return { recipe, parameters, set, hash, start, plan, resume, streams, model };
 }
 
-/** What collects the leaves that the job asks for; a training that goes on without those before has none. */
+/** Collects the leaves that the job asks for; undefined for a training that goes on without those before. */
 function leafCollector(
   { leaves }: TrainingJob,
   { keeper }: TrainingPorts,

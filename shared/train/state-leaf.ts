@@ -4,15 +4,14 @@
  * optimizer's arrays. Measurements, times and how often the training was cut short are not in it. The same training
  * gives the same leaves on every machine. Pure.
  */
-import { Sha256 } from "../tensor/hash.js";
-import { sha256 } from "../tensor/hash.js";
+import { Sha256, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { FitPosition, FitSnapshot } from "./training-state.js";
 
 /** Leaves of one training, at most. Of a longer training there are fewer, further apart. */
 export const maxLeaves = 4096;
 
-/** What a leaf is the hash of. */
+/** The parts that a leaf is the hash of. */
 export interface LeafParts {
   readonly position: Pick<FitPosition, "epoch" | "iteration" | "order" | "best"> & {
     /** Counts of the streams that gave numbers, by name. */
@@ -31,7 +30,7 @@ export interface StateLeaves {
   /** All steps of the training. */
   readonly steps: number;
   readonly leaves: readonly Hash[];
-  /** What the last leaf is the hash of: it names the weights that the model has. */
+  /** The parts of the last leaf: they name the weights that the model has. */
   readonly last: LeafParts;
 }
 

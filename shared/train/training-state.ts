@@ -67,7 +67,7 @@ export interface SavedLeaves {
 
 /** The progress that a training needs beside the loop's state to continue. */
 export interface TrainingProgressSoFar extends Effort {
-  /** Absent where the training has none. */
+  /** The leaves until now; absent where none are collected. */
   readonly leaves?: SavedLeaves | undefined;
   /** Measured before the first step; null without held-out samples. */
   readonly before: Evaluation | null;

@@ -67,14 +67,14 @@ export interface JobSegment {
   readonly everySteps?: number | undefined;
 }
 
-/** What a segment gave. */
+/** The leaves that a segment gave. */
 export interface SegmentRun {
   /** The leaf of the state that it began from. */
   readonly begin?: Hash | undefined;
   readonly leaves: readonly { readonly step: number; readonly leaf: Hash }[];
-  /** Why it could not begin: its state is none of this training. */
+  /** The reason why it could not begin: its state is none of this training. */
   readonly unusable?: string | undefined;
-  /** Why it could not go on. */
+  /** The reason why it could not go on. */
   readonly failed?: string | undefined;
 }
 
@@ -124,7 +124,7 @@ export interface TrainingJob {
   readonly maxCheckpoints?: number | undefined;
   /** Asks for its leaves; absent: none is computed. */
   readonly leaves?: JobLeaves | undefined;
-  /** Only these parts are run, and no model results; absent: all of it is. */
+  /** The parts that are run alone, without a model as the result; absent: the whole training is run. */
   readonly segments?: readonly JobSegment[] | undefined;
 }
 
@@ -211,7 +211,7 @@ export interface TrainingResult {
   readonly durationMs: number;
   /** The number of times it continued after it was cut short; absent: none. */
   readonly continuations?: number | undefined;
-  /** Its leaves, or the name of what trains without any; absent: they were not asked for. */
+  /** The leaves of the training, or the name of what trains without any; absent: they were not asked for. */
   readonly leaves?: StateLeaves | { readonly none: string } | undefined;
   /** Older checkpoints that were not kept, because of the job's maxCheckpoints; absent: none. */
   readonly checkpointsDropped?: number | undefined;
