@@ -37,6 +37,7 @@ import type { StopAsked } from "./control/stop-asked.js";
 import type { LineEvaluator } from "./trainer/evaluator.js";
 import type { Trainer } from "./trainer/trainer.js";
 import type { KeptStates } from "./trainer/kept-states.js";
+import type { SegmentsAgain } from "./trainer/segments-again.js";
 import type { LiveTrials } from "./trials/live-trials.js";
 
 export interface AgentParts {
@@ -103,6 +104,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly saver: FileSaver;
   readonly trials: LiveTrials;
   readonly states: KeptStates;
+  readonly segments: SegmentsAgain;
   diskUse(): Promise<DiskUse>;
 }
 

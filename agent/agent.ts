@@ -141,9 +141,10 @@ export class Agent {
     this.#tasks.stop();
     const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
       this.#services;
-    const { trials, time } = this.#services;
+    const { trials, time, segments } = this.#services;
     downloads.stop();
     evaluator.stop();
+    segments.stop();
     hooks.stop();
     await trainer.stop();
     await link.stop();
@@ -336,6 +337,10 @@ export class Agent {
         return answer;
       },
       keptState: (asked) => this.#services.states.part(asked),
+      segmentLeaves: (asked) => {
+        const { trainer, segments } = this.#services;
+        return trainer.between(() => segments.run(asked));
+      },
       requestCertificate: () => this.#services.credentials.request(),
       takeCertificate: async (answer) => {
         const { credentials } = this.#services;

@@ -26,6 +26,7 @@ import { FileSaver } from "./saving/save-file.js";
 import { ServerMessages } from "./session/server-messages.js";
 import { Evaluator } from "./trainer/evaluator.js";
 import { KeptStates } from "./trainer/kept-states.js";
+import { SegmentsAgain } from "./trainer/segments-again.js";
 import { Trainer } from "./trainer/trainer.js";
 import { LiveTrials } from "./trials/live-trials.js";
 
@@ -154,7 +155,10 @@ function composeConnection(
   return { link, uploads, downloads, conversation };
 }
 
-type LineParts = Pick<AgentServices, "hooks" | "activator" | "trainer" | "offers" | "evaluator" | "saver">;
+type LineParts = Pick<
+  AgentServices,
+  "hooks" | "activator" | "trainer" | "segments" | "offers" | "evaluator" | "saver"
+>;
 
 /** The parts that change what lines run: switches, trainings, offers, measurements, files of other programs. */
 function composeLines(
@@ -187,6 +191,7 @@ function composeLines(
       reactions.report(name, text, line);
     },
   });
+  const segments = new SegmentsAgain({ ...common, activator, intakes, recipes, states: services.states });
   const offers = new Offers({
     ...common,
     downloads,
@@ -205,7 +210,7 @@ function composeLines(
       evaluate: parts.evaluate,
     });
   const saver = new FileSaver({ ...common, random: parts.random });
-  return { hooks, activator, trainer, offers, evaluator, saver };
+  return { hooks, activator, trainer, segments, offers, evaluator, saver };
 }
 
 function openTrials(

@@ -26,7 +26,10 @@ import {
   keptStateCommand,
   keptStateRequest,
   type KeptStatePart,
+  segmentLeavesCommand,
+  segmentLeavesRequest,
   type KeptStateRequest,
+  type SegmentLeavesRequest,
 } from "../shared/wire/kept-states.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
@@ -36,6 +39,7 @@ import {
   conditionsInvalid,
   evaluateInvalid,
   trialInvalid,
+  segmentNotNamed,
   stateNotNamed,
   versionNotNamed,
 } from "./command-errors.js";
@@ -67,6 +71,8 @@ export interface CommandTarget {
   trial(asked: TrialRequest | TrialEnd): Promise<TrialAnswer | undefined>;
   /** Gives a part of a state of a training. @throws NOT_FOUND */
   keptState(asked: KeptStateRequest): Promise<KeptStatePart>;
+  /** Runs a segment of an earlier training again. @throws NOT_FOUND, TRAINING_REFUSED while a training runs */
+  segmentLeaves(asked: SegmentLeavesRequest): Promise<{ readonly leaves: string }>;
   /** A request for a new certificate. @throws NOT_ALLOWED where this device has a token */
   requestCertificate(): Promise<object>;
   /** Takes the answer to it; resolves with the end of the new certificate. @throws ENROLMENT_INVALID */
@@ -118,6 +124,8 @@ export async function runServerCommand(
       return await answerConditions(target, body);
     case keptStateCommand:
       return await keptState(target, body);
+    case segmentLeavesCommand:
+      return await segmentLeaves(target, body);
     case "certificate-request":
       return resultOf(await target.requestCertificate());
     case "certificate":
@@ -127,7 +135,7 @@ export async function runServerCommand(
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, kept-state, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, kept-state, segment-leaves, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }
@@ -188,6 +196,13 @@ async function keptState(target: CommandTarget, body: CommandBody): Promise<Comm
   const asked = keptStateRequest.safeParse(body);
   if (!asked.success) throw stateNotNamed();
   return resultOf(await target.keptState(asked.data));
+}
+
+/** @throws USAGE, NOT_FOUND, TRAINING_REFUSED */
+async function segmentLeaves(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = segmentLeavesRequest.safeParse(body);
+  if (!asked.success) throw segmentNotNamed();
+  return resultOf(await target.segmentLeaves(asked.data));
 }
 
 /** Parses the query for log lines, within what one answer can contain. */

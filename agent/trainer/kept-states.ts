@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Files } from "../../shared/ports.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -13,8 +14,22 @@ import {
   type KeptStatePart,
   type KeptStateRequest,
 } from "../../shared/wire/kept-states.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { Profile } from "../settings/profile.js";
+
+/** The training that left the states. */
+export type KeptTraining = Pick<BegunTraining, "invocation" | "job">;
+
+const trainingFile = "training.json";
+
+const notKept = (versionId: Hash): StemmaError =>
+  new StemmaError(
+    "NOT_FOUND",
+    `The states of the training of ${versionId.slice(0, 12)} are not kept here: a later training of the line took their ` +
+      "place, or the disk was needed. Check a newer model of the line.",
+    { versionId },
+  );
 
 export interface KeptStatesOptions {
   readonly files: Files;
@@ -48,14 +63,35 @@ export class KeptStates {
   }
 
   /** Takes the states that a training left in a folder, in the place of those of the line before it. */
-  async replace(line: string, versionId: Hash, from: string): Promise<void> {
+  async replace(
+    line: string,
+    versionId: Hash,
+    { from, training }: { readonly from: string; readonly training: KeptTraining },
+  ): Promise<void> {
     const { files } = this.options;
     const folder = join(this.#folder, line);
     await files.remove(folder);
-    if ((await files.stat(from)) === undefined) return;
     await files.makeFolder(folder);
+    await files.makeFolder(from);
+    const { invocation, job } = training;
+    await writeDurably(files, join(from, trainingFile), Buffer.from(JSON.stringify({ invocation, job })));
     await files.rename(from, join(folder, versionId));
     await files.syncFolder(folder);
+  }
+
+  /** Finds the training of a version whose states are kept. @throws NOT_FOUND */
+  async of(
+    versionId: Hash,
+  ): Promise<{ readonly line: string; readonly folder: string; readonly training: KeptTraining }> {
+    const { files } = this.options;
+    for (const line of await files.list(this.#folder)) {
+      const folder = join(this.#folder, line, versionId);
+      const path = join(folder, trainingFile);
+      if ((await files.stat(path)) === undefined) continue;
+      const text = Buffer.from(await files.read(path)).toString("utf8");
+      return { line, folder, training: JSON.parse(text) as KeptTraining };
+    }
+    throw notKept(versionId);
   }
 
   /** Gives a part of a state. @throws NOT_FOUND where it is not kept, or not any more */
@@ -74,12 +110,7 @@ export class KeptStates {
         await file.close();
       }
     }
-    throw new StemmaError(
-      "NOT_FOUND",
-      `The state after step ${step} of ${versionId.slice(0, 12)} is not kept here: a later training of the line took its ` +
-        "place, or the disk was needed. Check a newer model of the line.",
-      { versionId, step },
-    );
+    throw notKept(versionId);
   }
 
   /** Measures the home; first removes these states where they take the place of a training. */

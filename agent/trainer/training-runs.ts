@@ -235,7 +235,7 @@ export class TrainingRuns {
       const content = outcome.result.datasetHash;
       const data = await dataUsedBy(this.options, { line, job: begun.job, content });
       const trained = await saveResult(this.options, { line, begun, outcome, data });
-      await this.#keepStates(line, trained, workFolder);
+      await this.#keepStates(line, trained, { from: keptFolder(workFolder), training: begun });
       this.options.onTrained(line, trained);
       return trained;
     } catch (error) {
@@ -249,10 +249,14 @@ export class TrainingRuns {
   }
 
   /** The model is saved: what goes wrong with its states costs only a spot check. */
-  async #keepStates(line: string, { versionId }: Trained, workFolder: string): Promise<void> {
+  async #keepStates(
+    line: string,
+    { versionId }: Trained,
+    left: Parameters<KeptStates["replace"]>[2],
+  ): Promise<void> {
     if (this.options.config.lines[line]?.spotChecks === undefined) return;
     try {
-      await this.options.states.replace(line, versionId, keptFolder(workFolder));
+      await this.options.states.replace(line, versionId, left);
     } catch (error) {
       this.options.log.warn("states-not-kept", {
         line,

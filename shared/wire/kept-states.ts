@@ -1,9 +1,9 @@
 /**
- * The command by which a server asks a device for a state of a training that it keeps, and its parts. The signature of
- * the envelope covers it; a device that does not know the command says so. Pure.
+ * The commands by which a server asks a device for states of a training that it keeps, part by part, and for the leaves
+ * of a segment that it runs again. A device that does not know a command says so. Pure.
  */
 import * as z from "zod";
-import { isHash } from "../tensor/hash.js";
+import { hexOf, isHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 
 export const keptStateCommand = "kept-state";
@@ -24,4 +24,40 @@ export interface KeptStatePart {
   readonly bytes: number;
   /** The part, in base64. */
   readonly data: string;
+}
+
+export const segmentLeavesCommand = "segment-leaves";
+/** Leaves of one answer, at most: it fits into a message. */
+export const maxAnsweredLeaves = 1024;
+
+/** A segment that the device is to run again from a state that it keeps, and the steps between its leaves. */
+export const segmentLeavesRequest = z
+  .object({
+    versionId: z.custom<Hash>(isHash, "is not a hash"),
+    fromStep: count,
+    toStep: count,
+    isLast: z.boolean(),
+    everySteps: count.min(1),
+  })
+  .refine(
+    ({ fromStep, toStep, everySteps }) =>
+      toStep > fromStep && (toStep - fromStep) / everySteps <= maxAnsweredLeaves,
+    `asks for no leaf, or for more than ${maxAnsweredLeaves}`,
+  );
+export type SegmentLeavesRequest = z.infer<typeof segmentLeavesRequest>;
+
+const leavesAnswer = z.object({ leaves: z.base64().max(64 * maxAnsweredLeaves) });
+
+/** The leaves of a segment, in base64, one after the other. */
+export function packLeaves(leaves: readonly Hash[]): { readonly leaves: string } {
+  return { leaves: Buffer.from(leaves.join(""), "hex").toString("base64") };
+}
+
+/** @returns undefined for what is no such answer */
+export function readLeaves(answer: unknown): readonly Hash[] | undefined {
+  const parsed = leavesAnswer.safeParse(answer);
+  if (!parsed.success) return undefined;
+  const bytes = Buffer.from(parsed.data.leaves, "base64");
+  if (bytes.length % 32 !== 0) return undefined;
+  return Array.from({ length: bytes.length / 32 }, (_, at) => hexOf(bytes.subarray(32 * at, 32 * at + 32)));
 }

@@ -11,6 +11,7 @@ export interface RunSegment {
 export interface JudgedSegments {
   /** The first segment that gave something else, as a sentence. */
   readonly refuted: string | undefined;
+  /** The number of the segment; absent where it is the first state that is wrong. */
   readonly refutedSegment?: number | undefined;
   /** Segments whose states are not those that were committed to. */
   readonly unusable: readonly string[];
@@ -32,7 +33,6 @@ export function judgeSegments(
       if (first === 0)
         return {
           refuted: "the state before the first step is not the one that base, seed and parameters give",
-          refutedSegment: 0,
           unusable,
           passed,
         };

@@ -18,6 +18,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { costLimits } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
+import { bisectSegment } from "./bisect-segment.js";
 import { askForState } from "./asked-states.js";
 import { chooseSegments } from "./choose-segments.js";
 import { commitmentOf, endProblem, maxStateBytes } from "./committed-ends.js";
@@ -35,7 +36,6 @@ interface Check {
   readonly repository: FleetRepository;
   readonly summary: VersionSummary;
   readonly commitment: StateCommitment;
-  readonly signal: AbortSignal;
 }
 
 type Ended = Pick<SpotCheck, "outcome" | "because" | "segments"> & { readonly workMs?: number };
@@ -68,7 +68,7 @@ export async function spotCheck(
   const ended = await withinReplayLimit(context, () =>
     withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal: ending }, async (folder) => {
-        const check = { context, repository, summary, commitment, signal: ending };
+        const check = { context, repository, summary, commitment };
         const task: Replay = { context, repository, summary, memoryLimitMb, signal: ending };
         const found = await endProblem(repository, summary, { commitment, opened: read.opened });
         if (found !== undefined) return refuted({ refuted: found });
@@ -122,10 +122,11 @@ async function end(
 async function runChosen(
   check: Check,
   count: number,
-  { job, options }: PreparedTraining,
+  training: PreparedTraining,
   folder: string,
 ): Promise<Ended> {
-  const { context, commitment, signal } = check;
+  const { context, commitment } = check;
+  const { job, options } = training;
   const segments = await chosen(check, count);
   const { come, gone, silent } = await statesOf(check, segments, folder);
   const runs = [
@@ -136,11 +137,26 @@ async function runChosen(
   const results = await segmentsInChild(
     job,
     runs.map(({ job: segment }) => segment),
-    { ...options, signal },
+    options,
   );
   const workMs = Math.round(context.home.ports.clock.monotonic() - startedMs);
-  const judged = judgeSegments(commitment, runs, results);
+  const judged = await bisected(check, judgeSegments(commitment, runs, results), runs, training);
   return { ...outcomeOf(judged, { gone, silent }), segments, workMs };
+}
+
+/** The refutation, with the step in which the device and this server part, where the device tells. */
+async function bisected(
+  { context, repository, summary }: Check,
+  judged: JudgedSegments,
+  runs: readonly RunSegment[],
+  training: PreparedTraining,
+): Promise<JudgedSegments> {
+  const segment = runs.find(({ index }) => index !== undefined && index === judged.refutedSegment);
+  if (judged.refuted === undefined || segment === undefined) return judged;
+  const { versionId, record } = summary;
+  const fleet = await context.live?.fleet(repository.fleet);
+  const found = await bisectSegment({ fleet, device: record.device, versionId, segment }, training);
+  return found === undefined ? judged : { ...judged, refuted: `${judged.refuted}; ${found}` };
 }
 
 interface Unanswered {

@@ -117,7 +117,11 @@ describe("a spot check", () => {
   });
 
   for (const [what, how, because] of [
-    ["one segment's end", { lie: withLeaf(3) }, /segment 2 \(steps 5 to 6\)/],
+    [
+      "one segment's end",
+      { lie: withLeaf(3) },
+      /segment 2 \(steps 5 to 6\).*committed to others than it computes/,
+    ],
     ["its first state", { lie: withLeaf(0) }, /base, seed and parameters/],
     ["its last state", { lie: withLeaf(20) }, /last state/],
     [
@@ -155,7 +159,7 @@ describe("a spot check", () => {
     await start();
     // The device has lost one of them, or another one takes its place.
     const folder = join(home, "states", "soh", model);
-    const kept = await readdir(folder);
+    const kept = (await readdir(folder)).filter((name) => name.endsWith(".state"));
     assert.equal(kept.length, 19);
     const hidden = join(home, "hidden");
     await rename(folder, hidden);

@@ -12,6 +12,7 @@ const untouched: CommandTarget = {
   trial: () => assert.fail("no trial was asked for"),
   conditions: () => assert.fail("no conditions were asked for"),
   keptState: () => assert.fail("no state was asked for"),
+  segmentLeaves: () => assert.fail("no segment was asked for"),
   requestCertificate: () => assert.fail("no renewal was requested"),
   takeCertificate: () => assert.fail("no certificate was sent"),
   evaluate: () => assert.fail("no evaluation was requested"),
