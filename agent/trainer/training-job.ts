@@ -173,6 +173,7 @@ export async function engineJobOf(
     ...defined({
       leaves: spotChecks && {
         everySteps: spotChecks.everySteps,
+        maxCostPercent: spotChecks.maxCostPercent,
         keep: { folder: keptFolder(folders.work), bytes: keepBytes },
       },
     }),

@@ -8,6 +8,9 @@ import type { FitSnapshot, SavedLeaves } from "./training-state.js";
 /** Bytes of a kept state beside its arrays, at most: position, names and shapes. */
 const headerBytes = 64 * 1024;
 
+/** Milliseconds of training after which the cost of leaves is judged. */
+const minMeasuredMs = 2000;
+
 export interface LeafOptions {
   /** Steps between two leaves that are asked for. */
   readonly everySteps: number;
@@ -15,6 +18,10 @@ export interface LeafOptions {
   readonly keepBytes?: number | undefined;
   /** The most steps that the training can take. */
   readonly maxSteps: number;
+  /** The most that leaves and kept states may take of the time, in percent; absent: no limit. */
+  readonly maxCostPercent?: number | undefined;
+  /** Milliseconds of a monotonic clock. */
+  readonly monotonic: () => number;
   /** True if the weights of the best epoch are part of the state. */
   readonly keepsBest: boolean;
   /** The leaves that an earlier process of the same training collected. */
@@ -24,8 +31,8 @@ export interface LeafOptions {
 export interface StateKeeper {
   /** Keeps the state after so many steps. */
   keep(iteration: number, snapshot: FitSnapshot): Promise<void>;
-  /** The training ended after so many steps: no segment begins there. */
-  ended(iteration: number): Promise<void>;
+  /** Removes the state after so many steps: no segment begins there. */
+  drop(iteration: number): Promise<void>;
 }
 
 /** The name of what trains without states between steps; undefined where there are leaves. */
@@ -40,12 +47,16 @@ export class LeafCollector {
   readonly #leaves: Hash[];
   #last: LeafParts | undefined;
   #steps = 0;
+  /** Begin of the time that is measured, and what leaves took of it. */
+  #sinceMs: number;
+  #costMs = 0;
 
   constructor(options: LeafOptions, keeper: StateKeeper | undefined) {
     this.#options = options;
     this.#keeper = options.keepBytes === undefined ? undefined : keeper;
     this.#everySteps = options.before?.everySteps ?? 0;
     this.#leaves = [...(options.before?.leaves ?? [])];
+    this.#sinceMs = options.monotonic();
   }
 
   /** Notes the leaf of this point, where one is due. Never ends the training. */
@@ -54,18 +65,38 @@ export class LeafCollector {
     if (point === "begin" && iteration > 0) return false;
     if (point === "begin") this.#everySteps = this.#stepsBetween(snapshot());
     if (point === "step" && iteration % this.#everySteps !== 0) return false;
+    const startMs = this.#options.monotonic();
     const present = snapshot();
     const parts = leafParts(present);
     // The end takes the place of a leaf after the same step.
     this.#leaves.length = Math.ceil(iteration / this.#everySteps);
     this.#leaves.push(leafOf(parts));
-    if (point === "step") await this.#keeper?.keep(iteration, present);
+    if (point === "step") {
+      await this.#keeper?.keep(iteration, present);
+      await this.#boundCost(startMs);
+    }
     if (point === "end") {
       this.#last = parts;
       this.#steps = iteration;
-      await this.#keeper?.ended(iteration);
+      await this.#keeper?.drop(iteration);
     }
     return false;
+  }
+
+  /** Doubles the steps between leaves where these take too much of the time: every second one goes. */
+  async #boundCost(startMs: number): Promise<void> {
+    const { maxCostPercent = Infinity, monotonic } = this.#options;
+    const nowMs = monotonic();
+    this.#costMs += nowMs - startMs;
+    const measuredMs = nowMs - this.#sinceMs;
+    if (measuredMs < minMeasuredMs || 100 * this.#costMs <= maxCostPercent * measuredMs) return;
+    const before = this.#everySteps;
+    this.#everySteps *= 2;
+    for (let index = 1; index < this.#leaves.length; index += 2) await this.#keeper?.drop(index * before);
+    const kept = this.#leaves.filter((_, index) => index % 2 === 0);
+    this.#leaves.splice(0, this.#leaves.length, ...kept);
+    this.#sinceMs = nowMs;
+    this.#costMs = 0;
   }
 
   /** The leaves until now, with which another process goes on. */

@@ -254,7 +254,7 @@ export async function beginTraining(
 /** Collects the leaves that the job asks for; undefined for a training that goes on without those before. */
 function leafCollector(
   { leaves }: TrainingJob,
-  { keeper }: TrainingPorts,
+  { keeper, monotonic }: TrainingPorts,
   { plan, set, saved }: Pick<BegunTraining, "plan" | "set"> & { readonly saved: SavedTraining | undefined },
 ): LeafCollector | undefined {
   if (leaves === undefined || trainsWithoutLeaves(plan) !== undefined) return undefined;
@@ -263,6 +263,8 @@ function leafCollector(
     {
       everySteps: leaves.everySteps,
       keepBytes: leaves.keep?.bytes,
+      maxCostPercent: leaves.maxCostPercent,
+      monotonic,
       maxSteps: plan.epochs * Math.ceil(set.train.count / plan.batchSize),
       keepsBest: plan.patience > 0,
       before: saved?.leaves,

@@ -50,6 +50,8 @@ export interface JobState {
 export interface JobLeaves {
   /** Steps between two leaves; more where that gives more leaves, or states, than there may be. */
   readonly everySteps: number;
+  /** The most that they may take of the time, in percent; more steps are between them where they take more. */
+  readonly maxCostPercent?: number | undefined;
   /** Folder for the states, absolute or relative to the job folder, and their bytes; absent: none is kept. */
   readonly keep?: { readonly folder: string; readonly bytes: number } | undefined;
 }

@@ -8,7 +8,7 @@ import type { Hash } from "../tensor/tensor.js";
 
 export const keptStateCommand = "kept-state";
 /** Bytes of one part: it fits into a message as base64. */
-export const keptStatePartBytes = 30 * 1024;
+export const keptStatePartBytes = 45 * 1024;
 
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 /** The version, the steps that are done in the state, and where its part begins. */

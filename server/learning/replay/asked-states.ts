@@ -11,7 +11,7 @@ import { keptStateCommand, keptStatePartBytes } from "../../../shared/wire/kept-
 import type { LiveFleet } from "../../services/context/operations-context.js";
 
 /** Parts that are asked for at a time, and milliseconds until an answer is given up. */
-const window = 8;
+const window = 16;
 const answerMs = 30_000;
 
 export interface AskedState {

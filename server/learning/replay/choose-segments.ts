@@ -47,5 +47,5 @@ export function describeMissed(checked: number, of: number): string {
   const half = Math.ceil(of / 2);
   const one = describeChance(chanceToMiss(1, { checked, of }));
   const many = describeChance(chanceToMiss(half, { checked, of }));
-  return `Of ${of} segments one wrong one is missed in ${one}; ${half} wrong ones are missed in ${many}.`;
+  return `Of ${of} segments a single wrong one is missed in ${one}; ${half} wrong ones are missed in ${many}.`;
 }

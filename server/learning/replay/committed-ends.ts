@@ -14,7 +14,7 @@ import { ArraysHash, trainedWeights } from "../../../shared/train/state-leaf.js"
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { readLeaves } from "../../storage/repository/state/references.js";
-import { replayIncomplete } from "./replay-errors.js";
+import { spotCheckIncomplete } from "./replay-errors.js";
 import { membersOf } from "./story.js";
 
 /** Arrays of the size of the weights in a state, at most: weights, best epoch's, and three of an optimizer. */
@@ -36,14 +36,14 @@ export async function commitmentOf(
   const what = `${name}:${version}`;
   const id = record.objects.attachments?.find((each) => each.name === commitmentName)?.hash;
   if (id === undefined)
-    throw replayIncomplete(
+    throw spotCheckIncomplete(
       what,
       "its device did not commit to the states of the training, so parts of it cannot be checked. Set " +
         "`spotChecks` for the line in the device's agent.json: models that it trains then can be. " +
         "`stemma replay run` repeats all of it.",
     );
   if (dropped !== undefined)
-    throw replayIncomplete(
+    throw spotCheckIncomplete(
       what,
       "a replay has proved it, and its tensors were dropped: there is nothing to check.",
     );

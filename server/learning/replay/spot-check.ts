@@ -23,7 +23,7 @@ import { askForState } from "./asked-states.js";
 import { chooseSegments } from "./choose-segments.js";
 import { commitmentOf, endProblem, maxStateBytes } from "./committed-ends.js";
 import { judgeSegments, type JudgedSegments, type RunSegment } from "./judge-segments.js";
-import { replayIncomplete } from "./replay-errors.js";
+import { spotCheckIncomplete } from "./replay-errors.js";
 import { inWorkFolder, tookTooLong, withinReplayLimit } from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { withPreparedTraining, type PreparedTraining, type Replay } from "./train-again.js";
@@ -55,7 +55,7 @@ export async function spotCheck(
   await repository.leaves(summary.versionId);
   const what = `${summary.name}:${summary.version}`;
   const read = storyOf(await readOpenedProvenance(repository, summary.record.objects));
-  if ("unreplayable" in read) throw replayIncomplete(what, read.unreplayable.text);
+  if ("unreplayable" in read) throw spotCheckIncomplete(what, read.unreplayable.text);
   const commitment = await commitmentOf(repository, summary);
   const limits = await costLimits(context, maxMinutes);
   const { memoryLimitMb } = limits;
@@ -75,12 +75,12 @@ export async function spotCheck(
         const prepared = await withPreparedTraining(task, read.story, folder, (training) =>
           runChosen(check, segments, training, folder),
         );
-        if ("reason" in prepared) throw replayIncomplete(what, prepared.text);
+        if ("reason" in prepared) throw spotCheckIncomplete(what, prepared.text);
         return prepared;
       }),
     ),
   );
-  if (ended === tooLong) throw replayIncomplete(what, tookTooLong(limits.maxMinutes).text);
+  if (ended === tooLong) throw spotCheckIncomplete(what, tookTooLong(limits.maxMinutes).text);
   return await end(
     { context, repository, summary },
     { engineId: commitment.engine, of: segmentCount(commitment), commitment },

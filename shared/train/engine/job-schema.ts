@@ -46,6 +46,7 @@ const training = z.strictObject({
   leaves: z
     .strictObject({
       everySteps: steps.min(1),
+      maxCostPercent: z.number().min(0).max(100).optional(),
       keep: z
         .strictObject({ folder: z.string().min(1).max(4096), bytes: z.number().int().min(0) })
         .optional(),

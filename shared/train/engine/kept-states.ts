@@ -52,7 +52,7 @@ export class KeptStates implements StateKeeper {
     }
   }
 
-  async ended(iteration: number): Promise<void> {
+  async drop(iteration: number): Promise<void> {
     const { files, folder } = this.options;
     await files.remove(join(folder, keptStateName(iteration)));
   }

@@ -43,7 +43,7 @@ describe("a spot check", () => {
               parameters: { epochs: 3, patience: 0 },
               dataset: { reader: "battery-simulated", parameters: { vehicle: 2, cycles: 100, cells: 1 } },
               schedule: { everySeconds: null, afterSamples: null },
-              spotChecks: { everySteps: 2 },
+              spotChecks: { everySteps: 2, maxCostPercent: 100 },
             },
           },
         },

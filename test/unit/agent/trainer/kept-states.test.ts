@@ -74,7 +74,7 @@ describe("kept states", () => {
   });
 
   it("have at most half of the room that is left, and their own limit", () => {
-    const settings = { everySteps: 1, keepBytes: 100 };
+    const settings = { everySteps: 1, maxCostPercent: 5, keepBytes: 100 };
     assert.deepEqual(jobRoom(1000, settings), { state: 900, kept: 100 });
     assert.deepEqual(jobRoom(100, settings), { state: 50, kept: 50 });
     assert.deepEqual(jobRoom(-5, settings), { state: 0, kept: 0 });

@@ -13,15 +13,18 @@ import { startWasmBackend, type StartedBackend } from "../../../../shared/train/
 import { KeptStates } from "../../../../shared/train/engine/kept-states.js";
 import { readState } from "../../../../shared/train/engine/state-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
+import { LeafCollector } from "../../../../shared/train/leaf-collector.js";
 import { runSegments } from "../../../../shared/train/run-segments.js";
 import { runTraining, type TrainedModel, type TrainingPorts } from "../../../../shared/train/run-training.js";
 import {
   ArraysHash,
   leafOf,
+  leafParts,
   stepsBetween,
   trainedWeights,
   type StateLeaves,
 } from "../../../../shared/train/state-leaf.js";
+import type { FitSnapshot } from "../../../../shared/train/training-state.js";
 import {
   jobFormat,
   keptStateName,
@@ -228,6 +231,59 @@ describe("leaves of a training", () => {
     assert.ok(bytes <= 200_000, String(bytes));
     assert.equal(stepsBetween(1, 10_000_000, Infinity), Math.ceil(10_000_000 / 4095));
     assert.equal(stepsBetween(5, 100, 0), 100);
+  });
+
+  it("are further apart where they take too much of the time", async () => {
+    const kept = new Set<number>();
+    let nowMs = 0;
+    let leafMs = 500;
+    const collector = new LeafCollector(
+      {
+        everySteps: 1,
+        keepBytes: 1e9,
+        maxSteps: 64,
+        maxCostPercent: 5,
+        keepsBest: false,
+        monotonic: () => nowMs,
+      },
+      {
+        keep: (iteration) => {
+          kept.add(iteration);
+          nowMs += leafMs;
+          return Promise.resolve();
+        },
+        drop: (iteration) => {
+          kept.delete(iteration);
+          return Promise.resolve();
+        },
+      },
+    );
+    const state = (iteration: number) => (): FitSnapshot => ({
+      position: {
+        ...{ epoch: 1, iteration, order: null, streams: {} },
+        ...{ best: { epoch: 0, loss: null }, measurements: [] },
+      },
+      optimizer: { name: "sgd", iterations: iteration, shared: {} },
+      arrays: [],
+    });
+    await collector.at("begin", 0, state(0));
+    for (let step = 1; step <= 64; step++) {
+      nowMs += 1000;
+      if (step === 32) leafMs = 0;
+      await collector.at("step", step, state(step));
+    }
+    await collector.at("end", 64, state(64));
+    const { everySteps, leaves } = collector.result!;
+    assert.ok(everySteps >= 8 && everySteps <= 32, String(everySteps));
+    assert.equal(leaves.length, 64 / everySteps + 1);
+    assert.deepEqual(
+      leaves,
+      Array.from(leaves, (_, at) => leafOf(leafParts(state(at * everySteps)()))),
+    );
+    assert.deepEqual(
+      [...kept],
+      Array.from({ length: leaves.length - 2 }, (_, at) => (at + 1) * everySteps),
+    );
   });
 
   it("are named as missing where a training has no states between steps", async () => {

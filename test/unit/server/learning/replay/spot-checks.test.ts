@@ -48,7 +48,7 @@ describe("chosen segments", () => {
     assert.ok(Math.abs(chanceToMiss(2, { checked: 3, of: 7 }) - 10 / 35) < 1e-12);
     assert.equal(
       describeMissed(10, 200),
-      "Of 200 segments one wrong one is missed in 95 of 100 cases; 100 wrong ones are missed in 1 of 1,296 cases.",
+      "Of 200 segments a single wrong one is missed in 95 of 100 cases; 100 wrong ones are missed in 1 of 1,296 cases.",
     );
     assert.equal(describeMissed(4, 4), "All 4 segments were run again.");
     assert.equal(describeChance(0.9975), "9,975 of 10,000 cases");
