@@ -175,7 +175,10 @@ function outcomeOf(
   if (silent.length > 0) return { outcome: "asked", because: silent.slice(0, 5).join("; ") };
   return {
     outcome: "passed",
-    because: `${passed} segments were run again, and each gave the state that was committed to`,
+    because:
+      passed === 1
+        ? "a segment was run again, and gave the state that was committed to"
+        : `${passed} segments were run again, and each gave the state that was committed to`,
   };
 }
 
