@@ -4,11 +4,13 @@
  */
 import { open } from "node:fs/promises";
 import * as z from "zod";
+import type { Clock } from "../../../shared/ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { messageOf } from "../../../shared/error-text.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { keptStateCommand, keptStatePartBytes } from "../../../shared/wire/kept-states.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
+import { spotCheckStopped } from "./replay-errors.js";
 
 /** Parts that are asked for at a time, and milliseconds until an answer is given up. */
 const window = 16;
@@ -33,12 +35,25 @@ const answer = z.object({
 });
 
 class WrongAnswer extends Error {}
+/** An answer that may come later. */
+class Silence extends Error {}
+/** Codes by which a device says that it cannot answer now. */
+const laterCodes: ReadonlySet<string> = new Set(["TIMED_OUT", "HISTORY_UNPROVEN"]);
 
-/** @param path the file that is written */
+export interface StatePlace {
+  /** The file that is written. */
+  readonly path: string;
+  readonly clock: Pick<Clock, "monotonic">;
+  /** The time by the monotonic clock until which all of it has to come. */
+  readonly untilMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** @throws TRAINING_STOPPED when aborted */
 export async function askForState(
   fleet: Pick<LiveFleet, "command" | "isOnline">,
   asked: AskedState,
-  path: string,
+  { path, clock, untilMs, signal }: StatePlace,
 ): Promise<StateAnswer> {
   const { device, maxBytes } = asked;
   if (!fleet.isOnline(device)) return { kind: "silent", because: `${device} is not connected` };
@@ -54,6 +69,8 @@ export async function askForState(
     };
     await write(0, data);
     for (let at = keptStatePartBytes; at < bytes; at += window * keptStatePartBytes) {
+      if (signal.aborted) throw spotCheckStopped();
+      if (clock.monotonic() > untilMs) throw new Silence(`${device} sends too slowly`);
       const places = Array.from({ length: window }, (_, index) => at + index * keptStatePartBytes);
       await Promise.all(
         places
@@ -68,6 +85,7 @@ export async function askForState(
     return { kind: "came" };
   } catch (error) {
     if (error instanceof WrongAnswer) return { kind: "gone", because: error.message };
+    if (error instanceof Silence) return { kind: "silent", because: error.message };
     if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "SERVER_UNREACHABLE"))
       return { kind: "silent", because: messageOf(error) };
     throw error;
@@ -87,6 +105,7 @@ async function part(
     answerMs,
   );
   if (code === "USAGE") throw new WrongAnswer("its agent does not know spot checks: update it");
+  if (laterCodes.has(code)) throw new Silence(`${device} answers ${code}`);
   if (code !== "") throw new WrongAnswer(`it answers ${code.slice(0, 40)}`);
   const parsed = answer.safeParse(result);
   if (!parsed.success) throw new WrongAnswer("its answer is malformed");

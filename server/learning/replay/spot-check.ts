@@ -3,7 +3,6 @@
  * far less than a whole replay, and never a proof. What is chosen is written down before the device is asked for it, so
  * a device that does not answer is asked for the same segments again. Nothing is freed because of it.
  */
-import { join } from "node:path";
 import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { SpotCheck } from "../../../shared/journal/facts/version-facts.js";
@@ -19,9 +18,9 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { costLimits } from "../training/bounded-cost.js";
 import { tooLong, withinTime } from "../training/training-cost.js";
 import { bisectSegment } from "./bisect-segment.js";
-import { askForState } from "./asked-states.js";
 import { chooseSegments } from "./choose-segments.js";
-import { commitmentOf, endProblem, maxStateBytes } from "./committed-ends.js";
+import { fetchStates, stateFile, stateFolder, type Unanswered } from "./fetch-states.js";
+import { commitmentOf, endProblem } from "./committed-ends.js";
 import { judgeSegments, type JudgedSegments, type RunSegment } from "./judge-segments.js";
 import { spotCheckIncomplete } from "./replay-errors.js";
 import { inWorkFolder, tookTooLong, withinReplayLimit } from "./replay-version.js";
@@ -36,6 +35,7 @@ interface Check {
   readonly repository: FleetRepository;
   readonly summary: VersionSummary;
   readonly commitment: StateCommitment;
+  readonly signal: AbortSignal;
 }
 
 type Ended = Pick<SpotCheck, "outcome" | "because" | "segments"> & { readonly workMs?: number };
@@ -68,12 +68,12 @@ export async function spotCheck(
   const ended = await withinReplayLimit(context, () =>
     withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal: ending }, async (folder) => {
-        const check = { context, repository, summary, commitment };
+        const check = { context, repository, summary, commitment, signal: ending };
         const task: Replay = { context, repository, summary, memoryLimitMb, signal: ending };
         const found = await endProblem(repository, summary, { commitment, opened: read.opened });
         if (found !== undefined) return refuted({ refuted: found });
         const prepared = await withPreparedTraining(task, read.story, folder, (training) =>
-          runChosen(check, segments, training, folder),
+          runChosen(check, segments, training),
         );
         if ("reason" in prepared) throw spotCheckIncomplete(what, prepared.text);
         return prepared;
@@ -119,16 +119,12 @@ async function end(
 }
 
 /** Chooses segments, or takes those that the device has yet to give; has their states sent, and runs them. */
-async function runChosen(
-  check: Check,
-  count: number,
-  training: PreparedTraining,
-  folder: string,
-): Promise<Ended> {
-  const { context, commitment } = check;
+async function runChosen(check: Check, count: number, training: PreparedTraining): Promise<Ended> {
+  const { context, commitment, summary } = check;
   const { job, options } = training;
   const segments = await chosen(check, count);
-  const { come, gone, silent } = await statesOf(check, segments, folder);
+  const folder = stateFolder(context, summary);
+  const { come, gone, silent } = await fetchStates(check, segments, folder);
   const runs = [
     ...(come.includes(0) ? [] : [beforeFirstStep]),
     ...come.map((each) => runOf(commitment, each, folder)),
@@ -141,7 +137,10 @@ async function runChosen(
   );
   const workMs = Math.round(context.home.ports.clock.monotonic() - startedMs);
   const judged = await bisected(check, judgeSegments(commitment, runs, results), runs, training);
-  return { ...outcomeOf(judged, { gone, silent }), segments, workMs };
+  const outcome = outcomeOf(judged, { gone, silent });
+  // Those that came are not asked for again while others are awaited.
+  if (outcome.outcome !== "asked") await nodeFiles().remove(folder);
+  return { ...outcome, segments, workMs };
 }
 
 /** The refutation, with the step in which the device and this server part, where the device tells. */
@@ -157,11 +156,6 @@ async function bisected(
   const fleet = await context.live?.fleet(repository.fleet);
   const found = await bisectSegment({ fleet, device: record.device, versionId, segment }, training);
   return found === undefined ? judged : { ...judged, refuted: `${judged.refuted}; ${found}` };
-}
-
-interface Unanswered {
-  readonly gone: readonly string[];
-  readonly silent: readonly string[];
 }
 
 /** Weighs what was found and what is missing: a refutation counts most, and what is lost more than what may come. */
@@ -188,7 +182,8 @@ async function chosen(
   count: number,
 ): Promise<readonly number[]> {
   const of = segmentCount(commitment);
-  const { versionId, spotCheck: latest } = summary;
+  const { versionId } = summary;
+  const latest = repository.get(versionId)?.spotCheck;
   if (latest !== undefined && latest.outcome !== "passed" && latest.segments.length > 0)
     return latest.segments;
   const segments = chooseSegments(context.home.ports.random, count, of);
@@ -204,42 +199,6 @@ async function chosen(
   });
   return segments;
 }
-
-/** Has the states sent with which the segments begin; the first one begins with none. */
-async function statesOf(
-  { context, repository, summary, commitment }: Check,
-  segments: readonly number[],
-  folder: string,
-): Promise<Unanswered & { readonly come: readonly number[] }> {
-  const come: number[] = [];
-  const gone: string[] = [];
-  const silent: string[] = [];
-  const { versionId, record } = summary;
-  const { device } = record;
-  const fleet = await context.live?.fleet(repository.fleet);
-  const isDevices = repository.hasSent(device, versionId);
-  const maxBytes = await maxStateBytes(repository, record);
-  for (const segment of segments) {
-    if (segment === 0) come.push(segment);
-    else if (!isDevices) gone.push(`segment ${segment}: ${device} is revoked, replaced or of another fleet`);
-    else if (fleet === undefined)
-      silent.push(`segment ${segment}: no server runs here that ${device} could answer`);
-    else {
-      const asked = { device, versionId, step: segment * commitment.everySteps, maxBytes };
-      const answer = await askForState(fleet, asked, stateFile(folder, segment));
-      if (answer.kind === "came") come.push(segment);
-      else {
-        (answer.kind === "gone" ? gone : silent).push(`segment ${segment}: ${answer.because}`);
-        await nodeFiles().remove(stateFile(folder, segment));
-        // One that does not answer is not asked for the others too.
-        if (answer.kind === "silent") break;
-      }
-    }
-  }
-  return { come, gone, silent };
-}
-
-const stateFile = (folder: string, segment: number): string => join(folder, `segment-${segment}.state`);
 
 const beforeFirstStep: RunSegment = { index: undefined, job: { fromStep: 0, toStep: 0, isLast: false } };
 

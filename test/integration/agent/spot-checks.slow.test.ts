@@ -16,6 +16,11 @@ import { testProfile, WaitableLog } from "../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../helpers/test-server.js";
 
 const other = "ab".repeat(32) as Hash;
+interface Lies {
+  readonly lie?: Lie;
+  readonly flipsModel?: boolean;
+  readonly trainsOtherwise?: boolean;
+}
 type Lie = (leaves: StateLeaves) => StateLeaves;
 const withLeaf =
   (at: number): Lie =>
@@ -29,6 +34,7 @@ describe("a spot check", () => {
   let log = new WaitableLog();
   let lie: Lie | undefined;
   let flipsModel = false;
+  let trainsOtherwise = false;
 
   async function start(): Promise<void> {
     log = new WaitableLog();
@@ -52,7 +58,7 @@ describe("a spot check", () => {
       },
       {
         train: async (job, options) => {
-          const outcome = await trainInChild(job, options);
+          const outcome = trainsOtherwise ? await otherwise(job, options) : await trainInChild(job, options);
           if (flipsModel) await flipLastBit(outcome.modelFile);
           const { leaves } = outcome.result;
           if (lie === undefined || leaves === undefined || "none" in leaves) return outcome;
@@ -92,8 +98,8 @@ describe("a spot check", () => {
     await rm(home, { recursive: true, force: true });
   });
 
-  async function train(how: { readonly lie?: Lie; readonly flipsModel?: boolean } = {}): Promise<string> {
-    ({ lie, flipsModel = false } = { lie: undefined, ...how });
+  async function train(how: Lies = {}): Promise<string> {
+    ({ lie, flipsModel = false, trainsOtherwise = false } = { lie: undefined, ...how });
     const trained = log.next("trained", { line: "soh" });
     await operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
     const versionId = String((await trained).fields["versionId"]);
@@ -149,6 +155,17 @@ describe("a spot check", () => {
       assert.equal((await operations.model({ fleet, model })).spotCheck?.outcome, "refuted");
     });
 
+  it("of one segment refutes a whole training with other parameters than are stated", async () => {
+    const model = await train({ trainsOtherwise: true });
+    const report = await check(model, 1);
+    assert.equal(report.outcome, "refuted", report.because);
+    assert.match(report.because, /^segment \d+ /);
+    // What it found stays, whatever becomes of the states.
+    await rm(join(home, "states"), { recursive: true });
+    assert.equal((await check(model, 1)).outcome, "not-available");
+    assert.equal((await operations.model({ fleet, model })).spotCheck?.outcome, "refuted");
+  });
+
   it("asks for the same segments until they are given", async () => {
     const model = await train();
     await agent.close();
@@ -188,6 +205,16 @@ describe("a spot check", () => {
     assert.equal(report.outcome, "not-available");
   });
 });
+
+/** A training with another rate, whose states and tensors agree with each other, and which states the given rate. */
+async function otherwise(...[job, options]: Parameters<typeof trainInChild>): Promise<TrainingOutcome> {
+  const { parameters } = job;
+  const outcome = await trainInChild({ ...job, parameters: { ...parameters, learningRate: 0.02 } }, options);
+  const { result } = outcome;
+  const reported = result.provenance["parameters"] as { readonly defaulted: object };
+  const stated = { passed: parameters, defaulted: { ...reported.defaulted, learningRate: 0.001 } };
+  return { ...outcome, result: { ...result, provenance: { ...result.provenance, parameters: stated } } };
+}
 
 async function flipLastBit(path: string): Promise<void> {
   const bytes = await readFile(path);
