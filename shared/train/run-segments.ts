@@ -12,7 +12,7 @@ import { fit } from "./fit.js";
 import { beginTraining, type TrainingBase, type TrainingPorts } from "./run-training.js";
 import { trainsWithoutLeaves } from "./leaf-collector.js";
 import { leafOf, leafParts, maxLeaves } from "./state-leaf.js";
-import type { FitSnapshot, FitState } from "./training-state.js";
+import type { FitPosition, FitSnapshot, FitState } from "./training-state.js";
 import type { JobSegment, SegmentRun, TrainingJob } from "./training.js";
 
 /** Errors of a step that say something of the training, not of this machine. */
@@ -35,8 +35,10 @@ export async function runSegments(
     const begun = await beginTraining(job, base, ports, loaded);
     const { model, set, plan, streams, resume } = begun;
     const whyNot = trainsWithoutLeaves(plan);
-    const points = new SegmentPoints(segment, (iteration) =>
-      ports.onProgress?.({ phase: "training", iteration, iterations: segment.toStep }),
+    const points = new SegmentPoints(
+      segment,
+      { batchSize: plan.batchSize, samples: set.train.count },
+      (iteration) => ports.onProgress?.({ phase: "training", iteration, iterations: segment.toStep }),
     );
     try {
       if (whyNot !== undefined) runs.push({ leaves: [], unusable: `${whyNot} has no states between steps` });
@@ -63,12 +65,32 @@ export async function runSegments(
   return runs;
 }
 
+interface EpochSize {
+  readonly batchSize: number;
+  readonly samples: number;
+}
+
+/** True if a training of such epochs is there after so many steps, before the end of the epoch. */
+function isPlaceAfter(
+  { epoch, iteration, order }: FitPosition,
+  steps: number,
+  { batchSize, samples }: EpochSize,
+): boolean {
+  if (iteration !== steps) return false;
+  if (steps === 0) return epoch === 0 && order === null;
+  const inEpoch = Math.ceil(samples / batchSize);
+  const used = Math.min(samples, (((steps - 1) % inEpoch) + 1) * batchSize);
+  return epoch === Math.ceil(steps / inEpoch) && order?.used === used;
+}
+
 class SegmentPoints {
   #begin: Hash | undefined;
+  #failed: string | undefined;
   readonly #leaves: { readonly step: number; readonly leaf: Hash }[] = [];
 
   constructor(
     private readonly segment: JobSegment,
+    private readonly epoch: EpochSize,
     private readonly onStep: (iteration: number) => Promise<void> | void,
   ) {}
 
@@ -77,8 +99,10 @@ class SegmentPoints {
     const leaf = (): Hash => leafOf(leafParts(snapshot()));
     if (point === "begin") {
       this.#begin = leaf();
-      // Whoever made the state may have written another step into it, to have more or fewer of them run.
-      return iteration !== fromStep || (toStep === fromStep && !isLast);
+      // Whoever made the state may have written another place into it, to have more or fewer steps run, or none.
+      if (isPlaceAfter(snapshot().position, fromStep, this.epoch)) return toStep === fromStep && !isLast;
+      this.#failed = `no training is there after ${fromStep} steps`;
+      return true;
     }
     await this.onStep(iteration);
     const isAtEnd = point === "end" || iteration > toStep || (!isLast && iteration === toStep);
@@ -92,7 +116,8 @@ class SegmentPoints {
   }
 
   get result(): SegmentRun {
-    return { begin: this.#begin, leaves: this.#leaves };
+    const failed = this.#failed === undefined ? {} : { failed: this.#failed };
+    return { begin: this.#begin, leaves: this.#leaves, ...failed };
   }
 
   /** Judges an error: before the first step the state cannot be used, after it the training cannot go on so. */

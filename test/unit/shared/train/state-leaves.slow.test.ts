@@ -205,6 +205,7 @@ describe("leaves of a training", () => {
     const [run2] = await runAlone(battery, files, [{ ...second, file: `/kept/${keptStateName(6)}` }]);
     assert.equal(run2?.begin, leaves.leaves[2]);
     assert.deepEqual(run2?.leaves, []);
+    assert.ok(run2?.failed);
     // Each step of a segment.
     const [run3] = await runAlone(battery, files, [{ ...second, everySteps: 1 }]);
     assert.deepEqual(
@@ -218,6 +219,29 @@ describe("leaves of a training", () => {
       run4?.leaves.map(({ step }) => step),
       [7],
     );
+  });
+
+  it("are of no segment that begins where no training is", async () => {
+    const files = memoryFiles();
+    const { everySteps, leaves } = leavesOf(await run(battery, { files, leaves: { everySteps: 3, keep } }));
+    const segment = segmentsOf({ everySteps, leaves, steps: 16 } as StateLeaves)[1]!;
+    const { fit: state } = (await readState(files, segment.file!))!;
+    const { position } = state;
+    const { order } = position;
+    for (const change of [
+      { epoch: 0 },
+      { epoch: 1e9 },
+      { order: null },
+      { order: { ...order!, used: order!.used - 0.5 } },
+      { order: { ...order!, used: -1e15 } },
+      { iteration: 4 },
+    ]) {
+      const changed = { ...state, position: { ...position, ...change } };
+      const job = { ...battery, segments: [segment] };
+      const [result] = await runSegments(job, undefined, portsOf({ files }), () => Promise.resolve(changed));
+      assert.ok(result?.failed, JSON.stringify(change));
+      assert.deepEqual(result?.leaves, []);
+    }
   });
 
   it("are further apart where their states need more bytes than may be kept", async () => {
