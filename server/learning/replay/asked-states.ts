@@ -106,6 +106,7 @@ async function part(
   );
   if (code === "USAGE") throw new WrongAnswer("its agent does not know spot checks: update it");
   if (laterCodes.has(code)) throw new Silence(`${device} answers ${code}`);
+  if (code === "NOT_FOUND") throw new WrongAnswer(`${device} does not have it any more`);
   if (code !== "") throw new WrongAnswer(`it answers ${code.slice(0, 40)}`);
   const parsed = answer.safeParse(result);
   if (!parsed.success) throw new WrongAnswer("its answer is malformed");

@@ -184,7 +184,7 @@ describe("a spot check", () => {
     const needsState = first.segments.some((segment) => segment > 0);
     assert.ok(needsState);
     assert.equal(lost.outcome, "not-available");
-    assert.match(lost.because, /NOT_FOUND/);
+    assert.match(lost.because, /does not have it any more/);
     await rename(hidden, folder);
     const [one = "", two = ""] = kept;
     const bytes = new Map(

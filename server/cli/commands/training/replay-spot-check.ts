@@ -44,13 +44,14 @@ Status 4: refuted; 5: not available, or the device has yet to answer.
 });
 
 function linesOf(report: SpotCheckReport): readonly string[] {
-  const { everySteps, steps, workMs, segments } = report;
+  const { everySteps, steps, workMs, segments, outcome } = report;
+  const wasRun = outcome === "passed" || outcome === "refuted";
   return [
     `${nameOf(report)} ${describeSpotCheck(report)}`,
     ...(everySteps === undefined || steps === undefined
       ? []
       : [`  segments of ${everySteps} of ${steps} steps: ${segments.join(", ") || "none"}`]),
-    ...(workMs === undefined ? [] : [`  run again in ${formatDuration(workMs)}`]),
+    ...(workMs === undefined || !wasRun ? [] : [`  run again in ${formatDuration(workMs)}`]),
   ];
 }
 
