@@ -36,8 +36,8 @@ export interface DropPolicy {
 }
 
 /**
- * The words for how a spot check stands. `asked`: segments are chosen, and the device has yet to give their states;
- * `passed`: each gave what was committed to; `refuted`: one did not; `not-available`: the device does not have, or give,
+ * The words for how a spot check stands. `asked`: segments are chosen, and the device has yet to give their states.
+ * `passed`: each gave what was committed to. `refuted`: one did not. `not-available`: the device does not have, or give,
  * their states.
  */
 export const spotCheckOutcomes = ["asked", "passed", "refuted", "not-available"] as const;
