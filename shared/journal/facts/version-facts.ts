@@ -36,9 +36,11 @@ export interface DropPolicy {
 }
 
 /**
- * The words for how a spot check stands. `asked`: segments are chosen, and the device has yet to give their states.
- * `passed`: each gave what was committed to. `refuted`: one did not. `not-available`: the device does not have, or give,
- * their states.
+ * The words for how a spot check stands.
+ * `asked`: segments are chosen, and the device has yet to give their states;
+ * `passed`: each gave what was committed to;
+ * `refuted`: one did not;
+ * `not-available`: the device lost their states, or does not give them.
  */
 export const spotCheckOutcomes = ["asked", "passed", "refuted", "not-available"] as const;
 
