@@ -36,6 +36,8 @@ import type { ServedSettings } from "./settings/served-settings.js";
 import type { StopAsked } from "./control/stop-asked.js";
 import type { LineEvaluator } from "./trainer/evaluator.js";
 import type { Trainer } from "./trainer/trainer.js";
+import type { KeptStates } from "./trainer/kept-states.js";
+import type { SegmentsAgain } from "./trainer/segments-again.js";
 import type { LiveTrials } from "./trials/live-trials.js";
 
 export interface AgentParts {
@@ -101,6 +103,8 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly evaluator: LineEvaluator;
   readonly saver: FileSaver;
   readonly trials: LiveTrials;
+  readonly states: KeptStates;
+  readonly segments: SegmentsAgain;
   diskUse(): Promise<DiskUse>;
 }
 

@@ -141,9 +141,10 @@ export class Agent {
     this.#tasks.stop();
     const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
       this.#services;
-    const { trials, time } = this.#services;
+    const { trials, time, segments } = this.#services;
     downloads.stop();
     evaluator.stop();
+    segments.stop();
     hooks.stop();
     await trainer.stop();
     await link.stop();
@@ -334,6 +335,11 @@ export class Agent {
         const answer = judgeConditions(needs, await readConditions(files, clock, config.conditions));
         if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
         return answer;
+      },
+      keptState: (asked) => this.#services.states.part(asked),
+      segmentLeaves: (asked) => {
+        const { trainer, segments } = this.#services;
+        return trainer.between(() => segments.run(asked));
       },
       requestCertificate: () => this.#services.credentials.request(),
       takeCertificate: async (answer) => {

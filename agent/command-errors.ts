@@ -26,6 +26,14 @@ export const trialInvalid = (): StemmaError =>
   wrongUse(
     "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
   );
+export const stateNotNamed = (): StemmaError =>
+  wrongUse(
+    "The command kept-state takes versionId, step and at, the place where the part begins. Correct it and send it again.",
+  );
+export const segmentNotNamed = (): StemmaError =>
+  wrongUse(
+    "The command segment-leaves takes versionId, fromStep, toStep, isLast and everySteps, for at most 1,024 leaves. Correct it and send it again.",
+  );
 export const conditionsInvalid = (): StemmaError =>
   wrongUse(
     "The command conditions takes power (true or false) and links, a list of kinds of link. Correct it and send it again.",

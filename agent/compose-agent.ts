@@ -25,6 +25,8 @@ import { ClockError } from "./session/clock-error.js";
 import { FileSaver } from "./saving/save-file.js";
 import { ServerMessages } from "./session/server-messages.js";
 import { Evaluator } from "./trainer/evaluator.js";
+import { KeptStates } from "./trainer/kept-states.js";
+import { SegmentsAgain } from "./trainer/segments-again.js";
 import { Trainer } from "./trainer/trainer.js";
 import { LiveTrials } from "./trials/live-trials.js";
 
@@ -47,7 +49,12 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const stores = await openStores(parts);
   const { outbox, current, intakes } = stores;
   const clockError = new ClockError();
-  const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines: enrolment.lines, ...stores });
+  const states = new KeptStates({ files, home });
+  await states.tidy(enrolment.lines.filter((line) => parts.config.lines[line]?.spotChecks !== undefined));
+  const diskUse = (): Promise<DiskUse> =>
+    states.yielding(parts.profile.disk, () =>
+      measureDisk({ files, home, lines: enrolment.lines, ...stores, states }),
+    );
   const messages = new ServerMessages(parts);
   const releases = await openReleases(parts, time);
   const recipes = await OwnRecipes.open({
@@ -59,7 +66,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   });
   const backends = new TrainingBackends({ files, home, ...parts.profile.training });
   await backends.look();
-  const shared = { stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
+  const shared = { states, stores, credentials, clockError, messages, releases, recipes, backends, diskUse };
   const connection = composeConnection(parts, reactions, shared);
   const lines = composeLines(parts, reactions, { ...shared, ...connection });
   const trials = await openTrials(parts, reactions, { ...shared, ...lines });
@@ -78,6 +85,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     backends,
     ...lines,
     trials,
+    states,
     diskUse,
   };
 }
@@ -101,7 +109,7 @@ async function takeOwnerTime(
 /** Services that several of the parts use. */
 interface SharedServices extends Pick<
   AgentServices,
-  "credentials" | "releases" | "recipes" | "backends" | "diskUse"
+  "credentials" | "releases" | "recipes" | "backends" | "diskUse" | "states"
 > {
   readonly stores: Stores;
   readonly clockError: ClockError;
@@ -147,7 +155,10 @@ function composeConnection(
   return { link, uploads, downloads, conversation };
 }
 
-type LineParts = Pick<AgentServices, "hooks" | "activator" | "trainer" | "offers" | "evaluator" | "saver">;
+type LineParts = Pick<
+  AgentServices,
+  "hooks" | "activator" | "trainer" | "segments" | "offers" | "evaluator" | "saver"
+>;
 
 /** The parts that change what lines run: switches, trainings, offers, measurements, files of other programs. */
 function composeLines(
@@ -166,6 +177,7 @@ function composeLines(
     intakes,
     recipes,
     random: parts.random,
+    states: services.states,
     commandOwner: parts.commandOwner,
     train: parts.train,
     backends,
@@ -179,6 +191,7 @@ function composeLines(
       reactions.report(name, text, line);
     },
   });
+  const segments = new SegmentsAgain({ ...common, activator, intakes, recipes, states: services.states });
   const offers = new Offers({
     ...common,
     downloads,
@@ -197,7 +210,7 @@ function composeLines(
       evaluate: parts.evaluate,
     });
   const saver = new FileSaver({ ...common, random: parts.random });
-  return { hooks, activator, trainer, offers, evaluator, saver };
+  return { hooks, activator, trainer, segments, offers, evaluator, saver };
 }
 
 function openTrials(

@@ -14,6 +14,7 @@ export interface MeasuredHome {
   readonly lines: readonly string[];
   readonly outbox: Pick<Outbox, "bytes">;
   readonly current: Pick<CurrentStore, "bytes">;
+  readonly states: { bytes(): Promise<number> };
   readonly intakes: ReadonlyMap<string, Pick<Intake, "bytes">>;
 }
 
@@ -24,6 +25,7 @@ export async function measureDisk({
   outbox,
   current,
   intakes,
+  states,
 }: MeasuredHome): Promise<DiskUse> {
   const { packs, journal } = await outbox.bytes();
   const samples = [...intakes.values()].reduce((sum, intake) => sum + intake.bytes, 0);
@@ -31,7 +33,8 @@ export async function measureDisk({
   let transfers = 0;
   for (const name of await files.list(folder)) transfers += (await files.stat(join(folder, name)))?.size ?? 0;
   const trials = await trialBytes(files, home, lines);
+  const kept = await states.bytes();
   const versions = await current.bytes();
   const free = await files.freeBytes(home);
-  return { packs, journal, samples, transfers, trials, versions, free };
+  return { packs, journal, samples, transfers, trials, states: kept, versions, free };
 }

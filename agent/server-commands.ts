@@ -22,6 +22,15 @@ import {
   type TrialRequest,
 } from "../shared/wire/live-trial.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
+import {
+  keptStateCommand,
+  keptStateRequest,
+  type KeptStatePart,
+  segmentLeavesCommand,
+  segmentLeavesRequest,
+  type KeptStateRequest,
+  type SegmentLeavesRequest,
+} from "../shared/wire/kept-states.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
 import {
@@ -30,6 +39,8 @@ import {
   conditionsInvalid,
   evaluateInvalid,
   trialInvalid,
+  segmentNotNamed,
+  stateNotNamed,
   versionNotNamed,
 } from "./command-errors.js";
 import type { AgentStatus } from "./status.js";
@@ -58,6 +69,10 @@ export interface CommandTarget {
   gates(line: string): Promise<GateAnswers>;
   /** Begins a trial on live inputs, tells how far it is, or ends it. @throws LINE_UNKNOWN, what LiveTrials throws */
   trial(asked: TrialRequest | TrialEnd): Promise<TrialAnswer | undefined>;
+  /** Gives a part of a state of a training. @throws NOT_FOUND */
+  keptState(asked: KeptStateRequest): Promise<KeptStatePart>;
+  /** Runs a segment of an earlier training again. @throws NOT_FOUND, TRAINING_REFUSED while a training runs */
+  segmentLeaves(asked: SegmentLeavesRequest): Promise<{ readonly leaves: string }>;
   /** A request for a new certificate. @throws NOT_ALLOWED where this device has a token */
   requestCertificate(): Promise<object>;
   /** Takes the answer to it; resolves with the end of the new certificate. @throws ENROLMENT_INVALID */
@@ -107,6 +122,10 @@ export async function runServerCommand(
       return await runTrial(target, body);
     case "conditions":
       return await answerConditions(target, body);
+    case keptStateCommand:
+      return await keptState(target, body);
+    case segmentLeavesCommand:
+      return await segmentLeaves(target, body);
     case "certificate-request":
       return resultOf(await target.requestCertificate());
     case "certificate":
@@ -116,7 +135,7 @@ export async function runServerCommand(
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, kept-state, segment-leaves, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }
@@ -170,6 +189,20 @@ async function answerConditions(target: CommandTarget, body: CommandBody): Promi
   const needs = conditionNeeds.safeParse(body);
   if (!needs.success) throw conditionsInvalid();
   return resultOf(await target.conditions(needs.data));
+}
+
+/** @throws USAGE, NOT_FOUND */
+async function keptState(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = keptStateRequest.safeParse(body);
+  if (!asked.success) throw stateNotNamed();
+  return resultOf(await target.keptState(asked.data));
+}
+
+/** @throws USAGE, NOT_FOUND, TRAINING_REFUSED */
+async function segmentLeaves(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = segmentLeavesRequest.safeParse(body);
+  if (!asked.success) throw segmentNotNamed();
+  return resultOf(await target.segmentLeaves(asked.data));
 }
 
 /** Parses the query for log lines, within what one answer can contain. */

@@ -38,6 +38,7 @@ import "./learning/replay/drop-by-policy.js";
 import "./learning/replay/drop-tensors.js";
 import "./learning/replay/prove-dropped.js";
 import "./learning/replay/rebase-engine.js";
+import "./learning/replay/spot-check.js";
 import "./learning/replay/rebuild-tensors.js";
 import "./learning/replay/replay-changed.js";
 import "./learning/replay/replay-operations.js";

@@ -13,6 +13,8 @@ export interface DiskUse {
   readonly samples: number;
   readonly transfers: number;
   readonly trials: number;
+  /** States of trainings that the server may ask for. */
+  readonly states: number;
   readonly journal: number;
   /** Bytes free on the file system. */
   readonly free: number;
@@ -45,7 +47,7 @@ export type DiskPurpose = "train" | "install" | "report";
 
 /** Bytes used in all. */
 export function usedBytes(use: DiskUse): number {
-  return use.packs + use.versions + use.samples + use.transfers + use.trials + use.journal;
+  return use.packs + use.versions + use.samples + use.transfers + use.trials + use.states + use.journal;
 }
 
 /** Reserves that a purpose must leave alone: those of everything that matters more. */

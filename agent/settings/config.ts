@@ -63,6 +63,22 @@ const lineFields = z.strictObject({
    */
   approach: z.enum(["parameters", "provenance"]).default("parameters"),
   /**
+   * The states of its trainings that are committed to and kept, so that the server can check parts of them: steps
+   * between two, percent of the time that they may take, and bytes for all that are kept. Further apart where they
+   * would need more.
+   */
+  spotChecks: z
+    .strictObject({
+      everySteps: z.number().int().min(1).max(1_000_000_000),
+      maxCostPercent: z.number().min(1).max(100).default(5),
+      keepBytes: z
+        .number()
+        .int()
+        .min(0)
+        .default(256 * 2 ** 20),
+    })
+    .optional(),
+  /**
    * Decimal seed of all random streams of this line's trainings; when absent, derived from device and line.
    */
   seed: z

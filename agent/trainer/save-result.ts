@@ -6,6 +6,7 @@ import { architectureHash, decodeArchitecture } from "../../shared/model/archite
 import type { Architecture, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
+import { commitmentName, encodeCommitment } from "../../shared/provenance/state-commitment.js";
 import { plainMeasurements } from "../../shared/provenance/measurement-forms.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import { requestField } from "../../shared/request-id.js";
@@ -83,9 +84,10 @@ export async function saveResult(options: SaveResultOptions, trained: TrainingRe
     await requireSpace(options, line, bytes);
     const saved = await outbox.saveTrained(model, {
       ...(await describeTrained(options, trained, { uses, dropped })),
-      ...(await layoutOfBase(outbox, model, record)),
+      ...attached(await layoutOfBase(outbox, model, record), commitmentTo(outcome)),
     });
     const { sequence } = saved.record;
+    reportWithoutStates(options, { line, sequence }, outcome);
     if (dropped.length > 0) reportDropped(options, { line, sequence, dropped });
     if (data.whyNot !== undefined) reportKeptSamples(options, { line, sequence, whyNot: data.whyNot });
     logTrained(options.log, trained, saved);
@@ -95,17 +97,30 @@ export async function saveResult(options: SaveResultOptions, trained: TrainingRe
   }
 }
 
+type Attachment = NonNullable<TrainedOptions["attachments"]>[number];
+
+function attached(...found: readonly (Attachment | undefined)[]): Pick<TrainedOptions, "attachments"> {
+  const attachments = found.filter((each) => each !== undefined);
+  return attachments.length === 0 ? {} : { attachments };
+}
+
+/** The commitment to the states of a training, where it has any. The version has it before anybody hears of that. */
+function commitmentTo({ result: { leaves, engine } }: TrainingOutcome): Attachment | undefined {
+  if (leaves === undefined || "none" in leaves) return undefined;
+  return { name: commitmentName, bytes: encodeCommitment({ ...leaves, engine }) };
+}
+
 /** The base's layout with the tensors of the model, so that programs in PyTorch go on with it. */
 async function layoutOfBase(
   { objects }: Pick<StoreModelOptions["outbox"], "objects">,
   model: ModelSource,
   base: SaveRecord,
-): Promise<Pick<TrainedOptions, "attachments">> {
+): Promise<Attachment | undefined> {
   const id = layoutIdOf(base);
   if (id === undefined || base.architecture !== architectureHash(model.architecture as Architecture))
-    return {};
+    return undefined;
   const bytes = await inheritedLayout(model, await objects.read("attachment", id));
-  return { attachments: [{ name: layoutName, bytes }] };
+  return { name: layoutName, bytes };
 }
 
 /** @throws DISK_BUDGET_EXHAUSTED */
@@ -188,6 +203,21 @@ function reportDropped(
       `checkpoints, ${optimizer ? "the" : "no"} optimizer's state, ` +
       `and ${bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or ` +
       "raise keepCheckpoints or stateBytes in the profile.",
+    line,
+  );
+}
+
+/** A line that is to commit to its states, and whose recipe has none. */
+function reportWithoutStates(
+  { onEvent }: Pick<SaveResultOptions, "onEvent">,
+  { line, sequence }: SavedSequence,
+  { result: { leaves } }: TrainingOutcome,
+): void {
+  if (leaves === undefined || !("none" in leaves)) return;
+  onEvent(
+    "states-not-committed",
+    `model ${sequence} of ${line} cannot be spot-checked: it is of ${leaves.none}, which gives no states between steps. ` +
+      "A replay of the whole training checks it.",
     line,
   );
 }

@@ -67,7 +67,8 @@ async function trainNatively(
   child: ChildOptions,
 ): Promise<TrainingOutcome> {
   const outcome = await train(
-    { ...job, threads: link.class.threads },
+    // A server cannot run segments of it: it trains on wasm.
+    { ...job, leaves: undefined, threads: link.class.threads },
     { ...child, engineFolder: nativeFolder(home), processLimitMb: child.memoryLimitMb ?? job.memoryLimitMb },
   );
   if (outcome.result.engine !== link.runner)

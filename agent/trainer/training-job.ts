@@ -117,6 +117,24 @@ export function placedDataset(
   return location === undefined ? dataset : { ...dataset, location };
 }
 
+/** The bytes that a training may take beside its result. */
+export interface JobRoom {
+  /** Bytes of the state from which it goes on. */
+  readonly state: number;
+  /** Bytes of the states that the server may ask for. */
+  readonly kept: number;
+}
+
+/** The room for the states that are kept is at most half of what is left; the training's own state has the rest. */
+export function jobRoom(leftBytes: number, settings: LineConfig["spotChecks"]): JobRoom {
+  const left = Math.max(0, Math.floor(leftBytes));
+  const kept = settings === undefined ? 0 : Math.min(settings.keepBytes, Math.floor(left / 2));
+  return { state: left - kept, kept };
+}
+
+/** The folder in the training's own where its states are kept meanwhile. */
+export const keptFolder = (work: string): string => join(work, "kept");
+
 export interface JobFolders {
   /** The folder of the installed base. */
   readonly base: string;
@@ -129,12 +147,14 @@ export interface JobFolders {
  * @throws RECIPE_NOT_APPROVED, CONFINEMENT_FAILED for a recipe of the fleet's own that may not be run here
  */
 export async function engineJobOf(
-  { profile, intakes, recipes }: Pick<JobOptions, "profile" | "intakes" | "recipes">,
+  { config, profile, intakes, recipes }: Pick<JobOptions, "config" | "profile" | "intakes" | "recipes">,
   { line, invocation, job }: Pick<BegunTraining, "invocation" | "job"> & { readonly line: string },
   folders: JobFolders,
+  keepBytes: number,
 ): Promise<TrainingJob> {
   const { recipe, bundle, parameters, seed, base } = job;
   const own = ownRecipeName(recipe);
+  const spotChecks = config.lines[line]?.spotChecks;
   return {
     format: jobFormat,
     recipe: own ?? recipe,
@@ -150,6 +170,13 @@ export async function engineJobOf(
     threads: settingsOf(profile).threads,
     // The engine removes older ones while it trains, so that they do not fill the disk.
     maxCheckpoints: stateLimitsOf(profile).checkpoints,
+    ...defined({
+      leaves: spotChecks && {
+        everySteps: spotChecks.everySteps,
+        maxCostPercent: spotChecks.maxCostPercent,
+        keep: { folder: keptFolder(folders.work), bytes: keepBytes },
+      },
+    }),
   };
 }
 

@@ -24,12 +24,15 @@ import { trainExternally, type ExternalTrainingOptions } from "../external/exter
 import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import { dataUsedBy } from "./data-used.js";
+import type { KeptStates } from "./kept-states.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
 import { trainOnBackend, type BackendOptions } from "./train-on-backend.js";
 import { commandNotSet, nothingToStartFrom, withoutArchitecture } from "./trainer-errors.js";
 import { settingsOf } from "./training-settings.js";
 import {
   engineJobOf,
+  jobRoom,
+  keptFolder,
   placedDataset,
   prepareJob,
   recipeOf,
@@ -46,6 +49,7 @@ export interface TrainingRunsOptions
   readonly log: Log;
   readonly train: typeof trainInChild;
   readonly backends: TrainingBackends;
+  readonly states: Pick<KeptStates, "replace">;
   onTrained(line: string, trained: Trained): void;
   onEvent(name: string, text: string, line: string): void;
 }
@@ -201,8 +205,6 @@ export class TrainingRuns {
       await files.makeFolder(workFolder);
       if (isExternalRecipe(begun.job.recipe))
         return await this.#runExternal(line, begun, { base, workFolder });
-      const folders = { base: base.folder, work: workFolder };
-      const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders);
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
       // The space that the trained model needs is kept free; the state of the training may use the rest.
       const { remainingBytes: left } = judgeDisk(
@@ -211,13 +213,16 @@ export class TrainingRuns {
         "train",
         2 * tensorBytes,
       );
+      const room = jobRoom(left, this.options.config.lines[line]?.spotChecks);
+      const folders = { base: base.folder, work: workFolder };
+      const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders, room.kept);
       const outcome = await trainOnBackend(this.#backendOptions(line, invocation), job, {
         workFolder,
         signal: this.#abort.signal,
         memoryLimitMb: job.memoryLimitMb,
         state: {
           everySeconds: settingsOf(profile).stateEverySeconds,
-          maxBytes: Math.max(0, Math.floor(left)),
+          maxBytes: room.state,
         },
         onNotice: (notice) => {
           this.#logNotice(line, invocation, notice);
@@ -230,6 +235,7 @@ export class TrainingRuns {
       const content = outcome.result.datasetHash;
       const data = await dataUsedBy(this.options, { line, job: begun.job, content });
       const trained = await saveResult(this.options, { line, begun, outcome, data });
+      await this.#keepStates(line, trained, { from: keptFolder(workFolder), training: begun });
       this.options.onTrained(line, trained);
       return trained;
     } catch (error) {
@@ -239,6 +245,24 @@ export class TrainingRuns {
     } finally {
       this.#running = undefined;
       if (!isCutShort) await files.remove(workFolder);
+    }
+  }
+
+  /** The model is saved: what goes wrong with its states costs only a spot check. */
+  async #keepStates(
+    line: string,
+    { versionId }: Trained,
+    left: Parameters<KeptStates["replace"]>[2],
+  ): Promise<void> {
+    if (this.options.config.lines[line]?.spotChecks === undefined) return;
+    try {
+      await this.options.states.replace(line, versionId, left);
+    } catch (error) {
+      this.options.log.warn("states-not-kept", {
+        line,
+        versionId,
+        text: `the states of ${line}'s training are not kept, so the server cannot check parts of it: ${messageOf(error)}`,
+      });
     }
   }
 

@@ -12,6 +12,7 @@ export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperati
     "averageFleet",
     "evaluate",
     "replay",
+    "spotCheck",
     "replayChanged",
     "replayChangedStory",
     "queueReplay",

@@ -1,9 +1,8 @@
 /** Describes one device as text. Pure. */
-import { formatDuration, formatTime } from "../../shared/cli/output.js";
+import { counted, formatDuration, formatTime } from "../../shared/cli/output.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";
-import { counted } from "./quantities.js";
 
 type Device = CallOutput<"device">;
 type Settings = CallOutput<"setDevices">[number]["settings"];

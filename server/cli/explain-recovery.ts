@@ -1,10 +1,9 @@
 /** `stemma model recover --explain`: from what a model would be recovered, as text for people. */
-import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { counted, formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryExplanation } from "../interface/api/models/recovery-schemas.js";
 import type { CommandContext } from "./context.js";
 import { nameOf } from "./version-text.js";
-import { counted } from "./quantities.js";
 
 /** @throws USAGE without a model */
 export async function explainCommand(

@@ -1,8 +1,7 @@
 /** The report of an import as text. Pure. */
-import { formatBytes } from "../../shared/cli/output.js";
+import { counted, formatBytes } from "../../shared/cli/output.js";
 import type { ImportReport } from "../interface/api/models/import-schemas.js";
 import { addedBytes, nameOf } from "./version-text.js";
-import { counted } from "./quantities.js";
 
 /** "update: 2 of 4 tensors changed; 68 B of 196 B stored". */
 export function describeImport(report: ImportReport): string {

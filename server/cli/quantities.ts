@@ -12,11 +12,6 @@ export function parseRatio(text: string): number | "auto" | null {
   return Number(digits);
 }
 
-/** A number of things in words: "1 version", "3 versions". */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
 /** Sizes are decimal (kB, MB); binary units have names of their own (KiB, MiB). In any case: nobody means bits. */
 const byteUnits: Readonly<Record<string, number>> = {
   "": 1,

@@ -1,11 +1,10 @@
 /** A storage plan, and its application, as text. Pure. */
-import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { counted, formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { StorageApplied } from "../interface/api/stores/planning-schemas.js";
 import type { ArchivePlan, RecreationSummary } from "../storage/archive/archive-plan.js";
 import type { ApplyReport } from "../storage/archive/plan-application.js";
 import { planAlgorithmTexts } from "../storage/planner/storage-plan.js";
 import { maxPlannedDepth } from "../storage/archive/planned-depth.js";
-import { counted } from "./quantities.js";
 
 function microseconds(us: number): string {
   return formatDuration(us / 1000);

@@ -1,5 +1,7 @@
 /** Formats the verdict of a version's latest replay, its claim, and the end of its stored data, as lines for people. */
 import { formatTime } from "../../shared/cli/output.js";
+import { describeMissed } from "../learning/replay/choose-segments.js";
+import type { SpotCheckReport } from "../interface/api/models/spot-check-schemas.js";
 import type { ModelDescription } from "../interface/api/models/version-schemas.js";
 import { describeBy } from "./version-text.js";
 
@@ -27,6 +29,22 @@ export function describeReplay({
       ? " An earlier release did that: metric, losses and the description of the data were not compared. Replay it again."
       : "")
   );
+}
+
+/** The latest spot check, in words that never say proved. */
+export function describeSpotCheck({
+  outcome,
+  segments,
+  of,
+  because,
+}: Pick<SpotCheckReport, "outcome" | "segments" | "of" | "because">): string {
+  if (outcome === "passed")
+    return `spot-checked (${segments.length} of ${of}): ${because}. ${describeMissed(segments.length, of)}`;
+  if (outcome === "refuted") return `refuted by a spot check: ${because}`;
+  const what = `spot check of ${segments.length} of ${of} segments`;
+  return outcome === "asked"
+    ? `${what} waits for the device: ${because}`
+    : `${what} not available: ${because}. No other segments are chosen until these are given`;
 }
 
 export function describeClaim({

@@ -316,6 +316,7 @@ type ReplayCalls = Pick<
   ServerOperations,
   | "replay"
   | "rebaseEngine"
+  | "spotCheck"
   | "replayStory"
   | "replayChangedStory"
   | "replayChanged"
@@ -334,6 +335,8 @@ function replayCalls(context: OperationsContext): ReplayCalls {
       (await import("../learning/replay/replay-version.js")).replayVersion(context, input, { signal }),
     rebaseEngine: async (input, { signal } = {}) =>
       (await import("../learning/replay/rebase-engine.js")).rebaseEngine(context, input, signal),
+    spotCheck: async (input, { signal } = {}) =>
+      (await import("../learning/replay/spot-check.js")).spotCheck(context, input, { signal }),
     replayStory: async (input, { signal } = {}) =>
       (await import("../learning/replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>

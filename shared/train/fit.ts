@@ -27,6 +27,11 @@ export interface FitHooks {
    * Called after each step, and once more after the last epoch, with a function that gives the state at this point.
    */
   onState?(snapshot: () => FitSnapshot, isLast: boolean): Promise<void> | void;
+  /**
+   * Called before the first step of this call, after each step, and after the last epoch, before `onState`; where it
+   * returns true, the training ends there. Its model then has the weights of this point.
+   */
+  onPoint?(point: FitPoint, iteration: number, snapshot: () => FitSnapshot): Promise<boolean> | boolean;
   /** Keeps how far the pass over the validation samples is, after this many steps. */
   validationState?(iteration: number): PassState;
   /** Called after every `checkpointEveryEpochs` epochs. */
@@ -37,6 +42,9 @@ export interface FitHooks {
     optimizer: OptimizerState,
   ): Promise<void>;
 }
+
+/** `begin`: before the first step; `step`: after one; `end`: after the last epoch. */
+export type FitPoint = "begin" | "step" | "end";
 
 export interface FitInputs {
   readonly tf: TensorFlow;
@@ -126,19 +134,33 @@ class TrainingLoop {
   }
 
   async run(): Promise<FitOutcome> {
-    const { plan, model, hooks } = this.#inputs;
-    while (this.#order !== undefined || this.#hasNextEpoch()) {
+    const { model, hooks } = this.#inputs;
+    let isCut = await this.#endsAt("begin");
+    while (!isCut && (this.#order !== undefined || this.#hasNextEpoch())) {
       this.#order ??= this.#beginEpoch();
-      await this.#runSteps(this.#order);
-      await this.#endEpoch();
+      isCut = await this.#runSteps(this.#order);
+      if (!isCut) await this.#endEpoch();
     }
+    if (isCut) return this.#outcome();
+    await this.#endsAt("end");
     await hooks?.onState?.(() => this.#snapshot(), true);
     const { epoch, tensors } = this.#best;
     if (tensors !== undefined && epoch < this.#epoch) model.writeTensors(tensors);
+    return this.#outcome();
+  }
+
+  /** True where the training is to end at this point. */
+  async #endsAt(point: FitPoint): Promise<boolean> {
+    const asked = await this.#inputs.hooks?.onPoint?.(point, this.#iteration, () => this.#snapshot());
+    return asked === true;
+  }
+
+  #outcome(): FitOutcome {
+    const { plan } = this.#inputs;
     return {
       measurements: this.#measurements,
       epochs: this.#epoch,
-      bestEpoch: plan.patience > 0 ? epoch : this.#epoch,
+      bestEpoch: plan.patience > 0 ? this.#best.epoch : this.#epoch,
       iterations: this.#iteration,
       stoppedEarly: this.#epoch < plan.epochs,
       optimizer: this.#optimizer.state(),
@@ -162,8 +184,8 @@ class TrainingLoop {
     return { indices: stream.permutation(samples.train.count), countBefore, used: 0 };
   }
 
-  /** Runs the steps of the epoch that are left. */
-  async #runSteps({ indices, countBefore, used: first }: EpochOrder): Promise<void> {
+  /** Runs the steps of the epoch that are left; returns true where the training is to end before its end. */
+  async #runSteps({ indices, countBefore, used: first }: EpochOrder): Promise<boolean> {
     const { samples, plan, streams, hooks } = this.#inputs;
     const { shiftPixels, augmentation: expression } = plan;
     const augment =
@@ -187,8 +209,10 @@ class TrainingLoop {
       if (iteration % keepEvery === 0 || used === indices.length) this.#measurements.push(measurement);
       this.#order = { indices, countBefore, used };
       await hooks?.onIteration?.(measurement, this.#maxIterations);
+      if (await this.#endsAt("step")) return true;
       await hooks?.onState?.(() => this.#snapshot(), false);
     }
+    return false;
   }
 
   async #endEpoch(): Promise<void> {

@@ -14,6 +14,7 @@ import type { FitPlan } from "./fit-plan.js";
 import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
 import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
+import { LeafCollector, trainsWithoutLeaves, type StateKeeper } from "./leaf-collector.js";
 import { isOwnLoss } from "./loss.js";
 import { LossReports } from "./loss-reports.js";
 import type { OptimizerState } from "./optimizers.js";
@@ -92,6 +93,8 @@ export interface TrainingPorts {
   /** Told after the steps that the job names. */
   onLoss?(report: LossReport): void;
   readonly states?: TrainingStates | undefined;
+  /** Keeps the states from which segments may be run again. */
+  readonly keeper?: StateKeeper | undefined;
   /** Trains members of ensembles at the same time; they are trained here when absent. */
   readonly startMemberPool?: StartPool | undefined;
   /** A fleet's own recipe, which the job names; absent: one of the engine's. */
@@ -125,28 +128,17 @@ export async function runTraining(
   ports: TrainingPorts,
 ): Promise<TrainedModel> {
   const work = new TrainingWork(ports.monotonic);
-  const streams = new Streams(job.seed, job.invocation);
-  const recipe: RunnableRecipe =
-    ports.ownRecipe === undefined ? recipeByName(job.recipe) : await openOwnRecipe(ports.ownRecipe, streams);
-  const parameters = recipe.resolve(job.parameters, base !== undefined);
-  await ports.onProgress?.({ phase: "reading data" });
-  const { set, hash } = await loadDataset(job.dataset, ports.files);
-  checkTask(recipe, set, job);
-  const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
-  const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
-  checkWeights(recipe, plan, set);
-  const resume = resumeOf(parameters, base);
-  const losses = new LossReports(job, plan, ports.onLoss?.bind(ports));
-  ports.onPlan?.(plannedTraining(start.architecture, plan, set));
-  const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
-    streams,
-    frozenLayers: plan.frozenLayers,
-    fuseActivations: ports.fuseActivations,
-  });
+  const { model, start, hash, set, plan, recipe, parameters, streams, resume } = await beginTraining(
+    job,
+    base,
+    ports,
+  );
   const key = stateKeyOf(job, hash, base);
   const saved = await ports.states?.read(key);
   if (saved !== undefined) work.continues(saved);
+  const leaves = leafCollector(job, ports, { plan, set, saved });
   try {
+    const losses = new LossReports(job, plan, ports.onLoss?.bind(ports));
     const passes = new TrainingPasses(ports, key, work);
     await passes.report(
       saved === undefined
@@ -176,7 +168,13 @@ export async function runTraining(
           losses.add(measurement);
           return passes.report({ phase: "training", iterations, epochs: plan.epochs, ...measurement });
         },
-        onState: (snapshot) => ports.states?.save(key, snapshot, () => ({ before, ...work.effort() })),
+        onPoint: (point, iteration, snapshot) => leaves?.at(point, iteration, snapshot) ?? false,
+        onState: (snapshot) =>
+          ports.states?.save(key, snapshot, () => ({
+            before,
+            ...work.effort(),
+            ...(leaves === undefined ? {} : { leaves: leaves.saved }),
+          })),
         validationState: (iteration) => passes.state({ stage: "validation", iteration, samplesBefore: 0 }),
         onCheckpoint: async (epoch, iteration, tensors, optimizer) => {
           await ports.onCheckpoint?.({
@@ -217,12 +215,78 @@ export async function runTraining(
         ...resultOf(finished, ports),
         durationMs: spentMs,
         ...(continuations === 0 ? {} : { continuations }),
+        ...(job.leaves === undefined ? {} : { leaves: leaves?.result ?? { none: whyNoLeaves(plan) } }),
       },
     };
   } finally {
     model.dispose();
   }
 }
+
+/** A training before its first step. The caller disposes the model. */
+export interface BegunTraining {
+  readonly recipe: RunnableRecipe;
+  readonly parameters: RecipeParameters;
+  readonly set: SampleSet;
+  readonly hash: Hash;
+  readonly start: StoredModel;
+  readonly plan: FitPlan;
+  readonly resume: TrainingBase["optimizer"];
+  readonly streams: Streams;
+  readonly model: Trainable;
+}
+
+/** @param loaded the samples, where they are read already */
+export async function beginTraining(
+  job: TrainingJob,
+  base: TrainingBase | undefined,
+  ports: TrainingPorts,
+  loaded?: { readonly set: SampleSet; readonly hash: Hash },
+): Promise<BegunTraining> {
+  const streams = new Streams(job.seed, job.invocation);
+  const recipe: RunnableRecipe =
+    ports.ownRecipe === undefined ? recipeByName(job.recipe) : await openOwnRecipe(ports.ownRecipe, streams);
+  const parameters = recipe.resolve(job.parameters, base !== undefined);
+  if (loaded === undefined) await ports.onProgress?.({ phase: "reading data" });
+  const { set, hash } = loaded ?? (await loadDataset(job.dataset, ports.files));
+  checkTask(recipe, set, job);
+  const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
+  const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
+  checkWeights(recipe, plan, set);
+  const resume = resumeOf(parameters, base);
+  ports.onPlan?.(plannedTraining(start.architecture, plan, set));
+  const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
+    streams,
+    frozenLayers: plan.frozenLayers,
+    fuseActivations: ports.fuseActivations,
+  });
+  return { recipe, parameters, set, hash, start, plan, resume, streams, model };
+}
+
+/** Collects the leaves that the job asks for; undefined for a training that goes on without those before. */
+function leafCollector(
+  { leaves }: TrainingJob,
+  { keeper, monotonic }: TrainingPorts,
+  { plan, set, saved }: Pick<BegunTraining, "plan" | "set"> & { readonly saved: SavedTraining | undefined },
+): LeafCollector | undefined {
+  if (leaves === undefined || trainsWithoutLeaves(plan) !== undefined) return undefined;
+  if (saved !== undefined && saved.leaves === undefined) return undefined;
+  return new LeafCollector(
+    {
+      everySteps: leaves.everySteps,
+      keepBytes: leaves.keep?.bytes,
+      maxCostPercent: leaves.maxCostPercent,
+      monotonic,
+      maxSteps: plan.epochs * Math.ceil(set.train.count / plan.batchSize),
+      keepsBest: plan.patience > 0,
+      before: saved?.leaves,
+    },
+    keeper,
+  );
+}
+
+const whyNoLeaves = (plan: FitPlan): string =>
+  trainsWithoutLeaves(plan) ?? "a training that began before its states were asked for";
 
 /** The loop that trains as the plan says. */
 function fitterOf(

@@ -15,7 +15,14 @@ import type { EngineWorker } from "./engine-worker.js";
 import { runEngineProcess, type EngineProcessOptions } from "./engine-process.js";
 import type { EvaluationJob } from "./evaluation-job.js";
 import type { Hash } from "../tensor/tensor.js";
-import type { JobState, TrainingJob, TrainingResult } from "./training.js";
+import {
+  segmentsFile,
+  type JobSegment,
+  type JobState,
+  type SegmentRun,
+  type TrainingJob,
+  type TrainingResult,
+} from "./training.js";
 
 export interface ChildOptions extends EngineProcessOptions {
   /**
@@ -86,6 +93,25 @@ export async function trainInChild(job: TrainingJob, options: ChildOptions): Pro
   }
 }
 
+/**
+ * Runs parts of a training in a child process, from given states.
+ * @throws as trainInChild
+ */
+export async function segmentsInChild(
+  job: TrainingJob,
+  segments: readonly JobSegment[],
+  options: Omit<ChildOptions, "state" | "worker">,
+): Promise<readonly SegmentRun[]> {
+  const folders = await prepareFolders({ ...job, segments }, options);
+  await runEngineProcess({ purpose: "training", ...folders }, options);
+  const read = await readResult(
+    folders.resultFolder,
+    segmentsFile,
+    (bytes) => JSON.parse(bytes.toString("utf8")) as { readonly segments: readonly SegmentRun[] },
+  );
+  return read.segments;
+}
+
 /** True for the end of a training whose process was killed or crashed. */
 export const isLostProcess = (error: unknown): boolean =>
   isStemmaError(error, "TRAINING_STOPPED") &&
@@ -150,26 +176,32 @@ function finiteMetric(metric: TrainingResult["metric"]): TrainingResult["metric"
   return Number.isFinite(metric.before) ? metric : null;
 }
 
+/** @throws TRAINING_STOPPED where the file is not there or not whole */
+async function readResult<T>(folder: string, name: string, decode: (bytes: Buffer) => T): Promise<T> {
+  try {
+    const bytes = await readFile(join(folder, name));
+    if (bytes.length > maxResultBytes) throw new RangeError(`${name} has ${bytes.length} bytes`);
+    return decode(bytes);
+  } catch (cause) {
+    throw new StemmaError(
+      "TRAINING_STOPPED",
+      `The training left no readable ${name} in ${folder}; it ended before its result was complete. Run it again.`,
+      { cause, folder },
+    );
+  }
+}
+
 /**
  * Reads the result folder of a finished training.
  * @throws TRAINING_STOPPED when the folder has no complete result
  */
 export async function readResultFolder(folder: string): Promise<TrainingOutcome> {
-  const parse = async <T>(name: string, decode: (bytes: Buffer) => T): Promise<T> => {
-    try {
-      const bytes = await readFile(join(folder, name));
-      if (bytes.length > maxResultBytes) throw new RangeError(`${name} has ${bytes.length} bytes`);
-      return decode(bytes);
-    } catch (cause) {
-      throw new StemmaError(
-        "TRAINING_STOPPED",
-        `The training left no readable ${name} in ${folder}; it ended before its result was complete. Run it again.`,
-        { cause, folder },
-      );
-    }
-  };
-  const result = await parse("result.json", (bytes) => JSON.parse(bytes.toString("utf8")) as TrainingResult);
-  const architecture = await parse<Architecture>("architecture.json", decodeArchitecture);
+  const result = await readResult(
+    folder,
+    "result.json",
+    (bytes) => JSON.parse(bytes.toString("utf8")) as TrainingResult,
+  );
+  const architecture = await readResult<Architecture>(folder, "architecture.json", decodeArchitecture);
   const { files } = result;
   return {
     result: { ...result, metric: finiteMetric(result.metric) },

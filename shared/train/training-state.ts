@@ -3,6 +3,7 @@
  * can continue with the same bits. fit.ts gives and takes it, engine/state-file.ts stores it. Types, and how often it
  * is saved. Pure.
  */
+import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
 import type { FitOutcome } from "./fit.js";
 import type { OptimizerState } from "./optimizers.js";
@@ -58,8 +59,16 @@ export interface FitState {
   readonly arrays: ReadonlyMap<string, Float32Array>;
 }
 
+/** The leaves that were collected until a state was saved (leaf-collector.ts). */
+export interface SavedLeaves {
+  readonly everySteps: number;
+  readonly leaves: readonly Hash[];
+}
+
 /** The progress that a training needs beside the loop's state to continue. */
 export interface TrainingProgressSoFar extends Effort {
+  /** The leaves until now; absent where none are collected. */
+  readonly leaves?: SavedLeaves | undefined;
   /** Measured before the first step; null without held-out samples. */
   readonly before: Evaluation | null;
 }

@@ -5,6 +5,7 @@
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
+import type { StateLeaves } from "./state-leaf.js";
 
 export type BackendName = "wasm" | "native";
 export interface BackendChoice {
@@ -44,6 +45,46 @@ export interface JobState {
   /** A state that would need more than this, with the one before it, is not saved. */
   readonly maxBytes?: number | undefined;
 }
+
+/** Asks for the leaves of a training (state-leaf.ts), and for its states to be kept. */
+export interface JobLeaves {
+  /** Steps between two leaves; more where that gives more leaves, or states, than there may be. */
+  readonly everySteps: number;
+  /** The most that they may take of the time, in percent; more steps are between them where they take more. */
+  readonly maxCostPercent?: number | undefined;
+  /** Folder for the states, absolute or relative to the job folder, and their bytes; absent: none is kept. */
+  readonly keep?: { readonly folder: string; readonly bytes: number } | undefined;
+}
+
+/** A part of a training that is run alone (run-segments.ts). */
+export interface JobSegment {
+  /** The state that it begins from, absolute or relative to the job folder; absent: before the first step. */
+  readonly file?: string | undefined;
+  /** Steps that are done there. */
+  readonly fromStep: number;
+  readonly toStep: number;
+  /** True if the training is to end by itself after `toStep`; else it is stopped there. */
+  readonly isLast: boolean;
+  /** Leaves after each so many steps are wanted too; absent: only at the end. */
+  readonly everySteps?: number | undefined;
+}
+
+/** The leaves that a segment gave. */
+export interface SegmentRun {
+  /** The leaf of the state that it began from. */
+  readonly begin?: Hash | undefined;
+  readonly leaves: readonly { readonly step: number; readonly leaf: Hash }[];
+  /** The reason why it could not begin: its state is none of this training. */
+  readonly unusable?: string | undefined;
+  /** The reason why it could not go on. */
+  readonly failed?: string | undefined;
+}
+
+/** Name of the file of a kept state after so many steps. */
+export const keptStateName = (iteration: number): string => `${String(iteration).padStart(10, "0")}.state`;
+
+/** Name of the file in the result folder with what segments gave. */
+export const segmentsFile = "segments.json";
 
 /** A fleet's own recipe: its bundle, and what confines the process that runs it. */
 export interface JobRecipe {
@@ -85,6 +126,10 @@ export interface TrainingJob {
   readonly maxCheckpoints?: number | undefined;
   /** The steps after which the loss is told, in ascending order. Not with `state`, ensembles or k-means. */
   readonly lossReports?: readonly number[] | undefined;
+  /** Asks for its leaves; absent: none is computed. */
+  readonly leaves?: JobLeaves | undefined;
+  /** The parts that are run alone, without a model as the result; absent: the whole training is run. */
+  readonly segments?: readonly JobSegment[] | undefined;
 }
 
 /** The loss of a running training, told after a step that its job names; the same for the same training. */
@@ -96,7 +141,8 @@ export interface LossReport {
 
 /** The news of a running training that a person should know. */
 export interface EngineNotice {
-  readonly event: "training-continued" | "training-state-refused" | "training-state-unsaved";
+  readonly event:
+    "training-continued" | "training-state-refused" | "training-state-unsaved" | "training-state-unkept";
   readonly text: string;
   /** training-continued: the steps that were done before. */
   readonly iteration?: number | undefined;
@@ -176,6 +222,8 @@ export interface TrainingResult {
   readonly durationMs: number;
   /** The number of times it continued after it was cut short; absent: none. */
   readonly continuations?: number | undefined;
+  /** The leaves of the training, or the name of what trains without any; absent: they were not asked for. */
+  readonly leaves?: StateLeaves | { readonly none: string } | undefined;
   /** Older checkpoints that were not kept, because of the job's maxCheckpoints; absent: none. */
   readonly checkpointsDropped?: number | undefined;
   /** Names of the files in the result folder. */

@@ -7,6 +7,7 @@ export const freeDisk: DiskUse = {
   samples: 0,
   transfers: 0,
   trials: 0,
+  states: 0,
   journal: 0,
   free: 2 ** 40,
 };

@@ -9,14 +9,13 @@ import { programDateMs } from "../../../shared/adapters/program-version.js";
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
+import { counted, formatBytes, formatDuration } from "../../../shared/cli/output.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import { findLocalServer } from "../../interface/http/local-server.js";
 import { examineServer } from "./examine-server.js";
 import { examineTiers } from "./examine-tiers.js";
 import { examineTraining } from "./examine-training.js";
 import type { Finding, Subject } from "./finding.js";
-import { counted } from "../quantities.js";
 
 /** Every finding, in the order of the questions. */
 export async function examine(subject: Subject): Promise<Finding[]> {

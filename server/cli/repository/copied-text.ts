@@ -1,8 +1,7 @@
 /** The sentences of `stemma publish` and `stemma pull` about what travelled and what was left out. */
-import { formatBytes } from "../../../shared/cli/output.js";
+import { counted, formatBytes } from "../../../shared/cli/output.js";
 import type { BundleManifest } from "../../interface/api/models/bundle-schemas.js";
 import type { Printed } from "../plain-command.js";
-import { counted } from "../quantities.js";
 import type { Copied } from "./copy-bundle.js";
 
 export function copiedText(did: string, { manifest, report, objects, bytes }: Copied): Printed {

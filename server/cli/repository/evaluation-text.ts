@@ -1,5 +1,5 @@
 /** The plan of an evaluation, and what came of its candidates, for people. */
-import { formatBytes, type Column } from "../../../shared/cli/output.js";
+import { counted, formatBytes, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   EvaluatedCandidate,
@@ -7,7 +7,6 @@ import type {
   PlannedEvaluation,
 } from "../../interface/api/models/enumeration-schemas.js";
 import { listed, type Printed } from "../plain-command.js";
-import { counted } from "../quantities.js";
 import { readTextFile } from "../text-file.js";
 import { nameOf } from "../version-text.js";
 

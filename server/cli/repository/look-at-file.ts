@@ -1,4 +1,5 @@
 /** Looks at a file that is staged: its kind, and that it is well-formed, so that no commit is refused for it. */
+import { counted } from "../../../shared/cli/output.js";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../../shared/defined.js";
@@ -11,7 +12,6 @@ import { iterationInName, sniffKind, stagedKinds, type StagedKind } from "./snif
 import { courseOfLogs, firstBytes } from "./training-logs/measurements-of-logs.js";
 import { isInHome, shownPath, type Repository } from "./find-repository.js";
 import { seeFile, seeFiles, type StagedEntry } from "./staging-list.js";
-import { counted } from "../quantities.js";
 
 /** Bytes of all files that one version keeps: base64 in a request of at most 64 MiB. */
 export const maxAttachedBytes = 40 * 1024 * 1024;

@@ -151,6 +151,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   revokeRecipe: "recipes",
   replays: "replays",
   rebaseEngine: "replays",
+  spotCheck: "replays",
   replayStory: "replays",
   replayChangedStory: "replays",
   story: "replays",

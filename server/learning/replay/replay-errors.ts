@@ -69,6 +69,14 @@ export const programsUnusable = (path: string, why: string): StemmaError =>
 /** @param text ends with the next step */
 export const replayIncomplete = (what: string, text: string): StemmaError =>
   new StemmaError("REPLAY_INCOMPLETE", `${what} cannot be replayed here: ${text}`);
+/** @param text ends with the next step */
+export const spotCheckIncomplete = (what: string, text: string): StemmaError =>
+  new StemmaError("REPLAY_INCOMPLETE", `${what} cannot be spot-checked here: ${text}`);
+export const spotCheckStopped = (): StemmaError =>
+  new StemmaError(
+    "TRAINING_STOPPED",
+    "The spot check was stopped before all states had come. Run it again: the same segments are asked for.",
+  );
 export const tensorsNotOfStory = (root: Hash): StemmaError =>
   new StemmaError(
     "STORY_MISMATCH",

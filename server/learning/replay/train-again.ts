@@ -9,7 +9,11 @@ import type { SaveRecord } from "../../../shared/model/model.js";
 import { optimizerFileName } from "../../../shared/recover/optimizer-file.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ownEngine } from "../../../shared/train/own-engine.js";
-import { trainInChild, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import {
+  trainInChild,
+  type ChildOptions,
+  type TrainingOutcome,
+} from "../../../shared/train/train-in-child.js";
 import { jobFormat, type TrainingJob, type TrainingProgress } from "../../../shared/train/training.js";
 import { unpackEngine } from "../../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../../services/context/model-folder.js";
@@ -56,6 +60,14 @@ export interface TrainedAgain {
   readonly storedDescription?: StoredDescription | undefined;
 }
 
+/** A training that may be run again: everything that it needs is here. */
+export interface PreparedTraining {
+  readonly job: TrainingJob;
+  readonly options: ChildOptions;
+  readonly dataFrom: TrainedAgain["dataFrom"];
+  readonly storedDescription: StoredDescription | undefined;
+}
+
 /**
  * @param workFolder a folder of the caller's own, which removes it
  * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
@@ -65,6 +77,22 @@ export async function trainAgain(
   story: Story,
   workFolder: string,
 ): Promise<TrainedAgain | Unreplayable> {
+  return await withPreparedTraining(replay, story, workFolder, async (prepared) => {
+    const { job, options, dataFrom, storedDescription } = prepared;
+    return { outcome: await trainInChild(job, options), dataFrom, storedDescription };
+  });
+}
+
+/**
+ * Runs `work` with the training of a story, and releases its data then.
+ * @throws as trainAgain
+ */
+export async function withPreparedTraining<Result>(
+  replay: Replay,
+  story: Story,
+  workFolder: string,
+  work: (prepared: PreparedTraining) => Promise<Result>,
+): Promise<Result | Unreplayable> {
   const { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder, isOwnDataOnly } =
     replay;
   if (story.exactness === "native" && replay.engineId === undefined) return otherClass(story);
@@ -88,24 +116,22 @@ export async function trainAgain(
   if (data.from === "nowhere")
     return { reason: "data-missing", text: summary.dataDropped ? dataGone(summary.dataDropped) : data.text };
   try {
-    const outcome = await trainInChild(
-      {
-        format: jobFormat,
-        ...recipe,
-        parameters: story.parameters,
-        dataset: data.dataset,
-        seed: story.seed,
-        invocation: story.invocation,
-        ...defined({ base }),
-      },
-      {
-        workFolder,
-        expectedEngine: engine.engineId,
-        ...defined({ engineFolder: engine.engineFolder, signal, onProgress, memoryLimitMb }),
-        ...(keptFolder === undefined ? {} : { state: {} }),
-      },
-    );
-    return { outcome, dataFrom: data.from, storedDescription: data.stored };
+    const job: TrainingJob = {
+      format: jobFormat,
+      ...recipe,
+      parameters: story.parameters,
+      dataset: data.dataset,
+      seed: story.seed,
+      invocation: story.invocation,
+      ...defined({ base }),
+    };
+    const options = {
+      workFolder,
+      expectedEngine: engine.engineId,
+      ...defined({ engineFolder: engine.engineFolder, signal, onProgress, memoryLimitMb }),
+      ...(keptFolder === undefined ? {} : { state: {} }),
+    };
+    return await work({ job, options, dataFrom: data.from, storedDescription: data.stored });
   } catch (error) {
     if (!isStemmaError(error) || error.code === "TRAINING_STOPPED" || error.code === "DISK_FULL") throw error;
     if (error.code === "MACHINE_INEXACT")

@@ -1,4 +1,7 @@
-/** Facts about versions: what is recorded, kept, proved and dropped, and the rules for it. Types only. */
+/**
+ * Facts about versions: what is recorded, kept, proved and dropped, and the rules for it. Types, and the words of spot
+ * checks.
+ */
 import type { Hash } from "../../tensor/tensor.js";
 import type { Caused } from "./fact-members.js";
 
@@ -31,6 +34,29 @@ export interface DropPolicy {
    */
   readonly dataAfterDays?: number;
 }
+
+/**
+ * The words for how a spot check stands.
+ * `asked`: segments are chosen, and the device has yet to give their states;
+ * `passed`: each gave what was committed to;
+ * `refuted`: one did not;
+ * `not-available`: the device lost their states, or does not give them.
+ */
+export const spotCheckOutcomes = ["asked", "passed", "refuted", "not-available"] as const;
+
+export interface SpotCheck {
+  readonly outcome: (typeof spotCheckOutcomes)[number];
+  /** The chosen segments, from 0, ascending. */
+  readonly segments: readonly number[];
+  /** All segments of the training. */
+  readonly of: number;
+  /** The engine that runs them. */
+  readonly engineId: Hash;
+  readonly because: string;
+}
+
+/** Segments of one spot check, at most: its fact has to fit into one entry of the journal. */
+export const maxCheckedSegments = 1000;
 
 export type VersionFact =
   /**
@@ -122,6 +148,14 @@ export type VersionFact =
       readonly engineId: Hash;
       readonly because: string;
     } & MeasuredReplay)
+  /**
+   * Some segments of a version's training were chosen to be run again, from the states that its device committed to, or
+   * were run. Proves nothing, and frees nothing.
+   */
+  | (Caused & {
+      readonly type: "spot-checked";
+      readonly versionId: Hash;
+    } & SpotCheck)
   /**
    * The tensors of a version need not be stored any more: it is recovered by a replay. What that needs stays: record
    * and story, and what is named here.

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { maxEvaluated, type EvaluationJob } from "../evaluation-job.js";
+import { maxLeaves } from "../state-leaf.js";
 import { jobFormat, type TrainingJob } from "../training.js";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
@@ -16,6 +17,7 @@ const base = z.strictObject({ folder: z.string().min(1).max(4096), versionId: ha
 const memoryLimitMb = z.number().int().min(16).optional();
 /** The largest number of threads; the engine takes the largest number that it can use. */
 const threads = z.number().int().min(1).max(1024).optional();
+const steps = z.number().int().min(0);
 const training = z.strictObject({
   format: z.literal(jobFormat),
   recipe: z.string().min(1).max(100),
@@ -42,6 +44,28 @@ const training = z.strictObject({
     .optional(),
   maxCheckpoints: z.number().int().min(0).max(10_000).optional(),
   lossReports: z.array(z.number().int().min(1)).min(1).max(1000).optional(),
+  leaves: z
+    .strictObject({
+      everySteps: steps.min(1),
+      maxCostPercent: z.number().min(0).max(100).optional(),
+      keep: z
+        .strictObject({ folder: z.string().min(1).max(4096), bytes: z.number().int().min(0) })
+        .optional(),
+    })
+    .optional(),
+  segments: z
+    .array(
+      z.strictObject({
+        file: z.string().min(1).max(4096).optional(),
+        fromStep: steps,
+        toStep: steps,
+        isLast: z.boolean(),
+        everySteps: steps.min(1).optional(),
+      }),
+    )
+    .min(1)
+    .max(maxLeaves)
+    .optional(),
 });
 
 const count = z.number().int().min(1).max(maxEvaluated).optional();

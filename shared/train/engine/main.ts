@@ -26,14 +26,24 @@ import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
 import { runTraining, type TrainedModel, type TrainingBase, type TrainingPorts } from "../run-training.js";
 import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { StoredModel } from "../recipes/recipe.js";
-import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
+import { runSegments } from "../run-segments.js";
+import {
+  segmentsFile,
+  type EngineNotice,
+  type JobSegment,
+  type TrainingJob,
+  type TrainingProgress,
+  type TrainingResult,
+} from "../training.js";
 import { knownAnswer } from "../known-answer.js";
 import { answerCalls } from "../own-recipes/answer-calls.js";
 import { parseJob } from "./job-schema.js";
 import { memberPools } from "./member-pool.js";
 import { isMemberWorker, runMemberWorker } from "./member-worker.js";
+import { KeptStates } from "./kept-states.js";
 import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
 import { plainDetails } from "./plain-details.js";
+import { readState } from "./state-file.js";
 import { TrainingFolder } from "./training-folder.js";
 
 /** The approximate time between two reports of progress within a phase, in milliseconds. */
@@ -214,19 +224,24 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
     onProgress: progressReporter(),
   };
   try {
-    await ("evaluate" in job
-      ? evaluateInto(job, jobFolder, resultFolder, ports)
-      : trainInto(job, jobFolder, resultFolder, {
-          ...ports,
-          environment: machineFacts(threads),
-          startMemberPool: memberPools({
-            script: new URL(import.meta.url),
-            folder: engineFolder,
-            threads,
-            memoryLimitMb: job.memoryLimitMb,
-            stateEverySeconds: job.state?.everySeconds ?? (job.state === undefined ? undefined : Infinity),
-          }),
-        }));
+    if ("evaluate" in job) await evaluateInto(job, jobFolder, resultFolder, ports);
+    else {
+      const { segments } = job;
+      const trainingPorts = {
+        ...ports,
+        environment: machineFacts(threads),
+        startMemberPool: memberPools({
+          script: new URL(import.meta.url),
+          folder: engineFolder,
+          threads,
+          memoryLimitMb: job.memoryLimitMb,
+          stateEverySeconds: job.state?.everySeconds ?? (job.state === undefined ? undefined : Infinity),
+        }),
+      };
+      await (segments === undefined
+        ? trainInto(job, jobFolder, resultFolder, trainingPorts)
+        : segmentsInto({ ...job, segments }, jobFolder, resultFolder, trainingPorts));
+    }
   } catch (error) {
     if (!(error instanceof EndedEarly)) throw error;
     send({ type: "ended" });
@@ -289,26 +304,26 @@ async function trainInto(
     resultFolder,
     state: job.state && {
       ...job.state,
-      folder: isAbsolute(job.state.folder) ? job.state.folder : join(jobFolder, job.state.folder),
+      folder: placed(job.state.folder, jobFolder),
     },
     engine: ports.engine,
     // The start of the process is work too: it is lost with a process that ends before its first state.
     startedMs: 0,
     monotonic: ports.monotonic,
     maxCheckpoints: job.maxCheckpoints,
-    onNotice: (notice) => {
-      send({ type: "notice", ...notice });
-    },
+    onNotice: sendNotice,
   });
-  const { ownRecipe } = job;
   const trained = await runTraining(job, base, {
     ...ports,
-    ownRecipe: ownRecipe && {
-      bundle: await readBytes(isAbsolute(ownRecipe.file) ? ownRecipe.file : join(jobFolder, ownRecipe.file)),
-      expected: ownRecipe.id,
-      command: ownRecipe.command,
-    },
-    fuseActivations,
+    ...(await recipePorts(job, jobFolder)),
+    keeper:
+      job.leaves?.keep &&
+      new KeptStates({
+        files: nodeFiles(),
+        folder: placed(job.leaves.keep.folder, jobFolder),
+        engine: ports.engine,
+        onNotice: sendNotice,
+      }),
     onPlan: (planned) => {
       send({ type: "plan", planned });
     },
@@ -329,6 +344,49 @@ async function trainInto(
     folder.checkpoints.map(({ name, epoch, iteration }) => ({ name, epoch, iteration })),
   );
 }
+
+/** The recipe of the job, and how its network is built. */
+async function recipePorts(
+  { ownRecipe }: TrainingJob,
+  jobFolder: string,
+): Promise<Pick<TrainingPorts, "ownRecipe" | "fuseActivations">> {
+  return {
+    ownRecipe: ownRecipe && {
+      bundle: await readBytes(placed(ownRecipe.file, jobFolder)),
+      expected: ownRecipe.id,
+      command: ownRecipe.command,
+    },
+    fuseActivations,
+  };
+}
+
+/** Runs parts of a training and writes what they gave. */
+async function segmentsInto(
+  job: TrainingJob & { readonly segments: readonly JobSegment[] },
+  jobFolder: string,
+  resultFolder: string,
+  ports: TrainingPorts,
+): Promise<void> {
+  const base = await readBase(job, jobFolder);
+  const segments = await runSegments(
+    job,
+    base,
+    { ...ports, ...(await recipePorts(job, jobFolder)) },
+    async (file) => {
+      const saved = await readState(nodeFiles(), placed(file, jobFolder));
+      if (saved !== undefined) return saved.fit;
+      throw new StemmaError("FILE_MISSING", `The state ${file} is not there. Give its file.`, { file });
+    },
+  );
+  const result = { format: 1, engine: ports.engine, segments };
+  await writeFile(join(resultFolder, segmentsFile), `${JSON.stringify(result)}\n`);
+}
+
+const placed = (path: string, folder: string): string => (isAbsolute(path) ? path : join(folder, path));
+
+const sendNotice = (notice: EngineNotice): void => {
+  send({ type: "notice", ...notice });
+};
 
 async function runAsProcess(): Promise<void> {
   const [, , jobFolder, resultFolder] = process.argv;

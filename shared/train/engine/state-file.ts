@@ -140,7 +140,9 @@ async function decodeState(file: OpenFile, path: string): Promise<SavedState> {
   const values = new Map<string, Float32Array>();
   let at = arraysAt;
   for (const { name, shape } of arrays) {
-    const bytes = new Uint8Array(4 * sizeOf(shape));
+    const byteLength = 4 * sizeOf(shape);
+    if (!(byteLength <= size - hashBytes - at)) throw refuse(`the array ${name} does not fit into it`);
+    const bytes = new Uint8Array(byteLength);
     if ((await file.read(bytes, at)) < bytes.length) throw refuse(`the array ${name} is cut short`);
     values.set(name, new Float32Array(bytes.buffer));
     at += bytes.length;

@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         ServerHealth,
         SetDevice,
         ShownDevice,
+        SpotCheckReport,
         StorageStats,
         StorageTier,
         StoreDamage,
@@ -2384,6 +2385,27 @@ class Operations(Caller):
             is_long=True,
         )
         return cast("ReplayReport", answer)
+
+    def spot_check(
+        self,
+        model: str,
+        *,
+        fleet: str | None = None,
+        segments: int | None = None,
+        max_minutes: int | None = None,
+    ) -> SpotCheckReport:
+        """Run some segments of a version's training again, from states that its device committed to (right
+        change-models).
+        """
+        answer = self._call(
+            "spotCheck",
+            "POST",
+            "/v1/fleets/{fleet}/models/{model}/replay/spot-check",
+            path={"fleet": fleet, "model": model},
+            body={"segments": given(segments), "maxMinutes": given(max_minutes)},
+            is_long=True,
+        )
+        return cast("SpotCheckReport", answer)
 
     def replay_story(
         self,

@@ -651,6 +651,16 @@ class VersionSummaryReplayed(TypedDict):
     description: NotRequired[Literal["reader", "stored", "sent", "none"]]
 
 
+class VersionSummarySpotCheck(TypedDict):
+    atMs: float
+    because: str
+    by: NotRequired[str]
+    outcome: Literal["asked", "passed", "refuted", "not-available"]
+    segments: list[int]
+    of: int
+    engineId: Hash
+
+
 class VersionSummaryDropped(TypedDict):
     atMs: float
     because: str
@@ -691,6 +701,7 @@ class VersionSummary(TypedDict):
     hold: NotRequired[Ended]
     retired: NotRequired[Ended]
     replayed: NotRequired[VersionSummaryReplayed]
+    spotCheck: NotRequired[VersionSummarySpotCheck]
     dropped: NotRequired[VersionSummaryDropped]
     dataDropped: NotRequired[Ended]
     provedBy: NotRequired[list[Hash]]
@@ -1268,6 +1279,7 @@ class ModelDescription(TypedDict):
     hold: NotRequired[Ended]
     retired: NotRequired[Ended]
     replayed: NotRequired[VersionSummaryReplayed]
+    spotCheck: NotRequired[VersionSummarySpotCheck]
     dropped: NotRequired[VersionSummaryDropped]
     dataDropped: NotRequired[Ended]
     provedBy: NotRequired[list[Hash]]
@@ -2353,6 +2365,20 @@ class ChangedReplayReport(TypedDict):
     result: TrainingResult
     of: ModelDescriptionLeavesItemOwner
     changes: list[ChangedReplayReportChangesItem]
+
+
+class SpotCheckReport(TypedDict):
+    versionId: Hash
+    name: str
+    version: int
+    outcome: Literal["asked", "passed", "refuted", "not-available"]
+    segments: list[int]
+    of: int
+    engineId: Hash
+    because: str
+    everySteps: NotRequired[int]
+    steps: NotRequired[int]
+    workMs: NotRequired[int]
 
 
 class ReplayJobProgress(TypedDict):

@@ -3,7 +3,7 @@
  * journal, and declares that a home was put back.
  */
 import { currentUser } from "../../../../shared/adapters/current-user.js";
-import { parseTime } from "../../../../shared/cli/output.js";
+import { counted, parseTime } from "../../../../shared/cli/output.js";
 import { exitStatus } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { SalvageReport } from "../../../storage/repository/salvage-journal.js";
@@ -14,7 +14,6 @@ import { commands as checkpointCommands } from "./checkpoints.js";
 import { commands as proofCommands } from "./proofs.js";
 import { commands as verifyCommands } from "./verify.js";
 import { commands as restoredCommands, ownerSigns } from "./restored.js";
-import { counted } from "../../quantities.js";
 
 const caller = (): { readonly who: string; readonly through: "command" } => ({
   who: currentUser(),

@@ -3,7 +3,7 @@
  * checked outside the server.
  */
 import { resolve } from "node:path";
-import { formatTime } from "../../../../shared/cli/output.js";
+import { counted, formatTime } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { replaceDurably, writeDurably } from "../../../../shared/files/durable-write.js";
@@ -17,7 +17,6 @@ import { pinnedKey, shorter, signedBy, type KeyChoices } from "../../journal-tru
 import { plain, type PlainContext } from "../../plain-command.js";
 import { refuseExisting } from "../../stream-file.js";
 import { appendWitness, readWitness, type WitnessFile } from "../../witness-file.js";
-import { counted } from "../../quantities.js";
 
 const head = plain("journalHead", {
   name: "head",

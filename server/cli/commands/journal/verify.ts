@@ -1,7 +1,7 @@
 /** `stemma journal verify`: checks a server's journal, an exported one, or a proof against signed heads (RFC 9162). */
 import { resolve } from "node:path";
 import * as z from "zod";
-import { formatTime } from "../../../../shared/cli/output.js";
+import { counted, formatTime } from "../../../../shared/cli/output.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { checkFactProof, differs } from "../../../../shared/journal/fact-proof.js";
@@ -15,7 +15,6 @@ import { readExported } from "../../exported-journal.js";
 import { jsonFile, pinnedKey, shorter, signedBy, type KeyChoices } from "../../journal-trust.js";
 import { plain } from "../../plain-command.js";
 import { headSchema, headsOfPresent, readWitness } from "../../witness-file.js";
-import { counted } from "../../quantities.js";
 
 interface VerifyChoices extends KeyChoices {
   readonly witness: string | undefined;

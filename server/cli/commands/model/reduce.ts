@@ -1,9 +1,8 @@
 /** `stemma model reduce`: a smaller, lossy form of a model. */
-import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted, formatBytes } from "../../../../shared/cli/output.js";
 import type { ReduceReport } from "../../../interface/api/models/reduce-schemas.js";
 import { plain } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
-import { counted } from "../../quantities.js";
 
 const reduce = plain("reduce", {
   name: "reduce",

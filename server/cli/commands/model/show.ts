@@ -8,7 +8,7 @@ import { fileText, filesText } from "../../file-text.js";
 import { listed, plain } from "../../plain-command.js";
 import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
-import { describeClaim, describeDataDropped, describeReplay } from "../../verdict-text.js";
+import { describeClaim, describeDataDropped, describeReplay, describeSpotCheck } from "../../verdict-text.js";
 import { addedBytes, describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
 
 const show = plain("model", {
@@ -52,8 +52,18 @@ const show = plain("model", {
 });
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, replayed, dropped, dataDropped, claim, evaluations, measurements } =
-    description;
+  const {
+    record,
+    hold,
+    retired,
+    replayed,
+    spotCheck,
+    dropped,
+    dataDropped,
+    claim,
+    evaluations,
+    measurements,
+  } = description;
   return [
     ["model", nameOf(description)],
     ["id", description.versionId],
@@ -71,6 +81,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ...fact("retired", retired && describeEnd(retired)),
     ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
+    ...fact("spot check", spotCheck && describeSpotCheck(spotCheck)),
     ...(description.proof === undefined ? [] : proofLines(description.proof)),
     ...fact("tensors", dropped && describeDropped(dropped)),
     ...fact("data", dataDropped && describeDataDropped(dataDropped)),

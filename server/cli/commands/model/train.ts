@@ -1,13 +1,12 @@
 /** `stemma model train`: trains a model on the server and saves it with its lineage. */
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
-import { formatDuration } from "../../../../shared/cli/output.js";
+import { counted, formatDuration } from "../../../../shared/cli/output.js";
 import type { TrainReport } from "../../../interface/api/models/evaluation-schemas.js";
 import { trainingOperations } from "../../../interface/api/models/training-definitions.js";
 import { plain, repeated, type Choices, type PlainContext, type Printed } from "../../plain-command.js";
 import { readBy } from "../../input-option.js";
 import { nameOf } from "../../version-text.js";
 import { describeMetric } from "../../../../shared/train/result-metadata.js";
-import { counted } from "../../quantities.js";
 
 const { shape } = trainingOperations.train.body;
 const options = {

@@ -1,13 +1,12 @@
 /** `stemma storage stats|check|gc|reindex|backup|restore`: looks after the stored bytes of a fleet. */
 import { defined } from "../../../../shared/defined.js";
 import { exitStatus } from "../../../../shared/errors.js";
-import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted, formatBytes, formatTime } from "../../../../shared/cli/output.js";
 import type { StorageStats } from "../../../interface/api/stores/storage-schemas.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
 import { describeTiers } from "./freed-text.js";
-import { counted } from "../../quantities.js";
 
 function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
   if (versions === 0) return [];

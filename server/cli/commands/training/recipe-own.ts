@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
-import { formatDuration, formatTime } from "../../../../shared/cli/output.js";
+import { counted, formatDuration, formatTime } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { requireRegular } from "../../../../shared/files/not-regular.js";
@@ -24,7 +24,6 @@ import {
   type PlainContext,
   type Printed,
 } from "../../plain-command.js";
-import { counted } from "../../quantities.js";
 
 const help = `
 A recipe of one's own is one file, an ES module that imports nothing but stemma:recipe:

@@ -11,6 +11,7 @@ import { commands as explainCommands } from "./replay-explain.js";
 import { commands as jobCommands } from "./replay-jobs.js";
 import { commands as rebaseCommands } from "./replay-rebase.js";
 import { commands as runCommands } from "./replay-run.js";
+import { commands as spotCheckCommands } from "./replay-spot-check.js";
 
 const help = `
 An engine is the code that trains; a version can only be replayed by the engine that
@@ -106,6 +107,7 @@ const remove = plain("removeEngine", {
 
 export const commands = [
   ...runCommands,
+  ...spotCheckCommands,
   ...jobCommands,
   ...explainCommands,
   ...rebaseCommands,

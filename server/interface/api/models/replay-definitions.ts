@@ -13,6 +13,7 @@ import {
   replayPriority,
   replayStoryBody,
 } from "./replay-schemas.js";
+import { segmentNumber, spotCheckReport } from "./spot-check-schemas.js";
 
 export const replayOperations = {
   replayChanged: call({
@@ -40,6 +41,17 @@ export const replayOperations = {
       maxMinutes,
     },
     output: replayReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  spotCheck: call({
+    summary: "Run some segments of a version's training again, from states that its device committed to",
+    method: "POST",
+    path: `${modelPath}/replay/spot-check`,
+    right: "change-models",
+    params: modelParams,
+    body: { segments: segmentNumber.optional(), maxMinutes },
+    output: spotCheckReport,
     isLong: true,
     stopsWithClient: true,
   }),

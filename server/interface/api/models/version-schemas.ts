@@ -25,6 +25,7 @@ import {
   unreadableVersions,
 } from "../fields.js";
 import type { ValueOf } from "../operation.js";
+import { spotChecked } from "./spot-check-schemas.js";
 
 const text = z.string();
 
@@ -113,6 +114,9 @@ const versionMembers = {
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
+  spotCheck: spotChecked
+    .exactOptional()
+    .describe("The latest spot check of its training, which proves nothing and frees nothing"),
   dropped: z
     .object({
       atMs: timeMs,

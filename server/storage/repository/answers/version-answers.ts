@@ -5,7 +5,11 @@ import type { Change } from "../../../../shared/model/tree-diff.js";
 import type { VersionStateName } from "../../catalog/version-query.js";
 import type { Hold } from "../state/hold.js";
 import type { FormerClaim } from "../claim.js";
-import type { MeasuredReplay, ReplayGrade } from "../../../../shared/journal/facts/version-facts.js";
+import type {
+  MeasuredReplay,
+  ReplayGrade,
+  SpotCheck,
+} from "../../../../shared/journal/facts/version-facts.js";
 import type { ErrorCode } from "../../../../shared/errors.js";
 import type { RecoveredModel } from "../../../../shared/recover/recovery.js";
 
@@ -25,6 +29,8 @@ export interface VersionSummary {
   readonly retired?: Ended;
   /** The end of its latest replay; absent where none gave a verdict. */
   readonly replayed?: Replayed;
+  /** The latest spot check of its training; absent where there was none. */
+  readonly spotCheck?: SpotChecked;
   /** The drop of its tensors, which need not be stored: it is recovered by a replay. */
   readonly dropped?: Dropped;
   /** The stored data of its training are not kept for it any more. */
@@ -51,6 +57,9 @@ export interface VersionSummary {
   /** Generation of the device that sent every byte of it; absent where no device did. */
   readonly generation?: number;
 }
+
+/** The latest spot check of a version's training. */
+export interface SpotChecked extends Ended, SpotCheck {}
 
 /** A version whose tensors need not be stored, and what its replay needs. */
 export interface Dropped extends Ended {

@@ -245,6 +245,9 @@ const factChecks: FactChecks = {
   replayed: ({ state }, { versionId }) => {
     requireVersionState(state, versionId);
   },
+  "spot-checked": ({ state }, { versionId }) => {
+    requireVersionState(state, versionId);
+  },
   unheld: ({ state }, { versionId }) => {
     requireVersionState(state, versionId);
   },

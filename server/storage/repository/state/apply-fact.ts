@@ -57,6 +57,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "released":
     case "retired":
     case "replayed":
+    case "spot-checked":
     case "dropped":
     case "kept":
     case "data-dropped":

@@ -73,6 +73,7 @@ type VersionFact = FactOf<
   | "released"
   | "retired"
   | "replayed"
+  | "spot-checked"
   | "dropped"
   | "kept"
   | "data-dropped"
@@ -125,6 +126,13 @@ function changeVersion(version: ChangingVersion, fact: VersionFact): void {
       version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact), ...measuredOf(fact) };
       const others = [...(version.provedBy ?? [])].filter((id) => id !== engineId);
       version.provedBy = new Set(verdict === "proved" ? [...others, engineId] : others);
+      return;
+    }
+    case "spot-checked": {
+      // A device cannot take a refutation back by not answering the next time.
+      if (version.spotCheck?.outcome === "refuted") return;
+      const { outcome, segments, of, engineId, because } = fact;
+      version.spotCheck = { atMs, outcome, segments, of, engineId, because, ...byOf(fact) };
       return;
     }
     case "dropped": {

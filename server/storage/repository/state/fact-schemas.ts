@@ -3,6 +3,7 @@ import * as z from "zod";
 import { callerPaths, maxCallerText } from "../../../../shared/journal/caller.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import { storedPolicy } from "../../../../shared/journal/facts/rollout-policy.js";
+import { maxCheckedSegments, spotCheckOutcomes } from "../../../../shared/journal/facts/version-facts.js";
 import { readShortHash } from "../../../../shared/journal/short-hash.js";
 import { isRequestId } from "../../../../shared/request-id.js";
 import { isHash } from "../../../../shared/tensor/hash.js";
@@ -282,6 +283,16 @@ export const factSchemas = {
     because: text,
     ...by,
     ...measured,
+  },
+  "spot-checked": {
+    ...at,
+    versionId: hash,
+    outcome: z.enum(spotCheckOutcomes),
+    segments: z.array(count).max(maxCheckedSegments),
+    of: count,
+    engineId: hash,
+    because: text,
+    ...by,
   },
   dropped: {
     ...at,

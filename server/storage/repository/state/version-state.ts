@@ -3,7 +3,7 @@ import { LayeredItems } from "../../index/layered-items.js";
 import type { SavedRows } from "../../index/layers.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import type { Dropped, Ended, Replayed } from "../answers/version-answers.js";
+import type { Dropped, Ended, Replayed, SpotChecked } from "../answers/version-answers.js";
 import type { FormerClaim } from "../claim.js";
 import type { EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
@@ -30,6 +30,8 @@ export interface VersionState {
   readonly hold?: Hold;
   /** The end of its latest replay. */
   readonly replayed?: Replayed;
+  /** The latest spot check of its training. */
+  readonly spotCheck?: SpotChecked;
   /** The drop of its tensors, which need not be stored: it is recovered by a replay. */
   readonly dropped?: Dropped;
   /** The stored data of its training are not kept for it. */

@@ -56,6 +56,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
       hold: version.hold,
       retired: version.retired,
       replayed: version.replayed,
+      spotCheck: version.spotCheck,
       dropped: version.dropped,
       dataDropped: version.dataDropped,
     }),

@@ -66,6 +66,7 @@ const decisions: Readonly<Record<string, Decision>> = {
   eraseDevices: "present",
   revokeBatch: "present",
   rebaseEngine: "present",
+  spotCheck: "present",
   replay: "present",
   evaluate: "present",
   dropTensors: "present",

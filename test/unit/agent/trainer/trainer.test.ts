@@ -83,6 +83,7 @@ async function openTrainer(
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     recipes: noRecipes,
+    states: { replace: () => Promise.resolve() },
     backends: new TrainingBackends({ files, home, ...profile.training }),
     version: "test",
     isOnline: () => true,

@@ -24,7 +24,7 @@ const namesByRight: Readonly<Record<string, string>> = {
   "publish-models": "beginDeposit depositObjects finishDeposit",
   "change-models":
     "averageFleet cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import " +
-    "mergeModels nearest queueReplay rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor tag train transfer verify",
+    "mergeModels nearest queueReplay rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor spotCheck tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
   "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",
   enrol: "acceptDevices createBatch enroll invite renewDevice revoke revokeBatch takeRevocationList",

@@ -295,6 +295,7 @@ const inputs = {
   },
   replay: { fleet, model, maxMinutes: 9 },
   explainRecovery: { fleet, model },
+  spotCheck: { fleet, model, segments: 4, maxMinutes: 9 },
   rebaseEngine: { fleet, model, engine: "12345678", maxMinutes: 9 },
   story: { fleet, model },
   replayStory: { fleet, story: "{}", tensors: [{ name: "n", id: hash }], data: "/data", maxMinutes: 9 },

@@ -40,6 +40,12 @@ export const trainingSteps: readonly Step[] = [
   },
   { name: "rebaseEngine", ask: async (at) => (await at.rebaseEngine(tiny)).reason },
   {
+    name: "spotCheck",
+    shows: "a model whose device committed to no states",
+    ask: (at) => at.spotCheck({ ...tiny, segments: 2 }),
+    fails: "REPLAY_INCOMPLETE",
+  },
+  {
     name: "story",
     shows: "none of a model that was imported",
     ask: (at) => at.story(tiny),

@@ -105,6 +105,16 @@ test("facts of every kind are decoded as they were encoded", () => {
       dataFrom: "stored",
     },
     {
+      type: "spot-checked",
+      atMs: 1,
+      versionId: id,
+      outcome: "asked",
+      segments: [0, 7],
+      of: 9,
+      engineId: id,
+      because: "x",
+    },
+    {
       type: "dropped",
       critical: true,
       atMs: 1,

@@ -1,0 +1,60 @@
+/**
+ * Finds in which step of a segment a server and a device part: both run it again from the same state, and the states
+ * after each step are compared. The device's are its own word, and decide nothing.
+ */
+import { isStemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { segmentsInChild } from "../../../shared/train/train-in-child.js";
+import type { SegmentRun } from "../../../shared/train/training.js";
+import { maxAnsweredLeaves, readLeaves, segmentLeavesCommand } from "../../../shared/wire/kept-states.js";
+import type { LiveFleet } from "../../services/context/operations-context.js";
+import type { RunSegment } from "./judge-segments.js";
+import type { PreparedTraining } from "./train-again.js";
+
+/** Milliseconds in which the device may run its segment. */
+const answerMs = 10 * 60_000;
+
+export interface BisectedSegment {
+  readonly fleet: Pick<LiveFleet, "command" | "isOnline"> | undefined;
+  readonly device: string;
+  readonly versionId: Hash;
+  readonly segment: RunSegment;
+}
+
+/** @returns a sentence on what was found; undefined where the device gives no states to compare with */
+export async function bisectSegment(
+  { fleet, device, versionId, segment }: BisectedSegment,
+  { job, options }: PreparedTraining,
+): Promise<string | undefined> {
+  const { fromStep, toStep, isLast } = segment.job;
+  if (fleet?.isOnline(device) !== true) return undefined;
+  const everySteps = Math.ceil((toStep - fromStep) / maxAnsweredLeaves);
+  const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
+  if (here === undefined) return undefined;
+  const body = { versionId, fromStep, toStep, isLast, everySteps };
+  try {
+    const { code, result } = await fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
+    const there = code === "" ? readLeaves(result) : undefined;
+    return there && describeParting(here, there, { everySteps, fromStep });
+  } catch (error) {
+    if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "SERVER_UNREACHABLE")) return undefined;
+    throw error;
+  }
+}
+
+/** Says after which step the states differ. Pure. */
+export function describeParting(
+  { leaves: here }: Pick<SegmentRun, "leaves">,
+  there: readonly Hash[],
+  { everySteps, fromStep }: { readonly everySteps: number; readonly fromStep: number },
+): string | undefined {
+  if (there.length === 0) return undefined;
+  const at = here.findIndex(({ leaf }, index) => leaf !== there[index]);
+  if (at < 0 && there.length === here.length)
+    return "run again now, the device comes to the same states as this server, so it committed to others than it computes";
+  const last = here[at]?.step ?? here.at(-1)?.step ?? fromStep;
+  const before = here[at - 1]?.step ?? fromStep;
+  return everySteps === 1
+    ? `run again now, the device parts from this server in step ${last}: compare them with \`stemma probe\``
+    : `run again now, the device parts from this server in steps ${before + 1} to ${last}: compare them with \`stemma probe\``;
+}

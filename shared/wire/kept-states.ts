@@ -1,0 +1,63 @@
+/**
+ * The commands by which a server asks a device for states of a training that it keeps, part by part, and for the leaves
+ * of a segment that it runs again. A device that does not know a command says so. Pure.
+ */
+import * as z from "zod";
+import { hexOf, isHash } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+
+export const keptStateCommand = "kept-state";
+/** Bytes of one part: it fits into a message as base64. */
+export const keptStatePartBytes = 45 * 1024;
+
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+/** The version, the steps that are done in the state, and where its part begins. */
+export const keptStateRequest = z.object({
+  versionId: z.custom<Hash>(isHash, "is not a hash"),
+  step: count,
+  at: count,
+});
+export type KeptStateRequest = z.infer<typeof keptStateRequest>;
+
+export interface KeptStatePart {
+  /** Bytes of the whole state. */
+  readonly bytes: number;
+  /** The part, in base64. */
+  readonly data: string;
+}
+
+export const segmentLeavesCommand = "segment-leaves";
+/** Leaves of one answer, at most: it fits into a message. */
+export const maxAnsweredLeaves = 1024;
+
+/** A segment that the device is to run again from a state that it keeps, and the steps between its leaves. */
+export const segmentLeavesRequest = z
+  .object({
+    versionId: z.custom<Hash>(isHash, "is not a hash"),
+    fromStep: count,
+    toStep: count,
+    isLast: z.boolean(),
+    everySteps: count.min(1),
+  })
+  .refine(
+    ({ fromStep, toStep, everySteps }) =>
+      toStep > fromStep && (toStep - fromStep) / everySteps <= maxAnsweredLeaves,
+    `asks for no leaf, or for more than ${maxAnsweredLeaves}`,
+  );
+export type SegmentLeavesRequest = z.infer<typeof segmentLeavesRequest>;
+
+const leavesAnswer = z.object({ leaves: z.base64().max(64 * maxAnsweredLeaves) });
+
+/** The leaves of a segment, in base64, one after the other. */
+export function packLeaves(leaves: readonly Hash[]): { readonly leaves: string } {
+  return { leaves: Buffer.from(leaves.join(""), "hex").toString("base64") };
+}
+
+/** @returns undefined for what is no such answer */
+export function readLeaves(answer: unknown): readonly Hash[] | undefined {
+  const parsed = leavesAnswer.safeParse(answer);
+  if (!parsed.success) return undefined;
+  const bytes = Buffer.from(parsed.data.leaves, "base64");
+  if (bytes.length % 32 !== 0) return undefined;
+  return Array.from({ length: bytes.length / 32 }, (_, at) => hexOf(bytes.subarray(32 * at, 32 * at + 32)));
+}
