@@ -74,8 +74,6 @@ function unfitFor(
   if (record.objects.provenance === undefined) return "it was not trained by Stemma";
   if (record.kind !== "architecture" || record.scheme !== undefined) return "it is not an exact network";
   if (treesOf(record).length > 1) return "it has checkpoints or an optimizer's state, which no replay gives";
-  // Its code may run only as long as somebody approves of it.
-  if (record.uses?.recipe !== undefined) return "a recipe of the fleet's own trained it";
   if (record.bases.length > 1) return "it was made from several bases, and a recovery goes back along one";
   if (record.uses?.recipe !== undefined)
     return "a recipe of the fleet's own trained it, and nothing could replay it once its approval is revoked";
