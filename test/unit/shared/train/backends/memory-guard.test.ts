@@ -48,3 +48,17 @@ test("the limit is enforced, an empty tensor always fits, and removing restores 
   assert.notEqual(module._malloc, stock);
   assert.notEqual(module._malloc(500), 0);
 });
+
+test("a large allocation leaves room for the kernels' own", () => {
+  const mebibyte = 2 ** 20;
+  const fits = fakeModule(4 * mebibyte);
+  const guard = guardMemory(fits);
+  assert.notEqual(fits._malloc(3 * mebibyte - 8), 0);
+  assert.equal(guard.allocatedBytes(), 3 * mebibyte - 8);
+  const full = fakeModule(4 * mebibyte);
+  guardMemory(full);
+  assert.throws(
+    () => full._malloc(4 * mebibyte - 8),
+    (error) => isStemmaError(error, "MEMORY_EXHAUSTED"),
+  );
+});
