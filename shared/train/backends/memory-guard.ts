@@ -12,8 +12,8 @@ interface MemoryGuard {
   readonly remove: () => void;
 }
 
-/** The bytes that a large allocation leaves for the kernels' own small ones, which they do not check. */
-const reserveBytes = 2 ** 20;
+/** The end of the addresses up to which kernels may read in whole vectors beyond a tensor. */
+const lastAddress = 2 ** 32 - 2 ** 16;
 
 /** Makes `_malloc` throw MEMORY_EXHAUSTED where it would return 0 or pass `limitBytes`. */
 export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGuard {
@@ -23,17 +23,16 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
   const { _malloc: allocate, _free: free } = module;
   const sizes = new Map<number, number>();
   let allocated = 0;
-  const allocateWithReserve = (bytes: number): number => {
+  const allocateBelowEnd = (bytes: number): number => {
     const pointer = allocate(bytes);
-    if (pointer === 0 || bytes < reserveBytes) return pointer;
-    const reserve = allocate(reserveBytes);
-    free(reserve === 0 ? pointer : reserve);
-    return reserve === 0 ? 0 : pointer;
+    if ((pointer >>> 0) + bytes <= lastAddress) return pointer;
+    free(pointer);
+    return 0;
   };
   module._malloc = (bytes) => {
     if (allocated + bytes > limitBytes)
       throw exhausted(bytes, allocated, `the limit of ${mebibytes(limitBytes)} MiB`);
-    const pointer = allocateWithReserve(bytes);
+    const pointer = allocateBelowEnd(bytes);
     // malloc(0) may return 0; the address of an empty tensor does not matter.
     if (pointer === 0 && bytes > 0)
       throw exhausted(bytes, allocated, "what WebAssembly can address or this machine has");
