@@ -236,6 +236,15 @@ describe("a loss and a change of samples that a recipe writes down", () => {
       await assert.rejects(written(call, body), { code });
     });
 
+  it("are refused by the operation's number and name also where a member of it is wrong", () => {
+    const operations = [
+      { op: "abs", from: [1] },
+      { op: "reshape", from: [2], shape: [0] },
+    ];
+    assert.throws(() => checkAnswer("loss", { operations, output: 3 }), /operation 2 \(reshape\)\.shape/);
+    assert.throws(() => checkAnswer("loss", { operations: [null], output: 3 }), { code: "RECIPE_INVALID" });
+  });
+
   it("are refused where a tensor was made before, which would be read as another one", async () => {
     const source = `import { constant } from "stemma:recipe";
       const scale = constant([100]);
