@@ -28,6 +28,9 @@ export interface EnsemblePlan {
   readonly member: FitPlan;
 }
 
+export const isOwnLoss = (loss: object | string): loss is OwnLoss =>
+  typeof loss === "object" && "own" in loss;
+
 export interface FitPlan {
   /** The plan of an ensemble; absent for a single model. */
   readonly ensemble?: EnsemblePlan | undefined;

@@ -7,10 +7,10 @@
 import { StemmaError } from "../errors.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { SampleSet } from "./datasets/dataset.js";
-import type { FitPlan } from "./fit-plan.js";
+import { isOwnLoss, type FitPlan } from "./fit-plan.js";
 import { allFinite } from "./kernels/optimizer-step.js";
 import { learningRates } from "./learning-rate.js";
-import { batchOf, isOwnLoss, sampleWeights, totalLoss, type BatchLoss, type BatchSelection } from "./loss.js";
+import { batchOf, sampleWeights, totalLoss, type BatchLoss, type BatchSelection } from "./loss.js";
 import { Optimizer, type OptimizerState } from "./optimizers.js";
 import { meanLossOn, type PassState } from "./evaluation-pass.js";
 import { checkShapes, lossTermsFor } from "./model-outputs.js";
@@ -227,6 +227,7 @@ class TrainingLoop {
             { tf, model, samples, losses: this.#losses },
             hooks?.validationState?.(this.#iteration),
           );
+    if (isOwnLoss(plan.loss)) checkValidation(validation, epoch);
     this.#measurements.push({ ...(this.#measurements.pop() as Measurement), validation });
     if (validation !== null && validation < this.#best.loss)
       this.#best = {
@@ -378,6 +379,20 @@ function checkFinite(
       loss: String(loss),
       ...(changed === undefined ? {} : { layer: changed.layer, weight: changed.path }),
     },
+  );
+}
+
+/**
+ * Rejects an own loss that is not finite for validation samples, by which no epoch could be chosen.
+ * @throws NOT_A_NUMBER
+ */
+function checkValidation(validation: number | null, epoch: number): void {
+  if (validation === null || Number.isFinite(validation)) return;
+  throw new StemmaError(
+    "NOT_A_NUMBER",
+    `The recipe's loss() of the validation samples is ${validation} after epoch ${epoch}. Correct it for all targets ` +
+      "and outputs that there can be, and run `stemma recipe check`.",
+    { epoch, validation: String(validation) },
   );
 }
 

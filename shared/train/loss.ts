@@ -4,7 +4,7 @@ import { outputShape, targetLength, type TargetForm } from "./datasets/target-fo
 import { augmentedSamples } from "./expressions/augmentation.js";
 import type { Expression } from "./expressions/check-expression.js";
 import { ownLosses, type OwnLoss } from "./expressions/own-loss.js";
-import type { FitPlan, LossName } from "./fit-plan.js";
+import { isOwnLoss, type FitPlan, type LossName } from "./fit-plan.js";
 import type { Stream } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 
@@ -109,9 +109,6 @@ export interface LossTerm extends LossFunction {
 
 /** The losses of all outputs, or an own one of all of them. */
 export type BatchLoss = readonly LossTerm[] | OwnLoss;
-
-export const isOwnLoss = (loss: object | string): loss is OwnLoss =>
-  typeof loss === "object" && "own" in loss;
 
 /**
  * The mean loss of a batch over all outputs: the sum of their losses, each times its weight. The loss of a sample is

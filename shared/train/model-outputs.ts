@@ -2,8 +2,8 @@
 import { StemmaError } from "../errors.js";
 import { outputsOf, type SampleSet } from "./datasets/dataset.js";
 import { describeTargets, outputShape } from "./datasets/target-form.js";
-import { isOwnLoss, type BatchLoss } from "./loss.js";
-import type { FitPlan, OutputLoss } from "./fit-plan.js";
+import type { BatchLoss } from "./loss.js";
+import { isOwnLoss, type FitPlan, type OutputLoss } from "./fit-plan.js";
 import type { Trainable } from "./trainable.js";
 
 /**

@@ -1,7 +1,6 @@
 /** Defines what the engine reports of how it trained, from which the provenance record is made. Pure. */
 import { weightSlots } from "../model/architecture.js";
-import type { FitPlan } from "./fit-plan.js";
-import { isOwnLoss } from "./loss.js";
+import { isOwnLoss, type FitPlan } from "./fit-plan.js";
 import { resolveOptimizer } from "./optimizers.js";
 import type { FinishedTraining, TrainingBase, TrainingPorts } from "./run-training.js";
 

@@ -10,12 +10,11 @@ import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
 import { metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
 import { defaultLosses } from "./default-losses.js";
 import { evaluateModel, type EvaluatedModel, type PassState } from "./evaluation-pass.js";
-import type { FitPlan } from "./fit-plan.js";
+import { isOwnLoss, type FitPlan } from "./fit-plan.js";
 import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
 import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
 import { LeafCollector, trainsWithoutLeaves, type StateKeeper } from "./leaf-collector.js";
-import { isOwnLoss } from "./loss.js";
 import { LossReports } from "./loss-reports.js";
 import type { OptimizerState } from "./optimizers.js";
 import { openOwnRecipe, type OwnRecipe } from "./own-recipes/own-recipe.js";
@@ -31,7 +30,7 @@ import { Streams } from "../random/streams.js";
 import { sha256 } from "../tensor/hash.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
-import { plannedTraining } from "./training-size.js";
+import { plannedTraining } from "./planned-training.js";
 import type {
   Effort,
   FitSnapshot,

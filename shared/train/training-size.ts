@@ -4,9 +4,6 @@
  * as far as their configuration states them. Pure.
  */
 import type { Architecture, LeafLayer } from "../model/model.js";
-import type { SampleSet } from "./datasets/dataset.js";
-import type { FitPlan } from "./fit-plan.js";
-import type { PlannedTraining } from "./training.js";
 
 /** The statements of a story about the size of a training. Absent members: not stated, or redacted. */
 export interface StatedTraining {
@@ -25,20 +22,9 @@ export interface TrainingSize {
   readonly memoryBytes: number;
 }
 
-/** Returns the size of a planned training. Early stopping may end sooner. */
-export function plannedTraining(
-  architecture: Architecture,
-  { epochs, batchSize, ensemble }: FitPlan,
-  { train, validation, heldOut }: SampleSet,
-): PlannedTraining {
-  const samples = { train: train.count, validation: validation.count, heldOut: heldOut.count };
-  const members = ensemble?.members ?? 1;
-  return { samples, epochs, ...trainingSize(architecture, { samples, epochs, batchSize, members }) };
-}
-
 /** Backward passes take about twice what a forward pass does. */
-const passesOfAStep = 3;
-const bytesOfANumber = 4;
+export const passesOfAStep = 3;
+export const bytesOfANumber = 4;
 /** The weights, their gradients, and what Adam keeps of each. */
 const copiesOfAWeight = 4;
 

@@ -153,7 +153,7 @@ export interface PlannedTraining {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   /** The largest number of epochs. */
   readonly epochs: number;
-  /** The number of steps, by training-size.ts. */
+  /** The number of steps, by planned-training.ts. */
   readonly steps: number;
   readonly operations: number;
   readonly memoryBytes: number;

@@ -12,6 +12,9 @@ interface MemoryGuard {
   readonly remove: () => void;
 }
 
+/** The end of the addresses up to which kernels may read in whole vectors beyond a tensor. */
+const lastAddress = 2 ** 32 - 2 ** 16;
+
 /** Makes `_malloc` throw MEMORY_EXHAUSTED where it would return 0 or pass `limitBytes`. */
 export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGuard {
   // The first call of each function makes Emscripten replace the property by the bare export, which would
@@ -20,10 +23,16 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
   const { _malloc: allocate, _free: free } = module;
   const sizes = new Map<number, number>();
   let allocated = 0;
+  const allocateBelowEnd = (bytes: number): number => {
+    const pointer = allocate(bytes);
+    if ((pointer >>> 0) + bytes <= lastAddress) return pointer;
+    free(pointer);
+    return 0;
+  };
   module._malloc = (bytes) => {
     if (allocated + bytes > limitBytes)
       throw exhausted(bytes, allocated, `the limit of ${mebibytes(limitBytes)} MiB`);
-    const pointer = allocate(bytes);
+    const pointer = allocateBelowEnd(bytes);
     // malloc(0) may return 0; the address of an empty tensor does not matter.
     if (pointer === 0 && bytes > 0)
       throw exhausted(bytes, allocated, "what WebAssembly can address or this machine has");

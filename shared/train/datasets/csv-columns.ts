@@ -110,7 +110,8 @@ export function columnsOf(names: readonly string[], choices: ColumnChoices): rea
     const [role = "input", other] = roles.flatMap(([each, of]) => (of.includes(name) ? [each] : []));
     if (other !== undefined)
       refuse(
-        `The column "${name.slice(0, 60)}" has two roles, ${role} and ${other}. Name the targets (targets).`,
+        `The column "${name.slice(0, 60)}" has two roles, ${role} and ${other}. Name it for one; the ` +
+          "last column is the target where none is named (targets).",
       );
     if (role !== "input" && (words !== undefined || scale !== undefined))
       refuse(`The column "${name.slice(0, 60)}" is not an input, so it has neither categories nor a scale.`);
@@ -121,6 +122,8 @@ export function columnsOf(names: readonly string[], choices: ColumnChoices): rea
   });
 }
 
+/** The largest weight of a row. */
+const maxWeight = 1e6;
 /** The most characters of a text that is kept with a sample. */
 export const maxMetadata = 4096;
 
@@ -208,10 +211,13 @@ export class CsvTable {
       );
   }
 
-  /** The weight of a row. @throws DATASET_MALFORMED where it is below 0 */
+  /** The weight of a row. @throws DATASET_MALFORMED where it is below 0 or so large that optimizers would overflow */
   weightAt(record: CsvRecord, column: number): number {
     const weight = this.valueAt(record, column);
-    return weight >= 0 ? weight : this.refuseField(record, column, "is below 0, and a weight may not be");
+    if (weight < 0) return this.refuseField(record, column, "is below 0, and a weight may not be");
+    return weight <= maxWeight
+      ? weight
+      : this.refuseField(record, column, `is above ${maxWeight}, the largest weight`);
   }
 
   /** A field as it is written. @throws DATASET_MALFORMED where it is too long to be kept with each sample */

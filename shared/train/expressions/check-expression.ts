@@ -3,7 +3,7 @@
  * one that comes later, no tensor is too large, and the result has the shape that is needed. Shapes are of one sample;
  * the batch has an axis before them. Pure.
  */
-import { isOfSamples, maxRank, type ExpressionAnswer, type Operation } from "./operations.js";
+import { isComparison, isOfSamples, maxRank, type ExpressionAnswer, type Operation } from "./operations.js";
 
 export type Shape = readonly number[];
 
@@ -24,7 +24,7 @@ export interface WantedExpression {
   readonly output: Shape;
   /** True for a sample's change, which may draw numbers; false where a gradient is taken. */
   readonly isOfSamples: boolean;
-  /** The inputs of which its result has to depend on one; none where it is empty. */
+  /** The inputs to one of which its result has to have a gradient; none where it is empty. */
   readonly needs: readonly number[];
 }
 
@@ -71,15 +71,23 @@ export function checkExpression(
     if (shape.length > maxRank) failHere(`has ${shape.length} axes, and ${maxRank} are the most`);
     if (numbers > maxExpressionNumbers) failHere(`is too large: ${maxExpressionNumbers} numbers is the most`);
     all.push(shape);
-    dependent.push(operation.from.some((at) => dependent[at]));
+    dependent.push(differentiated(operation).some((at) => dependent[at]));
     return resolved;
   });
   const result = all[output] ?? fail(`its result is tensor ${output}, which it does not have`);
   if (result.join() !== wanted.output.join())
     fail(`its result has the shape ${text(result)}, and ${text(wanted.output)} is needed`);
   if (wanted.needs.length > 0 && dependent[output] !== true)
-    fail("its result does not depend on the model's output");
+    fail(
+      "its result has no gradient by the model's output: it does not depend on it, or by comparisons alone",
+    );
   return { inputs, operations: checked, shapes: all.slice(inputs.length), output };
+}
+
+/** The tensors by which an operation has a gradient: a comparison has none, nor what chooses by one. */
+function differentiated({ op, from }: Operation): readonly number[] {
+  if (isComparison(op)) return [];
+  return op === "where" ? from.slice(1) : from;
 }
 
 /** The operation with its axes counted from the first. */

@@ -41,6 +41,8 @@ export const binaryNames = [
   "greaterEqual",
   "equal",
 ] as const;
+const comparisons: ReadonlySet<string> = new Set(["less", "lessEqual", "greater", "greaterEqual", "equal"]);
+export const isComparison = (op: string): boolean => comparisons.has(op);
 export const reductionNames = ["sum", "mean", "max", "min"] as const;
 export type UnaryName = (typeof unaryNames)[number];
 export type BinaryName = (typeof binaryNames)[number];

@@ -110,9 +110,23 @@ export function checkAnswer<Call extends RecipeCall>(
   const checked = schemas[call].safeParse(value);
   if (checked.success) return checked.data as z.infer<(typeof schemas)[Call]>;
   const [issue] = checked.error.issues;
-  const where = [callTexts[call], ...(issue?.path ?? [])].join(".").slice(0, 200);
+  const where = [callTexts[call], ...placeOf(value, issue?.path ?? [])].join(".").slice(0, 200);
   throw invalidRecipe(`${where}: ${issue?.message ?? "is not valid"}`);
 }
+
+/** Returns the path of what is wrong, with the operation's name where it is in one. */
+function placeOf(value: unknown, [list, index, ...inner]: readonly PropertyKey[]): readonly string[] {
+  if (list !== "operations" || typeof index !== "number") return [list, index, ...inner].flatMap(textOf);
+  const { op } = ((value as { readonly operations: readonly unknown[] }).operations[index] ?? {}) as {
+    readonly op?: unknown;
+  };
+  return [
+    `operation ${index + 1} (${typeof op === "string" ? op.slice(0, 40) : "none"})`,
+    ...inner.flatMap(textOf),
+  ];
+}
+
+const textOf = (key: PropertyKey | undefined): readonly string[] => (key === undefined ? [] : [String(key)]);
 
 const callTexts = {
   describe: "recipe",

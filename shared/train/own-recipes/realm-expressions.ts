@@ -6,8 +6,10 @@
 /** The source of the module `stemma:expressions`, of which `stemma:recipe` exports what recipes use. */
 export const expressionSource = `
 let inputs = 0;
-let operations = [];
+let operations;
 const add = (op, from, more = {}) => {
+  if (operations === undefined)
+    throw new TypeError(op + " is written down in loss() or augment() only: make its tensor there");
   operations.push({ op, from: from.map(indexOf), ...more });
   return new Tensor(inputs + operations.length - 1);
 };

@@ -115,6 +115,27 @@ describe("an own loss", () => {
   });
 });
 
+describe("an own loss of validation samples", () => {
+  it("ends a training where it is not finite, with and without early stopping", async () => {
+    // The logarithm of 0 where the class is not the first one, which only validation samples have.
+    const only = own([
+      { op: "square", from: [1] },
+      { op: "sum", from: [2] },
+      { op: "slice", from: [0], begin: [0], size: [1] },
+      { op: "log", from: [4] },
+      { op: "sum", from: [5] },
+      { op: "add", from: [3, 6] },
+    ]);
+    const part = (count: number, of: number): SamplePart => ({
+      ...drawn(count, "d"),
+      targets: new Float32Array(count).fill(of),
+    });
+    const data = { ...set, train: part(16, 0), validation: part(16, 1) };
+    for (const patience of [0, 1])
+      await assert.rejects(trained(data, { loss: only, patience }), { code: "NOT_A_NUMBER" });
+  });
+});
+
 describe("weights of samples", () => {
   const weights = Float32Array.from({ length: 32 }, (_, at) => (at % 4 === 0 ? 0 : 1));
   const weighted = (values: Float32Array, targets = set.train.targets): SampleSet => ({

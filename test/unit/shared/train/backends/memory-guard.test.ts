@@ -48,3 +48,15 @@ test("the limit is enforced, an empty tensor always fits, and removing restores 
   assert.notEqual(module._malloc, stock);
   assert.notEqual(module._malloc(500), 0);
 });
+
+test("no tensor ends where a kernel would read beyond the last address", () => {
+  const mebibyte = 2 ** 20;
+  const module = fakeModule(mebibyte, 2 ** 32 - mebibyte);
+  const guard = guardMemory(module);
+  assert.notEqual(module._malloc(mebibyte / 2), 0);
+  assert.throws(
+    () => module._malloc(mebibyte / 2 - 8),
+    (error) => isStemmaError(error, "MEMORY_EXHAUSTED"),
+  );
+  assert.equal(guard.allocatedBytes(), mebibyte / 2);
+});

@@ -69,6 +69,20 @@ const refused: readonly (readonly [string, unknown[], WantedExpression?, number?
   ["a softmax of a number", [sum, { op: "softmax", from: [2] }]],
   ["a result that is no number", [{ op: "neg", from: [1] }]],
   ["a loss that no output changes", [{ op: "sum", from: [0] }]],
+  [
+    "a loss by comparisons alone",
+    [
+      { op: "less", from: [0, 1] },
+      { op: "sum", from: [2] },
+    ],
+  ],
+  [
+    "a loss that an output only chooses",
+    [
+      { op: "where", from: [1, 0, 0] },
+      { op: "sum", from: [2] },
+    ],
+  ],
   ["a loss that draws", [{ op: "uniform", from: [], shape: [] }]],
   ["a loss that moves", [{ op: "shift", from: [1, 1], fill: 0 }]],
   ["huge shapes", [{ op: "uniform", from: [], shape: [2 ** 24, 2 ** 24, 2 ** 24, 2 ** 24] }], ofSamples],

@@ -236,6 +236,30 @@ describe("a loss and a change of samples that a recipe writes down", () => {
       await assert.rejects(written(call, body), { code });
     });
 
+  it("are refused by the operation's number and name also where a member of it is wrong", () => {
+    const operations = [
+      { op: "abs", from: [1] },
+      { op: "reshape", from: [2], shape: [0] },
+    ];
+    assert.throws(() => checkAnswer("loss", { operations, output: 3 }), /operation 2 \(reshape\)\.shape/);
+    assert.throws(() => checkAnswer("loss", { operations: [null], output: 3 }), { code: "RECIPE_INVALID" });
+  });
+
+  it("are refused where a tensor was made before, which would be read as another one", async () => {
+    const source = `import { constant } from "stemma:recipe";
+      const scale = constant([100]);
+      export const recipe = { model() {}, loss: (truth, output) => output.sub(truth).mul(scale).mean() };`;
+    const asked = {
+      source,
+      call: "loss",
+      input: { count: 1 },
+      seed: "1",
+      invocation: 0,
+      counts: {},
+    } as const;
+    await assert.rejects(callRecipe(command, asked), { code: "RECIPE_FAILED" });
+  });
+
   it("are functions, and nothing else that has their names", async () => {
     const changed = (member: string): Promise<unknown> =>
       describeRecipe(Buffer.from(scaffold.replace('loss: "mean-squared-error"', member)), command);
