@@ -102,6 +102,7 @@ export class Judge {
   /** A stopped search tells no more losses. */
   async #unlessStopped(known: Promise<unknown>): Promise<void> {
     const { signal } = this.ports;
+    if (signal?.aborted === true) throw judgeStopped();
     const { resolved: aborted, resolve: abort } = resolvable();
     signal?.addEventListener("abort", abort, { once: true });
     await Promise.race([known, aborted]);
