@@ -238,6 +238,18 @@ describe("models in training", () => {
       assert.ok(Math.abs(penaltyOf(regularizer) - expected) < 1e-6, JSON.stringify(regularizer));
   });
 
+  it("adds none of recurrent layers", () => {
+    const weights = [weight("kernel", [3, 6]), weight("recurrent_kernel", [2, 6]), weight("bias", [2, 6])];
+    const gru = { units: 2, reset_after: true, kernel_regularizer: { class_name: "L2", config: { l2: 1 } } };
+    const trainable = buildTrainable(
+      tf,
+      { layers: [input([4, 3]), layer("GRU", gru, 0, weights)], outputs: [{ layer: 1, output: 0 }] },
+      weights.map(({ shape }) => f32(shape)),
+    );
+    assert.equal(trainable.penalty(), undefined);
+    trainable.dispose();
+  });
+
   it("builds wrappers with the layer inside", () => {
     const inner = {
       class_name: "LSTM",
