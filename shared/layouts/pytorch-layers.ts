@@ -159,10 +159,15 @@ const prelu: Rule = (layer, input, fail) => {
 
 /** Refuses what no recurrent module of PyTorch has. */
 function requireRecurrence({ className, config }: LeafLayer, fail: Fail): void {
-  if (config["go_backwards"] === true) fail("it goes backwards");
-  if (className === "SimpleRNN") return;
+  const { go_backwards: goesBackwards, activation = "tanh", recurrent_activation: ofGates } = config;
+  if (goesBackwards === true) fail("it goes backwards");
+  if (className === "SimpleRNN") {
+    if (activation !== "tanh" && activation !== "relu")
+      fail("its activation is not one of PyTorch: tanh or relu");
+    return;
+  }
   // The engine's gates are hard sigmoids where nothing is stated.
-  if (config["recurrent_activation"] !== "sigmoid" || (config["activation"] ?? "tanh") !== "tanh")
+  if (ofGates !== "sigmoid" || activation !== "tanh")
     fail('its activations are not those of PyTorch: tanh, and "recurrent_activation": "sigmoid"');
 }
 
@@ -226,4 +231,5 @@ const rules: Readonly<Record<string, Rule>> = {
   SimpleRNN: recurrent,
   LSTM: recurrent,
   GRU: gru,
+  Bidirectional: (_, __, fail) => fail("both directions of a module of PyTorch are not read"),
 };

@@ -121,7 +121,8 @@ function axisOf(value: unknown, rank: number | undefined): CanonicalValue {
 
 /**
  * The settings of a layer that decide what it computes, each in one form: absent, null and the default are the
- * same, and so are a number and a list of that number for all axes. Of an input the batch size is left out.
+ * same, but for null as an activation, and so are a number and a list of that number for all axes. Of an input the
+ * batch size is left out.
  * @param rank number of axes of what the layer gets, that of samples included; undefined: not known
  */
 export function inheritedConfig(
@@ -133,9 +134,13 @@ export function inheritedConfig(
     return { shape: shape.slice(1), dtype: config["dtype"] as CanonicalValue };
   }
   const kept: [string, CanonicalValue][] = [];
+  const ofClass = Object.hasOwn(classDefaults, className) ? classDefaults[className] : undefined;
   for (const [key, value] of Object.entries(config)) {
     // Without a mode both directions are outputs of their own.
     if (key === "merge_mode" && value === null) kept.push([key, "none"]);
+    // No function is none, and not that of an absent setting.
+    if (ofClass === recurrence && Object.hasOwn(recurrence, key) && value === null)
+      kept.push([key, "linear"]);
     if (value === null || leftOut.has(key) || leftOutEndings.some((ending) => key.endsWith(ending))) continue;
     if (key === "layer") {
       const inner = value as { readonly class_name: string; readonly config: Config };
@@ -147,7 +152,6 @@ export function inheritedConfig(
       continue;
     }
     const setting = settingOf(key, value, rank);
-    const ofClass = Object.hasOwn(classDefaults, className) ? classDefaults[className] : undefined;
     const isDefault =
       ofClass !== undefined && Object.hasOwn(ofClass, key)
         ? setting === ofClass[key]

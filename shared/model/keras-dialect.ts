@@ -46,6 +46,14 @@ const understoodValues: Readonly<Record<string, Readonly<Record<string, Allowed>
   // TensorFlow.js has not implemented it.
   Conv1D: { padding: (value) => value !== "causal" },
 };
+/**
+ * Values that absent settings have in Keras 3 alone: to the engine they mean gates of hard sigmoids, and a reset before
+ * the product, as in Keras 2 before it had `reset_after`.
+ */
+const absentInKeras3: Readonly<Record<string, Readonly<Record<string, Json>>>> = {
+  GRU: { reset_after: true, recurrent_activation: "sigmoid" },
+  LSTM: { recurrent_activation: "sigmoid" },
+};
 /** Layers that leave out masked steps in Keras alone. */
 const maskedInKerasOnly = new Set(["GlobalAveragePooling1D", "Softmax"]);
 /** Functions of Keras that TensorFlow.js does not have. */
@@ -96,8 +104,8 @@ export function translateLayer(
     fail("its setting zero_output_for_mask is true, which the engine does not compute for masked steps");
   const known = dialect.keras === undefined ? {} : (own(understoodValues, className) ?? {});
   const kept = new Map<string, Json>();
-  // Keras 3 means this where it is absent; tfjs, and Keras 2 before it had the setting, mean false.
-  if (className === "GRU" && dialect.keras === 3 && !config.has("reset_after")) kept.set("reset_after", true);
+  const ofKeras3 = dialect.keras === 3 && own(absentInKeras3, className);
+  for (const [key, value] of Object.entries(ofKeras3 || {})) if (!config.has(key)) kept.set(key, value);
   for (const [key, value] of config) {
     if (key === "dtype") kept.set(key, dtypeOf(value, fail));
     else if (activationKeys.has(key)) kept.set(key, activationOf(value, dialect, fail));

@@ -24,7 +24,7 @@ import { layerShapes } from "./layer-shapes.js";
 import type { Architecture, LeafLayer } from "./model.js";
 
 /** Number of the rules below: caches of identities that were computed by others are not used. */
-export const layerIdentityForm = 2;
+export const layerIdentityForm = 3;
 
 /** Uses farther away than this are not looked at. */
 const maxUseDistance = 16;

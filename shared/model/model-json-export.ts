@@ -7,6 +7,7 @@ import { StemmaError } from "../errors.js";
 import type { DType } from "../tensor/dtype.js";
 import { memberRuns } from "./member-runs.js";
 import type { Architecture, LeafLayer, Names } from "./model.js";
+import { tfjsRegularizer } from "./tfjs-regularizer.js";
 
 export interface ManifestWeight {
   readonly name: string;
@@ -93,16 +94,15 @@ function weightNames(layer: LeafLayer, name: string, firstLeaf: string | undefin
   );
 }
 
-/** Keras' L1 and L2 as the one regulariser that tfjs has. */
+/** The settings of a layer, and of one inside it, as tfjs reads them. */
 function toTfjsConfig(value: unknown): unknown {
   if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
-  const { class_name: className, config } = value as {
-    readonly class_name?: unknown;
-    readonly config?: Readonly<Record<string, unknown>>;
-  };
-  if (className === "L1" || className === "L2")
-    return { class_name: "L1L2", config: { l1: config?.["l1"] ?? 0, l2: config?.["l2"] ?? 0 } };
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, toTfjsConfig(member)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [
+      key,
+      key.endsWith("_regularizer") ? tfjsRegularizer(member) : toTfjsConfig(member),
+    ]),
+  );
 }
 
 function namedConfig(

@@ -5,6 +5,7 @@
  */
 import { StemmaError } from "../errors.js";
 import type { LeafLayer } from "../model/model.js";
+import { tfjsRegularizer } from "../model/tfjs-regularizer.js";
 import type { Streams } from "../random/streams.js";
 import { registeredClass } from "./reset-after-gru.js";
 import type { TensorFlow, TfLayer, TfTensor } from "./tensorflow.js";
@@ -99,7 +100,9 @@ function constructorConfig(
 ): Record<string, unknown> {
   const converted = Object.entries(config).map(([name, value]) => [
     camelCase(name),
-    name === "layer" ? innerLayer(tf, value) : constructorValue(value),
+    name === "layer"
+      ? innerLayer(tf, value)
+      : constructorValue(name.endsWith("_regularizer") ? tfjsRegularizer(value) : value),
   ]);
   return { ...(Object.fromEntries(converted) as Record<string, unknown>), ...constantInitializers };
 }

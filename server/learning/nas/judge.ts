@@ -102,11 +102,13 @@ export class Judge {
   /** A stopped search tells no more losses. */
   async #unlessStopped(known: Promise<unknown>): Promise<void> {
     const { signal } = this.ports;
+    const isStopped = (): boolean => signal?.aborted === true;
     const { resolved: aborted, resolve: abort } = resolvable();
     signal?.addEventListener("abort", abort, { once: true });
-    await Promise.race([known, aborted]);
+    // A signal that was aborted before tells it no more.
+    if (!isStopped()) await Promise.race([known, aborted]);
     signal?.removeEventListener("abort", abort);
-    if (signal?.aborted === true) throw judgeStopped();
+    if (isStopped()) throw judgeStopped();
   }
 
   #noted(candidate: number): JudgedEvent | undefined {

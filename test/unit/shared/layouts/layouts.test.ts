@@ -190,6 +190,15 @@ beside: [norm.num_batches_tracked]
     for (const config of [{ units: 2 }, { ...gates, activation: "relu" }, { ...gates, go_backwards: true }])
       refused(sequential([3, 4], ["GRU", { ...config, reset_after: true }]), [], /backwards|activations/);
     refused(sequential([3, 4], ["LSTM", { units: 2 }]), [], /activations/);
+    // Null is no function, and not the default.
+    for (const className of ["LSTM", "SimpleRNN"])
+      refused(sequential([3, 4], [className, { ...gates, activation: null }]), [], /activation/);
+    refused(sequential([3, 4], ["SimpleRNN", { units: 2, activation: "sigmoid" }]), [], /tanh or relu/);
+    refused(
+      sequential([3, 4], ["Bidirectional", { layer: { class_name: "LSTM", config: gates } }]),
+      [],
+      /layer0 \(Bidirectional\).*both directions/,
+    );
     refused(sequential([3, 4], ["Flatten", {}], dense), last, /layer1 \(Dense\).*two axes is flattened/);
     refused(sequential([12], ["Reshape", { target_shape: [2, 6] }], ["Flatten", {}], dense), last, /Reshape/);
     refused(

@@ -226,6 +226,14 @@ describe("a layer's settings", () => {
     assert.ok(!same("Concatenate", { axis: 3 }, {}), "without a rank nothing is known of an axis");
     assert.ok(!same("BatchNormalization", { epsilon: 0.01 }, {}));
     assert.ok(!same("GRU", { units: 2, reset_after: true }, { units: 2 }));
+    for (const key of ["activation", "recurrent_activation"]) {
+      assert.ok(
+        !same("LSTM", { units: 2, [key]: null }, { units: 2 }),
+        "the engine computes no function then",
+      );
+      assert.ok(same("LSTM", { units: 2, [key]: null }, { units: 2, [key]: "linear" }));
+    }
+    assert.ok(same("Dense", { units: 2, activation: null }, { units: 2 }));
     assert.ok(!same("MaxPooling2D", { pool_size: 3, strides: 2 }, { pool_size: 3 }));
     assert.ok(
       !same(

@@ -1,4 +1,4 @@
-/** A GRU's setting reset_after: its value where it is absent, the weights that follow from it, and who may have it. */
+/** What absent settings of recurrent layers mean, the weights that follow from reset_after, and who may have it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cleanLayer, weightForms } from "../../../../shared/model/layer-catalog.js";
@@ -11,15 +11,19 @@ const fail = (reason: string): never => {
 const settings = (...more: readonly (readonly [string, Json])[]): Map<string, Json> =>
   new Map<string, Json>([["units", 2], ...more]);
 
-test("absent, it is true in Keras 3 and false elsewhere", () => {
-  const translated = (keras: 2 | 3 | undefined, className = "GRU"): unknown =>
-    translateLayer(
+test("what is absent means in Keras 3 what Keras 3 does, and elsewhere what the engine does", () => {
+  const translated = (keras: 2 | 3 | undefined, className = "GRU"): unknown => {
+    const { config } = translateLayer(
       className,
       { entry: new Map(), config: settings(), dialect: { keras, isMasked: false } },
       fail,
-    ).config.get("reset_after");
-  assert.deepEqual([translated(3), translated(2), translated(undefined)], [true, undefined, undefined]);
-  assert.equal(translated(3, "LSTM"), undefined);
+    );
+    return [config.get("reset_after"), config.get("recurrent_activation")];
+  };
+  assert.deepEqual(translated(3), [true, "sigmoid"]);
+  assert.deepEqual(translated(3, "LSTM"), [undefined, "sigmoid"]);
+  for (const keras of [2, undefined] as const) assert.deepEqual(translated(keras), [undefined, undefined]);
+  assert.deepEqual(translated(3, "SimpleRNN"), [undefined, undefined]);
 });
 
 test("gives the two products a bias each", () => {

@@ -210,6 +210,46 @@ describe("models in training", () => {
     trainable.dispose();
   });
 
+  it("adds the penalties of Keras's regularizers, which TensorFlow.js has as one", () => {
+    const penaltyOf = (kernelRegularizer: unknown): number => {
+      const architecture: Architecture = {
+        layers: [
+          input([2]),
+          layer("Dense", { units: 1, use_bias: false, kernel_regularizer: kernelRegularizer }, 0, [
+            weight("kernel", [2, 1]),
+          ]),
+        ],
+        outputs: [{ layer: 1, output: 0 }],
+      };
+      const kernel = { ...f32([2, 1]), bytes: new Uint8Array(Float32Array.of(3, -4).buffer) };
+      const trainable = buildTrainable(tf, architecture, [kernel]);
+      const [penalty = NaN] = tf.tidy(() => trainable.penalty()!.dataSync<"float32">());
+      trainable.dispose();
+      return penalty;
+    };
+    for (const [regularizer, expected] of [
+      [{ class_name: "L2", config: { l2: 0.5 } }, 12.5],
+      [{ class_name: "L1", config: { l1: 0.5 } }, 3.5],
+      [{ class_name: "L1L2", config: { l1: 0.5, l2: 0.5 } }, 16],
+      [{ class_name: "L2", config: {} }, 0.25],
+      ["l2", 0.25],
+      ["l1", 0.07],
+    ] as const)
+      assert.ok(Math.abs(penaltyOf(regularizer) - expected) < 1e-6, JSON.stringify(regularizer));
+  });
+
+  it("adds none of recurrent layers", () => {
+    const weights = [weight("kernel", [3, 6]), weight("recurrent_kernel", [2, 6]), weight("bias", [2, 6])];
+    const gru = { units: 2, reset_after: true, kernel_regularizer: { class_name: "L2", config: { l2: 1 } } };
+    const trainable = buildTrainable(
+      tf,
+      { layers: [input([4, 3]), layer("GRU", gru, 0, weights)], outputs: [{ layer: 1, output: 0 }] },
+      weights.map(({ shape }) => f32(shape)),
+    );
+    assert.equal(trainable.penalty(), undefined);
+    trainable.dispose();
+  });
+
   it("builds wrappers with the layer inside", () => {
     const inner = {
       class_name: "LSTM",

@@ -99,6 +99,8 @@ describe("the judge of a search", () => {
     const waiting = judge.isEnded(1, 1);
     stop.abort();
     await assert.rejects(waiting, { code: "TRAINING_STOPPED" });
+    judge.begin(2);
+    await assert.rejects(judge.isEnded(2, 1), { code: "TRAINING_STOPPED" });
     assert.deepEqual(judged(), []);
   });
 });
