@@ -21,7 +21,10 @@ export interface BisectedSegment {
   readonly segment: RunSegment;
 }
 
-/** @returns a sentence on what was found; undefined where the device gives no states to compare with */
+/**
+ * Whatever goes wrong, the refutation stands without it: no device decides about that by what it answers here.
+ * @returns a sentence on what was found; undefined where nothing was
+ */
 export async function bisectSegment(
   { fleet, device, versionId, segment }: BisectedSegment,
   { job, options }: PreparedTraining,
@@ -29,15 +32,15 @@ export async function bisectSegment(
   const { fromStep, toStep, isLast } = segment.job;
   if (fleet?.isOnline(device) !== true) return undefined;
   const everySteps = Math.ceil((toStep - fromStep) / maxAnsweredLeaves);
-  const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
-  if (here === undefined) return undefined;
   const body = { versionId, fromStep, toStep, isLast, everySteps };
   try {
     const { code, result } = await fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
     const there = code === "" ? readLeaves(result) : undefined;
-    return there && describeParting(here, there, { everySteps, fromStep });
+    if (there === undefined) return undefined;
+    const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
+    return here && describeParting(here, there, { everySteps, fromStep });
   } catch (error) {
-    if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "SERVER_UNREACHABLE")) return undefined;
+    if (isStemmaError(error)) return undefined;
     throw error;
   }
 }

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import type { Files } from "../../../../shared/ports.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
+import { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
@@ -24,7 +25,7 @@ import {
   trainedWeights,
   type StateLeaves,
 } from "../../../../shared/train/state-leaf.js";
-import type { FitSnapshot } from "../../../../shared/train/training-state.js";
+import type { FitSnapshot, SavedLeaves } from "../../../../shared/train/training-state.js";
 import {
   jobFormat,
   keptStateName,
@@ -257,31 +258,33 @@ describe("leaves of a training", () => {
     assert.equal(stepsBetween(5, 100, 0), 100);
   });
 
-  it("are further apart where they take too much of the time", async () => {
+  describe("that take too much of the time", () => {
     const kept = new Set<number>();
     let nowMs = 0;
-    let leafMs = 500;
-    const collector = new LeafCollector(
-      {
-        everySteps: 1,
-        keepBytes: 1e9,
-        maxSteps: 64,
-        maxCostPercent: 5,
-        keepsBest: false,
-        monotonic: () => nowMs,
-      },
-      {
-        keep: (iteration) => {
-          kept.add(iteration);
-          nowMs += leafMs;
-          return Promise.resolve();
+    let leafMs = 0;
+    const collect = (before?: SavedLeaves): LeafCollector =>
+      new LeafCollector(
+        {
+          everySteps: 1,
+          keepBytes: 1e9,
+          maxSteps: 64,
+          maxCostPercent: 5,
+          keepsBest: false,
+          monotonic: () => nowMs,
+          before,
         },
-        drop: (iteration) => {
-          kept.delete(iteration);
-          return Promise.resolve();
+        {
+          keep: (iteration) => {
+            kept.add(iteration);
+            nowMs += leafMs;
+            return Promise.resolve();
+          },
+          keepOnly: (iterations) => {
+            for (const each of kept) if (!iterations.includes(each)) kept.delete(each);
+            return Promise.resolve();
+          },
         },
-      },
-    );
+      );
     const state = (iteration: number) => (): FitSnapshot => ({
       position: {
         ...{ epoch: 1, iteration, order: null, streams: {} },
@@ -290,24 +293,68 @@ describe("leaves of a training", () => {
       optimizer: { name: "sgd", iterations: iteration, shared: {} },
       arrays: [],
     });
-    await collector.at("begin", 0, state(0));
-    for (let step = 1; step <= 64; step++) {
-      nowMs += 1000;
-      if (step === 32) leafMs = 0;
-      await collector.at("step", step, state(step));
+    async function steps(collector: LeafCollector, from: number, to: number): Promise<void> {
+      for (let step = from; step <= to; step++) {
+        nowMs += 1000;
+        await collector.at("step", step, state(step));
+      }
     }
-    await collector.at("end", 64, state(64));
-    const { everySteps, leaves } = collector.result!;
-    assert.ok(everySteps >= 8 && everySteps <= 32, String(everySteps));
-    assert.equal(leaves.length, 64 / everySteps + 1);
-    assert.deepEqual(
-      leaves,
-      Array.from(leaves, (_, at) => leafOf(leafParts(state(at * everySteps)()))),
-    );
-    assert.deepEqual(
-      [...kept],
-      Array.from({ length: leaves.length - 2 }, (_, at) => (at + 1) * everySteps),
-    );
+    async function end(collector: LeafCollector): Promise<StateLeaves> {
+      await collector.at("end", 64, state(64));
+      const { everySteps, leaves } = collector.result!;
+      assert.equal(leaves.length, 64 / everySteps + 1);
+      assert.deepEqual(
+        leaves,
+        Array.from(leaves, (_, at) => leafOf(leafParts(state(at * everySteps)()))),
+      );
+      assert.deepEqual(
+        [...kept].sort((a, b) => a - b),
+        Array.from({ length: leaves.length - 2 }, (_, at) => (at + 1) * everySteps),
+      );
+      return collector.result!;
+    }
+
+    it("are further apart", async () => {
+      kept.clear();
+      leafMs = 500;
+      const collector = collect();
+      await collector.at("begin", 0, state(0));
+      await steps(collector, 1, 31);
+      leafMs = 0;
+      await steps(collector, 32, 64);
+      const { everySteps } = await end(collector);
+      assert.ok(everySteps >= 8 && everySteps <= 32, String(everySteps));
+    });
+
+    it("have their states still where the training goes on from before they were further apart", async () => {
+      kept.clear();
+      leafMs = 0;
+      const cut = collect();
+      await cut.at("begin", 0, state(0));
+      await steps(cut, 1, 20);
+      const { saved } = cut;
+      leafMs = 5000;
+      await steps(cut, 21, 30);
+      assert.ok(cut.saved.everySteps > saved.everySteps);
+      leafMs = 0;
+      const rest = collect(saved);
+      await rest.at("begin", 20, state(20));
+      await steps(rest, 21, 64);
+      assert.equal((await end(rest)).everySteps, 1);
+    });
+  });
+
+  it("do not end the training where its states can be neither written nor removed", async () => {
+    const notices: EngineNotice[] = [];
+    const fail = (): never => {
+      throw new StemmaError("FILE_FAILED", "the disk is gone");
+    };
+    const files = { ...memoryFiles(), makeFolder: fail, list: fail, remove: fail };
+    const keeper = new KeptStates({ files, folder: "/kept", engine, onNotice: (each) => notices.push(each) });
+    const leaves = { everySteps: 5, keep };
+    const trained = await runTraining({ ...battery, leaves }, undefined, portsOf({ keeper }));
+    assert.equal(leavesOf(trained).everySteps, 5);
+    assert.equal(notices.length, 1);
   });
 
   it("are named as missing where a training has no states between steps", async () => {
