@@ -9,6 +9,7 @@ import type { SegmentRun } from "../../../shared/train/training.js";
 import { maxAnsweredLeaves, readLeaves, segmentLeavesCommand } from "../../../shared/wire/kept-states.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
 import type { RunSegment } from "./judge-segments.js";
+import { spotCheckStopped } from "./replay-errors.js";
 import type { PreparedTraining } from "./train-again.js";
 
 /** Milliseconds in which the device may run its segment. */
@@ -34,7 +35,8 @@ export async function bisectSegment(
   const everySteps = Math.ceil((toStep - fromStep) / maxAnsweredLeaves);
   const body = { versionId, fromStep, toStep, isLast, everySteps };
   try {
-    const { code, result } = await fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
+    const answer = fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
+    const { code, result } = await Promise.race([answer, untilStopped(options)]);
     const there = code === "" ? readLeaves(result) : undefined;
     if (there === undefined) return undefined;
     const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
@@ -43,6 +45,17 @@ export async function bisectSegment(
     if (isStemmaError(error)) return undefined;
     throw error;
   }
+}
+
+/** Rejects when the check has to end: a device that does not answer must not hold up what was found. */
+function untilStopped({ signal }: Pick<PreparedTraining["options"], "signal">): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => {
+      reject(spotCheckStopped());
+    };
+    if (signal?.aborted === true) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
 }
 
 /** Says after which step the states differ. Pure. */

@@ -16,7 +16,12 @@ import { readState } from "../../../../shared/train/engine/state-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
 import { LeafCollector } from "../../../../shared/train/leaf-collector.js";
 import { runSegments } from "../../../../shared/train/run-segments.js";
-import { runTraining, type TrainedModel, type TrainingPorts } from "../../../../shared/train/run-training.js";
+import {
+  runTraining,
+  type TrainedModel,
+  type TrainingBase,
+  type TrainingPorts,
+} from "../../../../shared/train/run-training.js";
 import {
   ArraysHash,
   leafOf,
@@ -50,6 +55,11 @@ const battery: TrainingJob = {
   seed: "5",
   invocation: 3,
 };
+/** Goes on with the optimizer of its base, and is over before its last epoch, with the weights of an earlier one. */
+const resumed: TrainingJob = {
+  ...battery,
+  parameters: { epochs: 8, patience: 2, units: 6, resumeOptimizer: true, learningRate: 0.05 },
+};
 /** Convolutions with dropout and augmentation, momentum: 5 steps an epoch. */
 const images: TrainingJob = {
   format: jobFormat,
@@ -73,6 +83,7 @@ interface RunOptions {
   readonly files?: Files;
   readonly killAt?: number;
   readonly leaves?: JobLeaves | undefined;
+  readonly base?: TrainingBase | undefined;
 }
 const keep = { folder: "/kept", bytes: 1e9 };
 
@@ -91,7 +102,7 @@ function portsOf(more: Partial<TrainingPorts>): TrainingPorts {
 
 async function run(
   job: TrainingJob,
-  { files = memoryFiles(), killAt, leaves }: RunOptions = {},
+  { files = memoryFiles(), killAt, leaves, base }: RunOptions = {},
 ): Promise<TrainedModel | undefined> {
   await files.makeFolder("/work/result");
   const onNotice = (notice: EngineNotice): void => {
@@ -110,7 +121,7 @@ async function run(
   try {
     return await runTraining(
       { ...job, leaves },
-      undefined,
+      base,
       portsOf({
         files,
         states,
@@ -149,8 +160,9 @@ async function runAlone(
   job: TrainingJob,
   files: Files,
   segments: readonly JobSegment[],
+  base?: TrainingBase,
 ): Promise<readonly SegmentRun[]> {
-  return await runSegments({ ...job, segments }, undefined, portsOf({ files }), async (file) => {
+  return await runSegments({ ...job, segments }, base, portsOf({ files }), async (file) => {
     const state = await readState(files, file);
     assert.ok(state, file);
     return state.fit;
@@ -158,14 +170,25 @@ async function runAlone(
 }
 
 describe("leaves of a training", () => {
+  async function trainedBase(job: TrainingJob): Promise<TrainingBase> {
+    const { resumeOptimizer: _, ...parameters } = job.parameters;
+    const { model, optimizer } = (await run({
+      ...job,
+      parameters: { ...parameters, epochs: 1, keepOptimizer: true },
+    }))!;
+    return { model, sha256: "0", optimizer: { state: optimizer!, sha256: "1" } };
+  }
+
   for (const [name, job, everySteps] of [
     ["battery", battery, 3],
     ["images", images, 5],
+    ["resumed", resumed, 3],
   ] as const)
     it(`change no bit, are the same after a cut, and come of each segment alone (${name})`, async () => {
-      const plain = await run(job);
+      const base = job.parameters["resumeOptimizer"] === true ? await trainedBase(job) : undefined;
+      const plain = await run(job, { base });
       const files = memoryFiles();
-      const whole = await run(job, { files, leaves: { everySteps, keep } });
+      const whole = await run(job, { files, leaves: { everySteps, keep }, base });
       const leaves = leavesOf(whole);
       assert.equal(tensorsOf(whole), tensorsOf(plain));
       assert.equal(leaves.everySteps, everySteps);
@@ -178,15 +201,16 @@ describe("leaves of a training", () => {
         hash.add({ name: path, shape: tensor.shape, read: () => floatsOf(tensor) });
       });
       assert.equal(trainedWeights(leaves.last), hash.digest());
+      if (job === resumed) assert.ok(leaves.last.position.best.epoch < leaves.last.position.epoch);
 
       for (const killAt of [1, everySteps, everySteps + 1, leaves.steps]) {
         const cut = memoryFiles();
-        await run(job, { files: cut, killAt, leaves: { everySteps, keep } });
-        const rest = await run(job, { files: cut, leaves: { everySteps, keep } });
+        await run(job, { files: cut, killAt, leaves: { everySteps, keep }, base });
+        const rest = await run(job, { files: cut, leaves: { everySteps, keep }, base });
         assert.deepEqual(leavesOf(rest), leaves, `killed at ${killAt}`);
       }
       const segments = segmentsOf(leaves);
-      const runs = await runAlone(job, files, segments);
+      const runs = await runAlone(job, files, segments, base);
       runs.forEach((each, index) => {
         const step = segments[index]?.toStep;
         const expected = { begin: leaves.leaves[index], leaves: [{ step, leaf: leaves.leaves[index + 1] }] };

@@ -146,6 +146,18 @@ describe("where a device and a server part", () => {
   const here = { leaves: [3, 4, 5].map((step) => ({ step, leaf: leaf(step) })) };
   const told = (...there: readonly Hash[]) => describeParting(here, there, { everySteps: 1, fromStep: 2 });
 
+  it("is not awaited once the check has to end", async () => {
+    const ending = new AbortController();
+    const options = { signal: ending.signal };
+    const training = { job: {}, options } as unknown as PreparedTraining;
+    const command = () => {
+      ending.abort();
+      return new Promise<never>(() => undefined);
+    };
+    const asked = { fleet: { isOnline: () => true, command }, device: "van", versionId: leaf("version") };
+    assert.equal(await bisectSegment({ ...asked, segment: run(1) }, training), undefined);
+  });
+
   it("is the first step with another state", () => {
     assert.match(told(leaf(3), leaf("x"), leaf("y")) ?? "", /in step 4:/);
     assert.match(told(leaf("x"), leaf("y"), leaf("z")) ?? "", /in step 3:/);
