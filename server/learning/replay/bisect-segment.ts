@@ -66,7 +66,7 @@ export function describeParting(
 ): string | undefined {
   if (there.length === 0) return undefined;
   const at = here.findIndex(({ leaf }, index) => leaf !== there[index]);
-  if (at < 0 && there.length === here.length)
+  if (at < 0)
     return "run again now, the device comes to the same states as this server, so it committed to others than it computes";
   const last = here[at]?.step ?? here.at(-1)?.step ?? fromStep;
   const before = here[at - 1]?.step ?? fromStep;

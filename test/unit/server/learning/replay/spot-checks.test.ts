@@ -168,6 +168,7 @@ describe("where a device and a server part", () => {
 
   it("is nowhere for a device that comes to the server's states, and unknown for one that gives none", () => {
     assert.match(told(leaf(3), leaf(4), leaf(5)) ?? "", /same states as this server/);
+    assert.match(told(leaf(3), leaf(4), leaf(5), leaf("more")) ?? "", /same states as this server/);
     assert.equal(told(), undefined);
   });
 });
