@@ -31,8 +31,11 @@ export interface LeafOptions {
 export interface StateKeeper {
   /** Keeps the state after so many steps. */
   keep(iteration: number, snapshot: FitSnapshot): Promise<void>;
-  /** Removes the state after so many steps: no segment begins there. */
-  drop(iteration: number): Promise<void>;
+  /**
+   * Removes the states with which no segment begins. Called at the end alone: a process that is killed may go on from
+   * before leaves were further apart, and then those between are needed.
+   */
+  keepOnly(iterations: readonly number[]): Promise<void>;
 }
 
 /** The name of what trains without states between steps; undefined where there are leaves. */
@@ -73,26 +76,24 @@ export class LeafCollector {
     this.#leaves.push(leafOf(parts));
     if (point === "step") {
       await this.#keeper?.keep(iteration, present);
-      await this.#boundCost(startMs);
+      this.#boundCost(startMs);
     }
     if (point === "end") {
       this.#last = parts;
       this.#steps = iteration;
-      await this.#keeper?.drop(iteration);
+      await this.#keeper?.keepOnly(this.#leaves.slice(1, -1).map((_, at) => (at + 1) * this.#everySteps));
     }
     return false;
   }
 
   /** Doubles the steps between leaves where these take too much of the time: every second one goes. */
-  async #boundCost(startMs: number): Promise<void> {
+  #boundCost(startMs: number): void {
     const { maxCostPercent = Infinity, monotonic } = this.#options;
     const nowMs = monotonic();
     this.#costMs += nowMs - startMs;
     const measuredMs = nowMs - this.#sinceMs;
     if (measuredMs < minMeasuredMs || 100 * this.#costMs <= maxCostPercent * measuredMs) return;
-    const before = this.#everySteps;
     this.#everySteps *= 2;
-    for (let index = 1; index < this.#leaves.length; index += 2) await this.#keeper?.drop(index * before);
     const kept = this.#leaves.filter((_, index) => index % 2 === 0);
     this.#leaves.splice(0, this.#leaves.length, ...kept);
     this.#sinceMs = nowMs;

@@ -4,7 +4,7 @@
  */
 import { formatTime } from "../../../shared/cli/output.js";
 import { coursesOf, courseText } from "../repository/metric-course.js";
-import { describeDataDropped } from "../verdict-text.js";
+import { describeDataDropped, describeSpotCheck } from "../verdict-text.js";
 import { nameOf } from "../version-text.js";
 import { evaluationDataStatements, trainingDataStatements } from "./card-data.js";
 import { modelDetails } from "./card-details.js";
@@ -95,12 +95,13 @@ function analyses(source: DocumentSource, story: KnownStory): readonly Statement
 
 /** Caveats that somebody wrote, then those that follow from the record. */
 function caveats(described: DocumentSource["described"]): readonly Statement[] {
-  const { record, dataDropped, dropped, provenance, replayed } = described;
+  const { record, dataDropped, dropped, provenance, replayed, spotCheck } = described;
   const members = membersOf(provenance);
   const redacted = Object.keys(members).filter((name) => isRedacted(members[name]));
   const found: readonly (readonly [string, string | undefined])[] = [
     ["reduced", record.scheme && `by ${record.scheme}: its numbers are not those that were trained`],
     ["replay", replayed?.verdict === "refuted" ? `refuted: ${replayed.because}` : undefined],
+    ["spot check", spotCheck?.outcome === "refuted" ? describeSpotCheck(spotCheck) : undefined],
     ["tensors", dropped && `dropped ${formatTime(dropped.atMs)}: a recovery trains again`],
     ["data of the training", dataDropped && describeDataDropped(dataDropped)],
     ["redacted", redacted.length === 0 ? undefined : redacted.join(", ")],

@@ -88,6 +88,8 @@ export async function askForState(
     if (error instanceof Silence) return { kind: "silent", because: error.message };
     if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "SERVER_UNREACHABLE"))
       return { kind: "silent", because: messageOf(error) };
+    // An answer that nobody can read is none, or a device could end every check with an error.
+    if (isStemmaError(error, "ENVELOPE_MALFORMED")) return { kind: "gone", because: messageOf(error) };
     throw error;
   } finally {
     await file.close();

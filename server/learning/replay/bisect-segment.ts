@@ -9,6 +9,7 @@ import type { SegmentRun } from "../../../shared/train/training.js";
 import { maxAnsweredLeaves, readLeaves, segmentLeavesCommand } from "../../../shared/wire/kept-states.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
 import type { RunSegment } from "./judge-segments.js";
+import { spotCheckStopped } from "./replay-errors.js";
 import type { PreparedTraining } from "./train-again.js";
 
 /** Milliseconds in which the device may run its segment. */
@@ -21,7 +22,10 @@ export interface BisectedSegment {
   readonly segment: RunSegment;
 }
 
-/** @returns a sentence on what was found; undefined where the device gives no states to compare with */
+/**
+ * Whatever goes wrong, the refutation stands without it: no device decides about that by what it answers here.
+ * @returns a sentence on what was found; undefined where nothing was
+ */
 export async function bisectSegment(
   { fleet, device, versionId, segment }: BisectedSegment,
   { job, options }: PreparedTraining,
@@ -29,17 +33,29 @@ export async function bisectSegment(
   const { fromStep, toStep, isLast } = segment.job;
   if (fleet?.isOnline(device) !== true) return undefined;
   const everySteps = Math.ceil((toStep - fromStep) / maxAnsweredLeaves);
-  const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
-  if (here === undefined) return undefined;
   const body = { versionId, fromStep, toStep, isLast, everySteps };
   try {
-    const { code, result } = await fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
+    const answer = fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
+    const { code, result } = await Promise.race([answer, untilStopped(options)]);
     const there = code === "" ? readLeaves(result) : undefined;
-    return there && describeParting(here, there, { everySteps, fromStep });
+    if (there === undefined) return undefined;
+    const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
+    return here && describeParting(here, there, { everySteps, fromStep });
   } catch (error) {
-    if (isStemmaError(error, "TIMED_OUT") || isStemmaError(error, "SERVER_UNREACHABLE")) return undefined;
+    if (isStemmaError(error)) return undefined;
     throw error;
   }
+}
+
+/** Rejects when the check has to end: a device that does not answer must not hold up what was found. */
+function untilStopped({ signal }: Pick<PreparedTraining["options"], "signal">): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => {
+      reject(spotCheckStopped());
+    };
+    if (signal?.aborted === true) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
 }
 
 /** Says after which step the states differ. Pure. */
@@ -50,7 +66,7 @@ export function describeParting(
 ): string | undefined {
   if (there.length === 0) return undefined;
   const at = here.findIndex(({ leaf }, index) => leaf !== there[index]);
-  if (at < 0 && there.length === here.length)
+  if (at < 0)
     return "run again now, the device comes to the same states as this server, so it committed to others than it computes";
   const last = here[at]?.step ?? here.at(-1)?.step ?? fromStep;
   const before = here[at - 1]?.step ?? fromStep;

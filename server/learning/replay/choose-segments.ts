@@ -30,12 +30,17 @@ export function chanceToMiss(
 ): number {
   let chance = 1;
   for (let each = 0; each < checked; each++) chance *= Math.max(0, of - wrong - each) / (of - each);
-  return chance;
+  // A product that is too small for a number is not zero.
+  return checked <= of - wrong ? Math.max(chance, Number.MIN_VALUE) : 0;
 }
+
+/** A smaller chance is not told apart from others. */
+const smallest = 1e-9;
 
 /** A chance as "95 of 100" or "1 of 1,024". */
 export function describeChance(chance: number): string {
   if (chance <= 0) return "no case";
+  if (chance < smallest) return `less than 1 of ${(1 / smallest).toLocaleString("en-US")} cases`;
   if (chance < 0.1) return `1 of ${Math.floor(1 / chance).toLocaleString("en-US")} cases`;
   if (chance > 0.995) return `${Math.floor(chance * 10_000).toLocaleString("en-US")} of 10,000 cases`;
   return `${Math.round(chance * 100)} of 100 cases`;
@@ -43,9 +48,10 @@ export function describeChance(chance: number): string {
 
 /** The sentence on what escapes a spot check that found nothing. */
 export function describeMissed(checked: number, of: number): string {
-  if (checked >= of) return `All ${of} segments were run again.`;
+  if (checked >= of)
+    return of === 1 ? "Its only segment was run again." : `All ${of} segments were run again.`;
   const half = Math.ceil(of / 2);
-  const one = describeChance(chanceToMiss(1, { checked, of }));
-  const many = describeChance(chanceToMiss(half, { checked, of }));
-  return `Of ${of} segments a single wrong one is missed in ${one}; ${half} wrong ones are missed in ${many}.`;
+  const missed = (wrong: number): string => describeChance(chanceToMiss(wrong, { checked, of }));
+  const one = `Of ${of} segments a single wrong one is missed in ${missed(1)}`;
+  return half === 1 ? `${one}.` : `${one}; ${half} wrong ones are missed in ${missed(half)}.`;
 }

@@ -1,4 +1,5 @@
 /** Judges what segments of a training gave against the states that a device committed to. Pure. */
+import { printable } from "../../../shared/printable.js";
 import type { StateCommitment } from "../../../shared/provenance/state-commitment.js";
 import type { JobSegment, SegmentRun } from "../../../shared/train/training.js";
 
@@ -38,7 +39,7 @@ export function judgeSegments(
         };
       unusable.push(
         `segment ${first}: the state that came is not the one that was committed to` +
-          (result?.unusable === undefined ? "" : ` (${result.unusable})`),
+          (result?.unusable === undefined ? "" : ` (${short(result.unusable)})`),
       );
       continue;
     }
@@ -50,13 +51,17 @@ export function judgeSegments(
   return { refuted: undefined, unusable, passed };
 }
 
+/** A device's state decides what an error says of it: at most so much that the fact of the check holds five. */
+const short = (text: string): string => printable(text.slice(0, 100)).slice(0, 300);
+
 function describeRefuted(
   index: number,
   { fromStep, toStep }: JobSegment,
   { failed, leaves }: SegmentRun,
 ): string {
   const where = `segment ${index} (steps ${fromStep + 1} to ${toStep})`;
-  if (failed !== undefined) return `${where} cannot go on from the state that the device gave: ${failed}`;
+  if (failed !== undefined)
+    return `${where} cannot go on from the state that the device gave: ${short(failed)}`;
   const step = leaves.at(-1)?.step;
   if (step === toStep) return `${where} was run again from the device's own state, and ends in another one`;
   return step !== undefined && step < toStep

@@ -69,7 +69,9 @@ export async function spotCheck(
     withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal: ending }, async (folder) => {
         const check = { context, repository, summary, commitment, signal: ending };
-        const task: Replay = { context, repository, summary, memoryLimitMb, signal: ending };
+        // No other engine can stand in, even one that proved it: its leaves may be others where its tensors are not.
+        const ownEngine = { ...summary, provedBy: [] };
+        const task: Replay = { context, repository, summary: ownEngine, memoryLimitMb, signal: ending };
         const found = await endProblem(repository, summary, { commitment, opened: read.opened });
         if (found !== undefined) return refuted({ refuted: found });
         const prepared = await withPreparedTraining(task, read.story, folder, (training) =>

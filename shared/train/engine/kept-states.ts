@@ -27,8 +27,8 @@ export class KeptStates implements StateKeeper {
   constructor(private readonly options: KeptStatesOptions) {}
 
   async keep(iteration: number, snapshot: FitSnapshot): Promise<void> {
-    const { files, folder, engine, onNotice } = this.options;
-    try {
+    const { files, folder, engine } = this.options;
+    await this.#try("kept", async () => {
       await files.makeFolder(folder);
       await writeState(files, join(folder, keptStateName(iteration)), {
         context: {
@@ -42,18 +42,28 @@ export class KeptStates implements StateKeeper {
         },
         snapshot: { ...snapshot, position: { ...snapshot.position, measurements: [] } },
       });
+    });
+  }
+
+  async keepOnly(iterations: readonly number[]): Promise<void> {
+    const { files, folder } = this.options;
+    const kept = new Set(iterations.map(keptStateName));
+    await this.#try("removed", async () => {
+      for (const name of await files.list(folder))
+        if (!kept.has(name)) await files.remove(join(folder, name));
+    });
+  }
+
+  async #try(what: "kept" | "removed", work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
     } catch (error) {
       if (!this.#isReported)
-        onNotice({
+        this.options.onNotice({
           event: "training-state-unkept",
-          text: `A state that a spot check may ask for cannot be kept: ${messageOf(error)}. The training runs on.`,
+          text: `A state that a spot check may ask for cannot be ${what}: ${messageOf(error)}. The training runs on.`,
         });
       this.#isReported = true;
     }
-  }
-
-  async drop(iteration: number): Promise<void> {
-    const { files, folder } = this.options;
-    await files.remove(join(folder, keptStateName(iteration)));
   }
 }

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../agent/main.js";
 import type { ServerOperations } from "../../../server/interface/api/server-operations.js";
+import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { StateLeaves } from "../../../shared/train/state-leaf.js";
 import { trainInChild, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
@@ -120,6 +121,33 @@ describe("a spot check", () => {
     const after = await operations.model({ fleet, model });
     assert.equal(after.spotCheck?.outcome, "passed");
     assert.deepEqual([after.replayed, after.provedBy, after.state], [undefined, undefined, before.state]);
+    // A policy looks at what is proved: not at what was spot-checked, but once a replay has proved it too.
+    await operations.setDropPolicy({
+      fleet,
+      scope: { of: "fleet" },
+      policy: { afterDays: 0, maxMinutes: 1000 },
+      force: true,
+    });
+    const drops = await operations.applyDropPolicies({ fleet });
+    assert.deepEqual([drops.dropped, drops.keptCount], [[], 0]);
+    assert.equal((await operations.replay({ fleet, model })).verdict, "proved");
+    const proved = await operations.applyDropPolicies({ fleet });
+    assert.equal(proved.dropped.length + proved.keptCount, 1);
+  });
+
+  it("goes on after a restart of the server with the segments that it had chosen", async () => {
+    const model = await train();
+    await agent.close();
+    const first = await check(model, 3);
+    assert.equal(first.outcome, "asked", first.because);
+    await server.restart();
+    ({ operations } = server.handle);
+    const enrolment = JSON.parse(await readFile(join(home, "enrolment.json"), "utf8")) as Enrolment;
+    await writeFile(join(home, "enrolment.json"), JSON.stringify(server.withCurrentAddress(enrolment)));
+    await start();
+    const { outcome, segments, because } = await check(model, 9);
+    assert.equal(outcome, "passed", because);
+    assert.deepEqual(segments, first.segments);
   });
 
   for (const [what, how, because] of [

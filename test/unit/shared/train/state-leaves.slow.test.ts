@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import type { Files } from "../../../../shared/ports.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
+import { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
@@ -15,7 +16,12 @@ import { readState } from "../../../../shared/train/engine/state-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
 import { LeafCollector } from "../../../../shared/train/leaf-collector.js";
 import { runSegments } from "../../../../shared/train/run-segments.js";
-import { runTraining, type TrainedModel, type TrainingPorts } from "../../../../shared/train/run-training.js";
+import {
+  runTraining,
+  type TrainedModel,
+  type TrainingBase,
+  type TrainingPorts,
+} from "../../../../shared/train/run-training.js";
 import {
   ArraysHash,
   leafOf,
@@ -24,7 +30,7 @@ import {
   trainedWeights,
   type StateLeaves,
 } from "../../../../shared/train/state-leaf.js";
-import type { FitSnapshot } from "../../../../shared/train/training-state.js";
+import type { FitSnapshot, SavedLeaves } from "../../../../shared/train/training-state.js";
 import {
   jobFormat,
   keptStateName,
@@ -49,6 +55,11 @@ const battery: TrainingJob = {
   seed: "5",
   invocation: 3,
 };
+/** Goes on with the optimizer of its base, and is over before its last epoch, with the weights of an earlier one. */
+const resumed: TrainingJob = {
+  ...battery,
+  parameters: { epochs: 8, patience: 2, units: 6, resumeOptimizer: true, learningRate: 0.05 },
+};
 /** Convolutions with dropout and augmentation, momentum: 5 steps an epoch. */
 const images: TrainingJob = {
   format: jobFormat,
@@ -72,6 +83,7 @@ interface RunOptions {
   readonly files?: Files;
   readonly killAt?: number;
   readonly leaves?: JobLeaves | undefined;
+  readonly base?: TrainingBase | undefined;
 }
 const keep = { folder: "/kept", bytes: 1e9 };
 
@@ -90,7 +102,7 @@ function portsOf(more: Partial<TrainingPorts>): TrainingPorts {
 
 async function run(
   job: TrainingJob,
-  { files = memoryFiles(), killAt, leaves }: RunOptions = {},
+  { files = memoryFiles(), killAt, leaves, base }: RunOptions = {},
 ): Promise<TrainedModel | undefined> {
   await files.makeFolder("/work/result");
   const onNotice = (notice: EngineNotice): void => {
@@ -109,7 +121,7 @@ async function run(
   try {
     return await runTraining(
       { ...job, leaves },
-      undefined,
+      base,
       portsOf({
         files,
         states,
@@ -148,8 +160,9 @@ async function runAlone(
   job: TrainingJob,
   files: Files,
   segments: readonly JobSegment[],
+  base?: TrainingBase,
 ): Promise<readonly SegmentRun[]> {
-  return await runSegments({ ...job, segments }, undefined, portsOf({ files }), async (file) => {
+  return await runSegments({ ...job, segments }, base, portsOf({ files }), async (file) => {
     const state = await readState(files, file);
     assert.ok(state, file);
     return state.fit;
@@ -157,14 +170,25 @@ async function runAlone(
 }
 
 describe("leaves of a training", () => {
+  async function trainedBase(job: TrainingJob): Promise<TrainingBase> {
+    const { resumeOptimizer: _, ...parameters } = job.parameters;
+    const { model, optimizer } = (await run({
+      ...job,
+      parameters: { ...parameters, epochs: 1, keepOptimizer: true },
+    }))!;
+    return { model, sha256: "0", optimizer: { state: optimizer!, sha256: "1" } };
+  }
+
   for (const [name, job, everySteps] of [
     ["battery", battery, 3],
     ["images", images, 5],
+    ["resumed", resumed, 3],
   ] as const)
     it(`change no bit, are the same after a cut, and come of each segment alone (${name})`, async () => {
-      const plain = await run(job);
+      const base = job.parameters["resumeOptimizer"] === true ? await trainedBase(job) : undefined;
+      const plain = await run(job, { base });
       const files = memoryFiles();
-      const whole = await run(job, { files, leaves: { everySteps, keep } });
+      const whole = await run(job, { files, leaves: { everySteps, keep }, base });
       const leaves = leavesOf(whole);
       assert.equal(tensorsOf(whole), tensorsOf(plain));
       assert.equal(leaves.everySteps, everySteps);
@@ -177,15 +201,16 @@ describe("leaves of a training", () => {
         hash.add({ name: path, shape: tensor.shape, read: () => floatsOf(tensor) });
       });
       assert.equal(trainedWeights(leaves.last), hash.digest());
+      if (job === resumed) assert.ok(leaves.last.position.best.epoch < leaves.last.position.epoch);
 
       for (const killAt of [1, everySteps, everySteps + 1, leaves.steps]) {
         const cut = memoryFiles();
-        await run(job, { files: cut, killAt, leaves: { everySteps, keep } });
-        const rest = await run(job, { files: cut, leaves: { everySteps, keep } });
+        await run(job, { files: cut, killAt, leaves: { everySteps, keep }, base });
+        const rest = await run(job, { files: cut, leaves: { everySteps, keep }, base });
         assert.deepEqual(leavesOf(rest), leaves, `killed at ${killAt}`);
       }
       const segments = segmentsOf(leaves);
-      const runs = await runAlone(job, files, segments);
+      const runs = await runAlone(job, files, segments, base);
       runs.forEach((each, index) => {
         const step = segments[index]?.toStep;
         const expected = { begin: leaves.leaves[index], leaves: [{ step, leaf: leaves.leaves[index + 1] }] };
@@ -257,31 +282,33 @@ describe("leaves of a training", () => {
     assert.equal(stepsBetween(5, 100, 0), 100);
   });
 
-  it("are further apart where they take too much of the time", async () => {
+  describe("that take too much of the time", () => {
     const kept = new Set<number>();
     let nowMs = 0;
-    let leafMs = 500;
-    const collector = new LeafCollector(
-      {
-        everySteps: 1,
-        keepBytes: 1e9,
-        maxSteps: 64,
-        maxCostPercent: 5,
-        keepsBest: false,
-        monotonic: () => nowMs,
-      },
-      {
-        keep: (iteration) => {
-          kept.add(iteration);
-          nowMs += leafMs;
-          return Promise.resolve();
+    let leafMs = 0;
+    const collect = (before?: SavedLeaves): LeafCollector =>
+      new LeafCollector(
+        {
+          everySteps: 1,
+          keepBytes: 1e9,
+          maxSteps: 64,
+          maxCostPercent: 5,
+          keepsBest: false,
+          monotonic: () => nowMs,
+          before,
         },
-        drop: (iteration) => {
-          kept.delete(iteration);
-          return Promise.resolve();
+        {
+          keep: (iteration) => {
+            kept.add(iteration);
+            nowMs += leafMs;
+            return Promise.resolve();
+          },
+          keepOnly: (iterations) => {
+            for (const each of kept) if (!iterations.includes(each)) kept.delete(each);
+            return Promise.resolve();
+          },
         },
-      },
-    );
+      );
     const state = (iteration: number) => (): FitSnapshot => ({
       position: {
         ...{ epoch: 1, iteration, order: null, streams: {} },
@@ -290,24 +317,68 @@ describe("leaves of a training", () => {
       optimizer: { name: "sgd", iterations: iteration, shared: {} },
       arrays: [],
     });
-    await collector.at("begin", 0, state(0));
-    for (let step = 1; step <= 64; step++) {
-      nowMs += 1000;
-      if (step === 32) leafMs = 0;
-      await collector.at("step", step, state(step));
+    async function steps(collector: LeafCollector, from: number, to: number): Promise<void> {
+      for (let step = from; step <= to; step++) {
+        nowMs += 1000;
+        await collector.at("step", step, state(step));
+      }
     }
-    await collector.at("end", 64, state(64));
-    const { everySteps, leaves } = collector.result!;
-    assert.ok(everySteps >= 8 && everySteps <= 32, String(everySteps));
-    assert.equal(leaves.length, 64 / everySteps + 1);
-    assert.deepEqual(
-      leaves,
-      Array.from(leaves, (_, at) => leafOf(leafParts(state(at * everySteps)()))),
-    );
-    assert.deepEqual(
-      [...kept],
-      Array.from({ length: leaves.length - 2 }, (_, at) => (at + 1) * everySteps),
-    );
+    async function end(collector: LeafCollector): Promise<StateLeaves> {
+      await collector.at("end", 64, state(64));
+      const { everySteps, leaves } = collector.result!;
+      assert.equal(leaves.length, 64 / everySteps + 1);
+      assert.deepEqual(
+        leaves,
+        Array.from(leaves, (_, at) => leafOf(leafParts(state(at * everySteps)()))),
+      );
+      assert.deepEqual(
+        [...kept].sort((a, b) => a - b),
+        Array.from({ length: leaves.length - 2 }, (_, at) => (at + 1) * everySteps),
+      );
+      return collector.result!;
+    }
+
+    it("are further apart", async () => {
+      kept.clear();
+      leafMs = 500;
+      const collector = collect();
+      await collector.at("begin", 0, state(0));
+      await steps(collector, 1, 31);
+      leafMs = 0;
+      await steps(collector, 32, 64);
+      const { everySteps } = await end(collector);
+      assert.ok(everySteps >= 8 && everySteps <= 32, String(everySteps));
+    });
+
+    it("have their states still where the training goes on from before they were further apart", async () => {
+      kept.clear();
+      leafMs = 0;
+      const cut = collect();
+      await cut.at("begin", 0, state(0));
+      await steps(cut, 1, 20);
+      const { saved } = cut;
+      leafMs = 5000;
+      await steps(cut, 21, 30);
+      assert.ok(cut.saved.everySteps > saved.everySteps);
+      leafMs = 0;
+      const rest = collect(saved);
+      await rest.at("begin", 20, state(20));
+      await steps(rest, 21, 64);
+      assert.equal((await end(rest)).everySteps, 1);
+    });
+  });
+
+  it("do not end the training where its states can be neither written nor removed", async () => {
+    const notices: EngineNotice[] = [];
+    const fail = (): never => {
+      throw new StemmaError("FILE_FAILED", "the disk is gone");
+    };
+    const files = { ...memoryFiles(), makeFolder: fail, list: fail, remove: fail };
+    const keeper = new KeptStates({ files, folder: "/kept", engine, onNotice: (each) => notices.push(each) });
+    const leaves = { everySteps: 5, keep };
+    const trained = await runTraining({ ...battery, leaves }, undefined, portsOf({ keeper }));
+    assert.equal(leavesOf(trained).everySteps, 5);
+    assert.equal(notices.length, 1);
   });
 
   it("are named as missing where a training has no states between steps", async () => {

@@ -203,6 +203,27 @@ test("a verdict or evaluation of other data, or by another engine, is stale, and
   assert.match(find({ ...source, described: dropped }, "latest replay").stale ?? "", /dropped since/);
 });
 
+test("a version that a spot check refuted is named among the caveats; one that passed is not", () => {
+  const source = fullSource();
+  const caveatsWith = (outcome: "refuted" | "passed") => {
+    const spotCheck = {
+      atMs: 1,
+      outcome,
+      segments: [2],
+      of: 9,
+      engineId: idOf(5),
+      because: "segment 2 differs",
+    };
+    const { sections } = modelCard({ ...source, described: { ...source.described, spotCheck } });
+    return sections.at(-1)?.statements.filter(({ value }) => String(value).includes("segment 2 differs"));
+  };
+  assert.deepEqual(
+    caveatsWith("refuted")?.map(({ value }) => value),
+    ["refuted by a spot check: segment 2 differs"],
+  );
+  assert.deepEqual(caveatsWith("passed"), []);
+});
+
 test("a refuted version is named among the caveats", () => {
   const source = fullSource();
   const { replayed } = source.described;

@@ -74,6 +74,13 @@ describe("a state that a device is asked for", () => {
     for (const device of wrong) assert.equal((await ask(device)).kind, "gone");
   });
 
+  it("is lost where the device's answer is none", async () => {
+    const broken: Device = () => {
+      throw new StemmaError("ENVELOPE_MALFORMED", "x");
+    };
+    assert.equal((await ask(broken)).kind, "gone");
+  });
+
   it("of ten gigabytes is not written", async () => {
     const huge: Device = (at) => ({ code: "", result: { ...(honest(at).result as object), bytes: 10e9 } });
     assert.equal((await ask(huge)).kind, "gone");

@@ -1,7 +1,7 @@
 /** The choice of segments, what it misses, and what is said of the segments that were run. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { describeParting } from "../../../../../server/learning/replay/bisect-segment.js";
+import { bisectSegment, describeParting } from "../../../../../server/learning/replay/bisect-segment.js";
 import {
   chanceToMiss,
   chooseSegments,
@@ -9,6 +9,8 @@ import {
   describeMissed,
 } from "../../../../../server/learning/replay/choose-segments.js";
 import { judgeSegments, type RunSegment } from "../../../../../server/learning/replay/judge-segments.js";
+import type { PreparedTraining } from "../../../../../server/learning/replay/train-again.js";
+import { StemmaError } from "../../../../../shared/errors.js";
 import type { StateCommitment } from "../../../../../shared/provenance/state-commitment.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
@@ -51,8 +53,14 @@ describe("chosen segments", () => {
       "Of 200 segments a single wrong one is missed in 95 of 100 cases; 100 wrong ones are missed in 1 of 1,296 cases.",
     );
     assert.equal(describeMissed(4, 4), "All 4 segments were run again.");
+    assert.equal(describeMissed(1, 1), "Its only segment was run again.");
+    assert.equal(describeMissed(1, 2), "Of 2 segments a single wrong one is missed in 50 of 100 cases.");
     assert.equal(describeChance(0.9975), "9,975 of 10,000 cases");
     assert.equal(describeChance(0), "no case");
+    // A chance that is too small for a number is still one.
+    for (const checked of [60, 1000])
+      assert.match(describeMissed(checked, 4095), /missed in less than 1 of 1,000,000,000 cases\.$/);
+    assert.match(describeMissed(150, 200), /missed in no case\.$/);
   });
 });
 
@@ -99,6 +107,16 @@ describe("segments that were run again", () => {
     assert.deepEqual([refuted, unusable.length, passed], [undefined, 2, 1]);
   });
 
+  it("say what a device's state holds in few and plain characters", () => {
+    const text = `\u001b[2J${"x".repeat(1e6)}`;
+    const { unusable } = judge([gave(0), gave(1, { begin: undefined, unusable: text }), gave(2)]);
+    const { refuted } = judge([gave(0), gave(1, { leaves: [], failed: text })]);
+    for (const said of [unusable[0], refuted]) {
+      assert.ok(said !== undefined && said.length < 800, String(said?.length));
+      assert.ok(!said.includes("\u001b"));
+    }
+  });
+
   it("are refuted where the first state is another one, whatever was chosen", () => {
     const first: RunSegment = { index: undefined, job: { fromStep: 0, toStep: 0, isLast: false } };
     const wrong = judgeSegments(commitment, [first, run(1)], [{ begin: leaf("other"), leaves: [] }, gave(1)]);
@@ -110,8 +128,35 @@ describe("segments that were run again", () => {
 });
 
 describe("where a device and a server part", () => {
+  it("is unknown where the device answers nothing or nonsense, or an error: the refutation stands", async () => {
+    const training = { job: {}, options: {} } as unknown as PreparedTraining;
+    const answers: readonly (() => Promise<{ readonly code: string; readonly result: unknown }>)[] = [
+      ...(["ENVELOPE_MALFORMED", "QUOTA_EXCEEDED", "TIMED_OUT", "SERVER_UNREACHABLE"] as const).map(
+        (code) => () => Promise.reject(new StemmaError(code, "x")),
+      ),
+      () => Promise.resolve({ code: "USAGE", result: null }),
+      () => Promise.resolve({ code: "", result: { leaves: "!" } }),
+    ];
+    for (const command of answers) {
+      const asked = { fleet: { isOnline: () => true, command }, device: "van", versionId: leaf("version") };
+      assert.equal(await bisectSegment({ ...asked, segment: run(1) }, training), undefined);
+    }
+  });
+
   const here = { leaves: [3, 4, 5].map((step) => ({ step, leaf: leaf(step) })) };
   const told = (...there: readonly Hash[]) => describeParting(here, there, { everySteps: 1, fromStep: 2 });
+
+  it("is not awaited once the check has to end", async () => {
+    const ending = new AbortController();
+    const options = { signal: ending.signal };
+    const training = { job: {}, options } as unknown as PreparedTraining;
+    const command = () => {
+      ending.abort();
+      return new Promise<never>(() => undefined);
+    };
+    const asked = { fleet: { isOnline: () => true, command }, device: "van", versionId: leaf("version") };
+    assert.equal(await bisectSegment({ ...asked, segment: run(1) }, training), undefined);
+  });
 
   it("is the first step with another state", () => {
     assert.match(told(leaf(3), leaf("x"), leaf("y")) ?? "", /in step 4:/);
@@ -123,6 +168,7 @@ describe("where a device and a server part", () => {
 
   it("is nowhere for a device that comes to the server's states, and unknown for one that gives none", () => {
     assert.match(told(leaf(3), leaf(4), leaf(5)) ?? "", /same states as this server/);
+    assert.match(told(leaf(3), leaf(4), leaf(5), leaf("more")) ?? "", /same states as this server/);
     assert.equal(told(), undefined);
   });
 });
