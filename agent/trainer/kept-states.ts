@@ -3,10 +3,12 @@
  * worth less than anything else in the home, and go as soon as that needs their place.
  */
 import { join } from "node:path";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Files } from "../../shared/ports.js";
 import { isHash } from "../../shared/tensor/hash.js";
+import { parseJson } from "../../shared/trust/keys.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { keptStateName } from "../../shared/train/training.js";
 import {
@@ -22,12 +24,13 @@ import type { Profile } from "../settings/profile.js";
 export type KeptTraining = Pick<BegunTraining, "invocation" | "job">;
 
 const trainingFile = "training.json";
+const trainingSchema = z.object({ invocation: z.number(), job: z.looseObject({}) });
 
 const notKept = (versionId: Hash): StemmaError =>
   new StemmaError(
     "NOT_FOUND",
-    `The states of the training of ${versionId.slice(0, 12)} are not kept here: a later training of the line took their ` +
-      "place, or the disk was needed. Check a newer model of the line.",
+    `The states of the training of ${versionId.slice(0, 12)} are not kept here: a later training of the line ` +
+      "took their place, the disk was needed, or they are damaged. Check a newer model of the line.",
     { versionId },
   );
 
@@ -88,8 +91,8 @@ export class KeptStates {
       const folder = join(this.#folder, line, versionId);
       const path = join(folder, trainingFile);
       if ((await files.stat(path)) === undefined) continue;
-      const text = Buffer.from(await files.read(path)).toString("utf8");
-      return { line, folder, training: JSON.parse(text) as KeptTraining };
+      const { success, data } = trainingSchema.safeParse(parseJson(await files.read(path)));
+      if (success) return { line, folder, training: data as unknown as KeptTraining };
     }
     throw notKept(versionId);
   }

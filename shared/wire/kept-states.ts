@@ -53,8 +53,8 @@ export function packLeaves(leaves: readonly Hash[]): { readonly leaves: string }
   return { leaves: Buffer.from(leaves.join(""), "hex").toString("base64") };
 }
 
-/** @returns undefined for what is no such answer */
-export function readLeaves(answer: unknown): readonly Hash[] | undefined {
+/** The leaves that were packed; undefined where the answer is something else. */
+export function unpackLeaves(answer: unknown): readonly Hash[] | undefined {
   const parsed = leavesAnswer.safeParse(answer);
   if (!parsed.success) return undefined;
   const bytes = Buffer.from(parsed.data.leaves, "base64");

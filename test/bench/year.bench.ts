@@ -49,7 +49,7 @@ interface Month {
   readonly saved: number;
   readonly kept: number;
   readonly storeBytes: number;
-  /** Of journal and index. */
+  /** The bytes of journal and index. */
   readonly indexBytes: number;
   readonly readyMs: number;
   /** Memory of the server that no file backs. */

@@ -6,7 +6,7 @@ import { isStemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { segmentsInChild } from "../../../shared/train/train-in-child.js";
 import type { SegmentRun } from "../../../shared/train/training.js";
-import { maxAnsweredLeaves, readLeaves, segmentLeavesCommand } from "../../../shared/wire/kept-states.js";
+import { maxAnsweredLeaves, segmentLeavesCommand, unpackLeaves } from "../../../shared/wire/kept-states.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
 import type { RunSegment } from "./judge-segments.js";
 import { spotCheckStopped } from "./replay-errors.js";
@@ -37,7 +37,7 @@ export async function bisectSegment(
   try {
     const answer = fleet.command(device, { name: segmentLeavesCommand, body }, answerMs);
     const { code, result } = await Promise.race([answer, untilStopped(options)]);
-    const there = code === "" ? readLeaves(result) : undefined;
+    const there = code === "" ? unpackLeaves(result) : undefined;
     if (there === undefined) return undefined;
     const [here] = await segmentsInChild(job, [{ ...segment.job, everySteps }], options);
     return here && describeParting(here, there, { everySteps, fromStep });

@@ -48,6 +48,21 @@ describe("kept states", () => {
       await assert.rejects(states.part(asked), (error) => isStemmaError(error, "NOT_FOUND"));
   });
 
+  it("are not kept where the file with their training is damaged", async () => {
+    const files = memoryFiles();
+    const states = new KeptStates({ files, home: "/home" });
+    await states.replace("soh", first, { from: await left(files, 10), training });
+    const path = `/home/states/soh/${first}/training.json`;
+    const whole = Buffer.from(await files.read(path)).toString();
+    for (const damaged of [whole.slice(0, -1), whole.replace("job", "jOb"), "5", ""]) {
+      await files.remove(path);
+      const file = await files.open(path, "create");
+      await file.write(Buffer.from(damaged), 0);
+      await file.close();
+      await assert.rejects(states.of(first), (error) => isStemmaError(error, "NOT_FOUND"), damaged);
+    }
+  });
+
   it("make room for those of the line's next training, and go with the line", async () => {
     const files = memoryFiles();
     const states = new KeptStates({ files, home: "/home" });

@@ -190,7 +190,7 @@ beside: [norm.num_batches_tracked]
     for (const config of [{ units: 2 }, { ...gates, activation: "relu" }, { ...gates, go_backwards: true }])
       refused(sequential([3, 4], ["GRU", { ...config, reset_after: true }]), [], /backwards|activations/);
     refused(sequential([3, 4], ["LSTM", { units: 2 }]), [], /activations/);
-    // Null is no function, and not the default.
+    // With null the engine computes no function at all, while the default is a function.
     for (const className of ["LSTM", "SimpleRNN"])
       refused(sequential([3, 4], [className, { ...gates, activation: null }]), [], /activation/);
     refused(sequential([3, 4], ["SimpleRNN", { units: 2, activation: "sigmoid" }]), [], /tanh or relu/);

@@ -115,7 +115,7 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve();
 }
 
-test("Signatures in a row ask once for the time since the machine's start, and a sleep is no jump", async () => {
+test("Many signatures ask once how long the machine has run, and its sleep is not taken for a jump of its clock", async () => {
   const fresh = memoryFiles();
   await fresh.makeFolder("/home");
   const clock = manualClock(startMs);
