@@ -10,6 +10,7 @@ import { openRegularFile, type RegularFile } from "../../shared/files/regular-fi
 import { littleEndianFloats } from "../../shared/tensor/little-endian-floats.js";
 import { readSafetensors, type SafetensorsFile } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
+import { counted } from "../../shared/printable.js";
 
 const figuresName = "measurement.json";
 const predictionsName = "predictions.safetensors";
@@ -57,7 +58,7 @@ async function readLosses(folder: string, samples: number): Promise<number | rea
     const maxBytes = maxOtherBytes + samples * maxNumberBytes;
     if (size > maxBytes)
       throw invalid(
-        `left a ${figuresName} of ${size} bytes; for ${samples} samples it has at most ${maxBytes}`,
+        `left a ${figuresName} of ${size} bytes; for ${counted(samples, "sample")} it has at most ${maxBytes}`,
       );
     const bytes = new Uint8Array(size);
     return lossesOf(bytes.subarray(0, await file.read(bytes, 0)), samples);
@@ -81,7 +82,7 @@ function lossesOf(bytes: Uint8Array, samples: number): number | readonly number[
     throw invalid(`left a ${figuresName} whose "losses" are not a list of numbers, or one, up to ${maxLoss}`);
   const { losses } = read.data;
   if (typeof losses !== "number" && losses.length !== samples)
-    throw invalid(`left ${losses.length} losses for ${samples} samples`);
+    throw invalid(`left ${counted(losses.length, "loss", "losses")} for ${counted(samples, "sample")}`);
   return losses;
 }
 

@@ -38,6 +38,7 @@ import {
   type Segment,
   type StoredSample,
 } from "./segment.js";
+import { counted } from "../../shared/printable.js";
 
 export interface IntakeOptions {
   readonly files: Files;
@@ -240,7 +241,12 @@ export class Intake {
       this.#put({ ...segment, samples }, []);
       removed += positions.size;
     }
-    if (removed > 0) log.info("samples-removed", { line, removed, text: `${removed} samples were removed` });
+    if (removed > 0)
+      log.info("samples-removed", {
+        line,
+        removed,
+        text: `${counted(removed, "sample was", "samples were")} removed`,
+      });
     return { removed, trainedOn, unknown: [...(ids ?? [])] };
   }
 

@@ -21,6 +21,7 @@ import { approvedLog, parseRestoreApproval } from "../../shared/trust/releases/r
 import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
 import type { RestoreOwner } from "../releases/release-trust.js";
+import { counted } from "../../shared/printable.js";
 
 /** The restores that a server has shown in this session, over several welcomes where there are many. */
 export interface ShownRestores {
@@ -114,7 +115,7 @@ export function judgeHistory(
     return { verdict: "restored", position, head, learned };
   }
   return rewritten(
-    `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device ` +
+    `its journal has ${counted(head.length, "fact")} and does not begin with the ${seen.length} that this device ` +
       "has seen, and it shows no restore that this device has not accepted already",
   );
 }

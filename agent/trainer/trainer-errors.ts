@@ -2,6 +2,7 @@
 import { errorOf, StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeForm, type SampleForm } from "../../shared/train/datasets/sample-form.js";
+import { counted } from "../../shared/printable.js";
 
 const refused = errorOf("TRAINING_REFUSED");
 const modelMissing = errorOf("MODEL_NOT_FOUND");
@@ -118,6 +119,6 @@ export const recipeNotSet = (line: string, invocation: number, recipe: string): 
 export const cutShortTooOften = (line: string, invocation: number, tries: number): StemmaError =>
   new StemmaError(
     "TRAINING_STOPPED",
-    `The training ${invocation} of ${line} was cut short ${tries} times without getting further: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
+    `The training ${invocation} of ${line} was cut short ${counted(tries, "time")} without getting further: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
     { line, invocation, tries },
   );

@@ -1,6 +1,6 @@
 /** Formats averages of models as text for people. */
 import { renderTable } from "../../shared/cli/table.js";
-import { printable } from "../../shared/printable.js";
+import { counted, printable } from "../../shared/printable.js";
 import type { FleetAverageReport, MergeReport } from "../interface/api/models/average-schemas.js";
 import { nameOf } from "./version-text.js";
 
@@ -28,7 +28,7 @@ function ruleText({ rule, trimmedEach = 0 }: Counted, models: number): string {
 }
 
 function tensorsText({ tensors, sameTensors }: Counted): string {
-  return `${tensors - sameTensors} of ${tensors} tensors averaged; ${sameTensors} are the same in all`;
+  return `${tensors - sameTensors} of ${counted(tensors, "tensor")} averaged; ${sameTensors} the same in all`;
 }
 
 /** @param line as it was asked for */

@@ -13,6 +13,7 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import { jobFormat } from "../../shared/train/training.js";
 import { writeModelFiles } from "../services/context/model-folder.js";
+import { counted } from "../../shared/printable.js";
 
 export interface OutputCheck {
   readonly described: DescribedModel;
@@ -107,7 +108,7 @@ function compare(
       { largest, tolerance, sample },
     );
   return differing === 0
-    ? `the engine's outputs of ${count} samples are those of ${path}, bit for bit`
-    : `the engine's outputs of ${count} samples differ from ${path} by ${largest.toPrecision(3)} at most (${differing} of ` +
+    ? `the engine's outputs of ${counted(count, "sample")} are those of ${path}, bit for bit`
+    : `the engine's outputs of ${counted(count, "sample")} differ from ${path} by ${largest.toPrecision(3)} at most (${differing} of ` +
         `${outputs.length} numbers)`;
 }

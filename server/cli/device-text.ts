@@ -1,5 +1,6 @@
 /** Describes one device as text. Pure. */
-import { counted, formatDuration, formatTime } from "../../shared/cli/output.js";
+import { formatDuration, formatTime } from "../../shared/cli/output.js";
+import { counted } from "../../shared/printable.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";

@@ -8,6 +8,7 @@ import { cutText } from "../../shared/cli/text-width.js";
 import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
 import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
 import { provenanceDiffLines } from "./provenance-text.js";
+import { counted } from "../../shared/printable.js";
 
 const pointNames = [
   "predictions",
@@ -157,7 +158,7 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
       : {
           verdict: "different" as const,
           text:
-            `${difference.tensors} tensors, the first ${JSON.stringify(difference.first)}` +
+            `${counted(difference.tensors, "tensor")}, the first ${JSON.stringify(difference.first)}` +
             (difference.largest === undefined
               ? ""
               : `; largest difference ${difference.largest.difference.toPrecision(3)}, in ${difference.largest.tensor}`) +
@@ -181,8 +182,8 @@ function checkpointsText(checkpoints: ComparedCheckpoints | undefined): string {
   const { compared, lastEqual, firstDifferent } = checkpoints;
   if (firstDifferent === undefined) return `; ${compared} checkpoints are equal`;
   return lastEqual === undefined
-    ? `; the first of ${compared} checkpoints differs, after ${firstDifferent} steps`
-    : `; equal after ${lastEqual} steps, different after ${firstDifferent}, by ${compared} checkpoints`;
+    ? `; the first of ${counted(compared, "checkpoint")} differs, after ${counted(firstDifferent, "step")}`
+    : `; equal after ${counted(lastEqual, "step")}, different after ${firstDifferent}, by ${counted(compared, "checkpoint")}`;
 }
 
 function concluded(points: readonly ExplainedPoint[]): Explanation {

@@ -1,5 +1,6 @@
 /** `stemma model recover --explain`: from what a model would be recovered, as text for people. */
-import { counted, formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { counted } from "../../shared/printable.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryExplanation } from "../interface/api/models/recovery-schemas.js";
 import type { CommandContext } from "./context.js";
@@ -26,7 +27,7 @@ function describe(explained: RecoveryExplanation): readonly string[] {
         formatDuration(training.ms),
     ),
     `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${counted(owners, "version")}`,
-    ...(inTier === 0 ? [] : [`  low-order bytes of ${inTier} tensors are in a tier`]),
+    ...(inTier === 0 ? [] : [`  low-order bytes of ${counted(inTier, "tensor")} are in a tier`]),
     missing.length === 0
       ? `  about ${formatDuration(predictedMs)} on one core by the measured rates of this machine, ` +
         "once the codec is loaded"
@@ -39,10 +40,11 @@ function sourceText({ from, tensors, raw, coded, references, deepest }: Recovery
   if (from === "nothing") return "cannot be recovered, because tensors are missing; run storage check";
   if (from === "replay")
     return "its tensors were dropped; recovered by a replay, and compared with the record";
-  if (from === "snapshot") return `recovered from ${tensors} tensors that are stored as they are`;
+  if (from === "snapshot")
+    return `recovered from ${counted(tensors, "tensor that is stored as it is", "tensors that are stored as they are")}`;
   const others = references === 0 ? "" : ` and ${references} others that they are coded against`;
   return (
-    `recovered from ${raw} tensors that are stored as they are, ${coded} that are coded${others}, ` +
+    `recovered from ${counted(raw, "tensor that is stored as it is", "tensors that are stored as they are")}, ${coded} coded${others}, ` +
     `at most ${deepest} one after the other`
   );
 }

@@ -1,5 +1,6 @@
 /** The report of an import as text. Pure. */
-import { counted, formatBytes } from "../../shared/cli/output.js";
+import { formatBytes } from "../../shared/cli/output.js";
+import { counted } from "../../shared/printable.js";
 import type { ImportReport } from "../interface/api/models/import-schemas.js";
 import { addedBytes, nameOf } from "./version-text.js";
 
@@ -11,7 +12,7 @@ export function describeImport(report: ImportReport): string {
     ? "equal to its base"
     : approach === "update"
       ? `${changed} of ${counted(tensors, "tensor")} changed`
-      : `all ${tensors} tensors`;
+      : `all ${counted(tensors, "tensor")}`;
   const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
   const all = summary === undefined ? "" : `, ${addedBytes(summary)} with its record`;
   const text = `${isFile === true ? "a file as it is" : `${approach}: ${extent}`}; ${stored}${all}`;

@@ -11,6 +11,7 @@ import { loadInvitation } from "../../shared/trust/certificates/invitation.js";
 import { isName } from "../../shared/wire/topics.js";
 import { invited, type EnrolChoices } from "./commands/device/enrol-choices.js";
 import type { CommandContext } from "./context.js";
+import { counted } from "../../shared/printable.js";
 
 const name = z.string().refine(isName, "must be letters, digits, - and _");
 const rowSchema = z.object({
@@ -126,13 +127,13 @@ export async function inviteMany(
   let done = 0;
   await mapConcurrent(rows, atOnce, async (row) => {
     counts[await inviteRow(row)]++;
-    output.progress(`${++done} of ${rows.length} devices`);
+    output.progress(`${++done} of ${counted(rows.length, "device")}`);
   });
   if (counts.refused > 0) process.exitCode = 1;
   output.print({
     data: { devices: rows.length, ...counts, folder },
     names: rows.map((row) => row.device),
-    text: `${rows.length} devices: ${counts.invited} ${dryRun ? "would be " : ""}invited, ${counts.there} had their invitation, ${counts.enrolled} are enrolled already, ${counts.refused} refused; the invitations are in ${folder}`,
+    text: `${counted(rows.length, "device")}: ${counts.invited} ${dryRun ? "would be " : ""}invited, ${counts.there} had their invitation, ${counts.enrolled} are enrolled already, ${counts.refused} refused; the invitations are in ${folder}`,
   });
 }
 

@@ -6,6 +6,7 @@ import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { verifyHead, type ShownHead } from "../../shared/trust/signatures.js";
 import { readTextFile } from "./text-file.js";
+import { counted } from "../../shared/printable.js";
 
 export interface KeyChoices {
   readonly key: string | undefined;
@@ -33,7 +34,7 @@ export function signedBy(key: string, head: ShownHead): ShownHead {
 /** The error for a server with fewer facts than a kept head has. */
 export function shorter({ length }: ShownHead, kept: number): StemmaError {
   return differs(
-    `the server has ${length} facts, and a head of ${kept} was kept. If it was put back to an older state and you ` +
+    `the server has ${counted(length, "fact")}, and a head of ${kept} was kept. If it was put back to an older state and you ` +
       "know why, begin anew with `journal head --witness FILE --after-restore`",
   );
 }

@@ -1,5 +1,6 @@
 /** A storage plan, and its application, as text. Pure. */
-import { counted, formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { counted } from "../../shared/printable.js";
 import type { StorageApplied } from "../interface/api/stores/planning-schemas.js";
 import type { ArchivePlan, RecreationSummary } from "../storage/archive/archive-plan.js";
 import type { ApplyReport } from "../storage/archive/plan-application.js";
@@ -34,7 +35,9 @@ export function describePlan({
     `fleet ${fleet}: ${counted(summary.versions, "version")}, ${counted(summary.tensors, "tensor")}, ${formatBytes(summary.tensorBytes)}; budget ${describeBudget(ratio)}, ${scheme}, ${layout}`,
     ...(summary.unreadable === 0
       ? []
-      : [`${summary.unreadable} tensors cannot be read now and stay as they are; see: stemma storage check`]),
+      : [
+          `${counted(summary.unreadable, "tensor")} cannot be read now and will not change; see: stemma storage check`,
+        ]),
     `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})`,
     ...summary.kinds.map(
       ({ kind, tensors, storedBytes }) =>
@@ -145,10 +148,12 @@ export function describeApplied({ planned, report }: StorageApplied): readonly s
     ...(report.dryRun ? [] : describeResult(report)),
     ...(report.stale.length === 0
       ? []
-      : [`${report.stale.length} tensors no longer fit the plan and stay as they are (PLAN_STALE)`]),
+      : [
+          `${counted(report.stale.length, "tensor")} no longer matching the plan: left as stored (PLAN_STALE)`,
+        ]),
     ...(report.unplanned === 0
       ? []
-      : [`${report.unplanned} tensors came after the plan and stay as they are`]),
+      : [`${counted(report.unplanned, "tensor")} saved after the plan: left as stored`]),
     ...(report.hasNext ? ["later versions were not looked at and stay as they are"] : []),
     ...report.failed.map(({ tensor, code, message }) => `${tensor.slice(0, 16)}: ${message} [${code}]`),
   ];

@@ -1,5 +1,6 @@
 /** Formats the verdict of a version's latest replay, its claim, and the end of its stored data, as lines for people. */
 import { formatTime } from "../../shared/cli/output.js";
+import { counted } from "../../shared/printable.js";
 import { describeMissed } from "../learning/replay/choose-segments.js";
 import type { SpotCheckReport } from "../interface/api/models/spot-check-schemas.js";
 import type { ModelDescription } from "../interface/api/models/version-schemas.js";
@@ -41,7 +42,7 @@ export function describeSpotCheck({
   if (outcome === "passed")
     return `spot-checked (${segments.length} of ${of}): ${because}. ${describeMissed(segments.length, of)}`;
   if (outcome === "refuted") return `refuted by a spot check: ${because}`;
-  const what = `spot check of ${segments.length} of ${of} segments`;
+  const what = `spot check of ${segments.length} of ${counted(of, "segment")}`;
   return outcome === "asked"
     ? `${what} waits for the device: ${because}`
     : `${what} not available: ${because}. No other segments are chosen until these are given`;

@@ -16,6 +16,7 @@ import {
   requireWebhook,
   type Webhook,
 } from "../services/webhooks/webhook-store.js";
+import { counted } from "../../shared/printable.js";
 
 type WebhookOperations = Pick<
   ServerOperations,
@@ -90,7 +91,7 @@ function requirePosition(length: number, from: number): void {
   if (from > length)
     throw new StemmaError(
       "NOT_FOUND",
-      `The journal has ${length} facts, so nothing can begin with fact ${from}. Name a position up to ${length}.`,
+      `The journal has ${counted(length, "fact")}, so nothing can begin with fact ${from}. Name a position up to ${length}.`,
       { length },
     );
 }

@@ -135,11 +135,6 @@ function toYaml(data: unknown): string {
   return stringify(data);
 }
 
-/** A number of things in words: "1 version", "3 versions". */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
 /** "14.2 MB": decimal units, three digits. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];

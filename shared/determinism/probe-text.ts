@@ -8,6 +8,7 @@ import {
 } from "./compare-probes.js";
 import type { Figures } from "./figures.js";
 import { phases, type ProbePhase, type ProbeSummary } from "./probe-summary.js";
+import { counted } from "../printable.js";
 
 const phaseText: Readonly<Record<ProbePhase, string>> = {
   evaluation: "the evaluation",
@@ -124,7 +125,7 @@ export function describeComparison(
     .filter((field) => a.environment[field] !== b.environment[field]);
   return [
     first === undefined
-      ? `the same: all ${compared} outputs and gradients of ${a.layers.length} layers have the same bits`
+      ? `the same: all ${compared} outputs and gradients of ${counted(a.layers.length, "layer")} have the same bits`
       : `different: ${differences.length} of ${compared} outputs and gradients`,
     ...(first === undefined ? [] : describeDifference(first, exact)),
     ...(first === undefined

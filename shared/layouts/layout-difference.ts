@@ -3,6 +3,7 @@ import { tensorId } from "../tensor/hash.js";
 import type { LeafTable } from "../model/model.js";
 import { sumOf } from "./addends.js";
 import { isAddend, isWeight, type Addend, type Layout, type LayoutTensor } from "./layout.js";
+import { counted } from "../printable.js";
 
 /**
  * Two tensors that are added are compared by value: one is as in the base, or their sum is the weight exactly. Else a
@@ -13,7 +14,7 @@ import { isAddend, isWeight, type Addend, type Layout, type LayoutTensor } from 
 export function layoutDifference(own: Layout, base: Layout, leaves: LeafTable): string | undefined {
   const ofBase = new Map(base.tensors.map((tensor) => [tensor.name, tensor]));
   if (own.tensors.length !== ofBase.size)
-    return `it has ${own.tensors.length} tensors, and that has ${ofBase.size}`;
+    return `it has ${counted(own.tensors.length, "tensor")}, and that has ${ofBase.size}`;
   for (const tensor of own.tensors) {
     const other = ofBase.get(tensor.name);
     if (other === undefined || placeOf(tensor) !== placeOf(other))

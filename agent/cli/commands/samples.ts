@@ -1,6 +1,7 @@
 /** `stemma agent samples`: submits samples to a running agent, lists and removes those that it holds. */
 import { Option, type Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
 import type { ListedSample, Removed, Taken } from "../../intake/intake-answers.js";
@@ -62,7 +63,7 @@ async function submit(line: string, file: string | undefined, command: Command):
   const duplicates = answer.alreadyThere > 0 ? `, ${answer.alreadyThere} were stored already` : "";
   new Output(output).print({
     data: answer,
-    text: `${answer.accepted} samples stored for ${line}${duplicates}`,
+    text: `${counted(answer.accepted, "sample")} stored for ${line}${duplicates}`,
   });
 }
 
@@ -131,7 +132,7 @@ async function removeSamples(
     answer.trainedOn === 0
       ? ""
       : `; ${answer.trainedOn} of them trained a model that is not released yet, and that training cannot be repeated without them`;
-  out.print({ data: answer, text: `${answer.removed} samples of ${line} removed${trainedOn}` });
+  out.print({ data: answer, text: `${counted(answer.removed, "sample")} of ${line} removed${trainedOn}` });
   if (answer.unknown.length > 0)
     out.info(`no sample of ${line} has the id ${answer.unknown.slice(0, 5).join(", ")}`);
 }

@@ -6,6 +6,7 @@ import { Option, type Command } from "commander";
 import { openLog } from "../../../shared/adapters/log.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatBytes, Output } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { regularFiles } from "../../../shared/files/regular-files.js";
@@ -183,8 +184,8 @@ function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): st
     saved.keptAs !== undefined
       ? `the file ${saved.keptAs} as it is`
       : saved.base === null || saved.changed === saved.tensors
-        ? `all ${saved.tensors} tensors`
-        : `${saved.changed} of ${saved.tensors} tensors changed`;
+        ? `all ${counted(saved.tensors, "tensor")}`
+        : `${saved.changed} of ${counted(saved.tensors, "tensor")} changed`;
   return (
     `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} ` +
     `of ${formatBytes(saved.tensorBytes)} stored${(saved.notes ?? []).map((note) => `\nnote: ${note}`).join("")}`

@@ -1,6 +1,7 @@
 /** `stemma agent status`: the models, link, disk and training of a running agent. */
 import type { Command } from "commander";
 import { formatBytes, Output } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import type { AgentStatus, VersionStatus } from "../../status.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
 
@@ -105,7 +106,7 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
       const counts =
         samples === null
           ? "no samples"
-          : `${samples.samples} samples, ${samples.heldOut} held out${samples.unfit === 0 ? "" : `, ${samples.unfit} do not fit and are skipped`}`;
+          : `${counted(samples.samples, "sample")}, ${samples.heldOut} held out${samples.unfit === 0 ? "" : `, ${samples.unfit} do not fit and are skipped`}`;
       const onTrial =
         trial === null
           ? ""

@@ -1,5 +1,6 @@
 /** The stored evaluations of a version as statements: what each measured, and of which classes. Pure. */
 import { formatTime } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import type { ListedEvaluation } from "../../interface/api/models/evaluation-schemas.js";
 import { figureText } from "../figure-text.js";
 import { describeBy } from "../version-text.js";
@@ -65,7 +66,7 @@ function classLines(word: string, classes: readonly OfClass[]): readonly string[
       ["precision", precision],
       ["F1", f1],
     ];
-    return `${word} ${at}, ${samples} samples: ${figures(shown)}`;
+    return `${word} ${at}, ${counted(samples, "sample")}: ${figures(shown)}`;
   });
   const more = classes.length - maxClasses;
   return more > 0 ? [...lines, `${more} more of these: stemma model evals --show`] : lines;

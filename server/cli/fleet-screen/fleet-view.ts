@@ -2,6 +2,7 @@
 import type { RolloutAnswer } from "../../interface/api/rollouts/rollout-definitions.js";
 import type { CallOutput } from "../../interface/api/server-operations.js";
 import type { ServerEvent } from "../../interface/api/event-schemas.js";
+import { counted } from "../../../shared/printable.js";
 
 export type ListedDevice = CallOutput<"devices">[number];
 
@@ -110,7 +111,7 @@ function describeEvent(event: ServerEvent): string | undefined {
 /** An event as a line; undefined for those of which there are too many to read. */
 export function eventLine(event: ServerEvent): string | undefined {
   const time = new Date(event.atMs).toISOString().slice(11, 19);
-  if (event.event === "missed") return `${time} ${event.count} events were missed`;
+  if (event.event === "missed") return `${time} ${counted(event.count, "event was", "events were")} missed`;
   if (event.event === "device-disconnected") return `${time} ${event.device} disconnected`;
   if (!("device" in event) || event.event === "stored" || event.event === "wanted") return undefined;
   const text = describeEvent(event);

@@ -2,6 +2,7 @@
 import { pageDocument, sectionOf } from "./document.js";
 import { html } from "./markup.js";
 import { versionList, type ListedVersion } from "./version-list.js";
+import { counted } from "../../../shared/printable.js";
 
 export interface VersionsPage {
   readonly title: string;
@@ -19,7 +20,7 @@ export function versionsPage({ title, kind, versions, total, writtenAtMs }: Vers
     title,
     kind,
     lead: html`<p class="soft">
-      ${versions.length < total ? `${versions.length} of ${total} versions` : `${versions.length} versions`}
+      ${versions.length < total ? `${versions.length} of ${total} versions` : counted(versions.length, "version")}
       of ${models} ${models === 1 ? "model" : "models"}. Open a version to see its facts; lines lead to those
       in the list that it was trained from.
     </p>`,

@@ -8,6 +8,7 @@ import { currentOfFolder, type Described } from "./current-version.js";
 import { factsOf } from "./facts-of-version.js";
 import { pageOptions, writePage } from "../page/write-page.js";
 import { verb } from "./verb.js";
+import { counted } from "../../../shared/printable.js";
 
 const maxModels = 16;
 /** Changed tensors of a model that are named; others are counted. */
@@ -120,5 +121,5 @@ function describeChanges(
   const named = changes.slice(0, maxNamed).map(({ kind, name }) => `${name} ${kind}`);
   const more = changes.length > named.length ? `, and ${changes.length - named.length} more` : "";
   const network = opaque ? "" : sameArchitecture ? ", same network" : ", another network";
-  return `${other} against ${first}: ${changes.length} tensors differ${network}: ${named.join(", ")}${more}`;
+  return `${other} against ${first}: ${counted(changes.length, "tensor differs", "tensors differ")}${network}: ${named.join(", ")}${more}`;
 }

@@ -1,5 +1,6 @@
 /** The sentences of `stemma publish` and `stemma pull` about what travelled and what was left out. */
-import { counted, formatBytes } from "../../../shared/cli/output.js";
+import { formatBytes } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import type { BundleManifest } from "../../interface/api/models/bundle-schemas.js";
 import type { Printed } from "../plain-command.js";
 import type { Copied } from "./copy-bundle.js";

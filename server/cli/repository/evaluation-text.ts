@@ -1,5 +1,6 @@
 /** The plan of an evaluation, and what came of its candidates, for people. */
-import { counted, formatBytes, type Column } from "../../../shared/cli/output.js";
+import { formatBytes, type Column } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   EvaluatedCandidate,

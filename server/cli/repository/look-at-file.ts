@@ -1,5 +1,5 @@
 /** Looks at a file that is staged: its kind, and that it is well-formed, so that no commit is refused for it. */
-import { counted } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../../shared/defined.js";

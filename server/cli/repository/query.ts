@@ -2,7 +2,8 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { defined } from "../../../shared/defined.js";
-import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { type Column, formatTime } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import {
   queryOperations,
   type FoundModel,
@@ -206,7 +207,7 @@ function planOf(answer: QueryAnswer): Printed {
 
 /** Notes of what could not be known, so that nobody takes silence for a no. */
 function unknownIn({ withoutNetwork, unreadable }: QueryAnswer): readonly string[] {
-  const versions = (count: number): string => (count === 1 ? "1 version" : `${count} versions`);
+  const versions = (count: number): string => counted(count, "version");
   return [
     ...(withoutNetwork === 0
       ? []

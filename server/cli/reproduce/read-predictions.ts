@@ -6,6 +6,7 @@ import type { PredictedSample } from "../../../shared/determinism/reproduce/run-
 import { StemmaError } from "../../../shared/errors.js";
 import { cellsOf } from "../repository/training-logs/delimited.js";
 import { readTextFile } from "../text-file.js";
+import { counted } from "../../../shared/printable.js";
 
 const maxBytes = 256 * 1024 * 1024;
 const maxSamples = 2_000_000;
@@ -40,7 +41,10 @@ function* delimitedRows(text: string, path: string): Generator<Row> {
     names ??= cells;
     if (names === cells) continue;
     if (cells.length !== names.length)
-      throw invalid(path, `line ${line} has ${cells.length} columns, the first has ${names.length}`);
+      throw invalid(
+        path,
+        `line ${line} has ${counted(cells.length, "column")}, the first has ${names.length}`,
+      );
     yield new Map(names.map((name, at) => [name, cells[at] as string]));
   }
 }

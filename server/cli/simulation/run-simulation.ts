@@ -19,6 +19,7 @@ import {
   type SimulationRequest,
 } from "./simulation.js";
 import { importStreamOf, syntheticModel, updatedModel } from "./synthetic-model.js";
+import { counted } from "../../../shared/printable.js";
 
 export interface SimulationParts {
   readonly operations: ServerOperations;
@@ -72,7 +73,7 @@ export class Simulation {
       answersOf: answersOf(this.request.worse),
       model,
     });
-    note(`${orders.length} devices may connect`);
+    note(`${counted(orders.length, "device")} may connect`);
     const batches = Math.ceil(orders.length / batch);
     for (let at = 0; at < batches; at++) {
       const together = orders.slice(at * batch, (at + 1) * batch);

@@ -1,5 +1,6 @@
 /** A simulation as text for the terminal, 80 columns wide. Pure. */
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import type { RolloutOutcome, SimulationSummary } from "./simulation.js";
 
 /** The number of the newest troubles that are shown; `-o json` has more, in full. */
@@ -15,7 +16,7 @@ export function summaryText(summary: SimulationSummary): string {
   const { saved, recorded, stored, released, lost, waiting, recordedAfterMs } = reports;
   return [
     `${devices} simulated devices in ${formatDuration(tookMs)}${wasStopped ? ", stopped before the end" : ""}; ${connected} connected at the end`,
-    `  reports   ${saved} models saved, ${recorded} recorded, ${stored} stored, ${released} released`,
+    `  reports   ${counted(saved, "model")} saved, ${recorded} recorded, ${stored} stored, ${released} released`,
     `            ${lost} lost, ${waiting} without a receipt${waiting > 0 ? ", which the devices keep" : ""}`,
     ...(recordedAfterMs === null
       ? []
@@ -25,7 +26,7 @@ export function summaryText(summary: SimulationSummary): string {
     `  traffic   ${formatBytes(summary.bytesDown)} to devices, ${formatBytes(summary.bytesUp)} from them, ${breaks} links broke`,
     `  memory    server at most ${server.peakBytes === null ? "unknown (another machine)" : formatBytes(server.peakBytes)}, devices ${formatBytes(summary.devicesBytes)} together`,
     ...(summary.rollout === null ? [] : rolloutText(summary.rollout)),
-    ...Object.entries(troubles).map(([event, count]) => `  agents logged ${event} ${count} times`),
+    ...Object.entries(troubles).map(([event, count]) => `  agents logged ${event} ${counted(count, "time")}`),
     ...examples.slice(-shownExamples).map((text) => `            ${firstWords(text)}`),
   ].join("\n");
 }

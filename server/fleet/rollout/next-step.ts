@@ -7,6 +7,7 @@ import {
 import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
 import { unreachedLines, whyNobody, type Unreached } from "./unreached.js";
+import { counted } from "../../../shared/printable.js";
 
 export type Step =
   /** The step in which these devices fetch the version and measure it, unless they do so already. */
@@ -127,5 +128,5 @@ function waveStep(rollout: RolloutState, view: RolloutView): Step | undefined {
 }
 
 function plural(devices: number): string {
-  return devices === 1 ? "1 device" : `${devices} devices`;
+  return counted(devices, "device");
 }

@@ -2,6 +2,7 @@
 import { defined } from "../../../shared/defined.js";
 import type { Log } from "../../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
+import { counted } from "../../../shared/printable.js";
 
 /** The sentence about a refused connection; its count says how many there were of this name. */
 export function refusedText(name: string, message: string, count: number): string {
@@ -33,7 +34,7 @@ export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): P
         if (event.retired > 0)
           log.info(name, {
             ...fields,
-            text: `${event.retired} versions retired by rule, ${event.kept} kept`,
+            text: `${counted(event.retired, "version")} retired by rule, ${event.kept} kept`,
           });
         break;
       case "connection-refused":

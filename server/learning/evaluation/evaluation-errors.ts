@@ -1,6 +1,7 @@
 /** Errors of evaluations and of reductions. */
 import { errorOf, StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import { counted } from "../../../shared/printable.js";
 
 const wrongUse = errorOf("USAGE");
 
@@ -18,7 +19,7 @@ export const countNotAllowed = (option: string, count: number, most: number): St
 export const predictionsTooLarge = (evaluated: number, bytes: number, maxBytes: number): StemmaError =>
   new StemmaError(
     "SIZE_OVER_LIMIT",
-    `The predictions for ${evaluated} samples have ${bytes} bytes; at most ${maxBytes} are stored. Evaluate fewer samples with --limit, or leave out --predictions.`,
+    `The predictions for ${counted(evaluated, "sample")} have ${bytes} bytes; at most ${maxBytes} are stored. Evaluate fewer samples with --limit, or leave out --predictions.`,
     { bytes },
   );
 export const classesInOtherOrder = (

@@ -16,6 +16,7 @@ import type { FleetRepository } from "../../storage/repository/fleet-repository.
 import { readLeaves } from "../../storage/repository/state/references.js";
 import { spotCheckIncomplete } from "./replay-errors.js";
 import { membersOf } from "./story.js";
+import { counted } from "../../../shared/printable.js";
 
 /** Arrays of the size of the weights in a state, at most: weights, best epoch's, and three of an optimizer. */
 const maxStateCopies = 5;
@@ -66,7 +67,7 @@ export async function endProblem(
     return "its commitment is of another engine than the one that its record says trained it";
   const iterations = membersOf(valueOf(opened, "course"))["iterations"];
   if (iterations !== undefined && Number(iterations) !== commitment.steps)
-    return `its commitment is of ${commitment.steps} steps, and its record of ${Number(iterations)}`;
+    return `its commitment is of ${counted(commitment.steps, "step")}, and its record of ${Number(iterations)}`;
   const weights = await weightsOf({ objects }, record);
   return weights === trainedWeights(commitment.last)
     ? undefined

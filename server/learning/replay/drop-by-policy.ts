@@ -13,6 +13,7 @@ import type { DropCandidate } from "../../storage/repository/versions/drop-versi
 import { dropDataByPolicy } from "./drop-data-by-policy.js";
 import { dropTask, runDrops } from "./drop-tensors.js";
 import { ReplayJobs } from "./replay-jobs.js";
+import { counted } from "../../../shared/printable.js";
 
 const dayMs = 86_400_000;
 
@@ -40,7 +41,7 @@ export async function dropByPolicy(
   for (const setting of [...policies].sort((a, b) => a.policy.maxMinutes - b.policy.maxMinutes)) {
     const { afterDays, maxMinutes } = setting.policy;
     if (afterDays === null) continue;
-    const because = `policy of ${printScope(setting.scope)}: after ${afterDays} days`;
+    const because = `policy of ${printScope(setting.scope)}: after ${counted(afterDays, "day")}`;
     const task = await dropTask(context, { fleet, maxMinutes, because, signal });
     reports.push(await runDrops(task, isMeant(setting), dryRun));
   }

@@ -11,6 +11,7 @@ import { planDataDrops } from "../../storage/repository/retention/data-drop-plan
 import { printScope, ruleFor } from "../../storage/repository/retention/retention-plan.js";
 import type { DataDropCandidate } from "../../storage/repository/versions/drop-data.js";
 import type { ReplayJobs } from "./replay-jobs.js";
+import { counted } from "../../../shared/printable.js";
 
 const dayMs = 86_400_000;
 const isQueued = "a replay of it is queued (stemma replay list)";
@@ -86,7 +87,7 @@ async function drop(
 
 function becauseOf(setting: DropPolicySetting | undefined): string {
   if (setting === undefined) return "policy";
-  return `policy of ${printScope(setting.scope)}: data after ${setting.policy.dataAfterDays ?? 0} days`;
+  return `policy of ${printScope(setting.scope)}: data after ${counted(setting.policy.dataAfterDays ?? 0, "day")}`;
 }
 
 function named({ versionId, state: { name, version } }: DataDropCandidate): {

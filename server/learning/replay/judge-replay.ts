@@ -35,6 +35,7 @@ import {
   type StoryParts,
 } from "./told-story.js";
 import type { Replay, TrainedAgain } from "./train-again.js";
+import { counted } from "../../../shared/printable.js";
 
 export type Judgement = Omit<ReplayReport, "versionId" | "name" | "version">;
 
@@ -252,5 +253,5 @@ function describe(
 export function describeTensors(difference: TensorDifference | undefined): string {
   return difference === undefined
     ? "every tensor has the recorded bytes"
-    : `${difference.tensors} tensors have other bytes, the first is ${JSON.stringify(difference.first)}`;
+    : `${counted(difference.tensors, "tensor has", "tensors have")} other bytes, the first is ${JSON.stringify(difference.first)}`;
 }

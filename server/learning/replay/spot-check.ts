@@ -26,6 +26,7 @@ import { spotCheckIncomplete } from "./replay-errors.js";
 import { inWorkFolder, tookTooLong, withinReplayLimit } from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { withPreparedTraining, type PreparedTraining, type Replay } from "./train-again.js";
+import { counted } from "../../../shared/printable.js";
 
 /** Segments that are run again where no other number is asked for. */
 export const defaultSegments = 10;
@@ -174,7 +175,7 @@ function outcomeOf(
     because:
       passed === 1
         ? "a segment was run again, and gave the state that was committed to"
-        : `${passed} segments were run again, and each gave the state that was committed to`,
+        : `${counted(passed, "segment was", "segments were")} run again, and each gave the state that was committed to`,
   };
 }
 

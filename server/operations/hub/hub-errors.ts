@@ -1,5 +1,6 @@
 /** Errors of bundles, deposits and the hub. */
 import { formatBytes } from "../../../shared/cli/output.js";
+import { counted } from "../../../shared/printable.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -20,7 +21,7 @@ export const bundleCut = (left: number): StemmaError =>
 export const objectsNotSent = (count: number): StemmaError =>
   new StemmaError(
     "REFERENCE_MISSING",
-    `${count} objects that the models need were not sent. Run the command again.`,
+    `${counted(count, "object that the models need was", "objects that the models need were")} not sent. Run the command again.`,
     { count },
   );
 

@@ -33,6 +33,7 @@ import type {
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { samplesNotStored } from "./model-errors.js";
+import { counted } from "../../../shared/printable.js";
 
 type DatasetOperations = Pick<
   ServerOperations,
@@ -60,7 +61,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
         hash,
         expected: dataset.hash,
         message: ok
-          ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}. ${fileChange(dataset.files, files, true)}`.trim()
+          ? `${counted(samples, "sample")} of ${name}, hash ${hash.slice(0, 16)}. ${fileChange(dataset.files, files, true)}`.trim()
           : changedText(dataset, { hash, files }),
         ...defined({ files }),
       };

@@ -10,6 +10,7 @@ import type { OperationsContext } from "../../services/context/operations-contex
 import { changesToShow } from "../../access/identity/key-changes.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { withoutTokenHash } from "../../services/context/without-secrets.js";
+import { counted } from "../../../shared/printable.js";
 
 const defaultLimit = 100;
 /** Facts of one answer with whole entries, and their bytes, at most. */
@@ -49,7 +50,7 @@ export function journalOperations({ fleets, home }: OperationsContext): JournalO
       if (position >= length)
         throw new StemmaError(
           "NOT_FOUND",
-          `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
+          `The journal of ${counted(length, "fact")} has no fact ${position}: it came later. Ask with a greater length, or without one.`,
         );
       const entry = await journal.readEntry(position);
       const fact = Buffer.from(entry).toString("utf8");

@@ -26,6 +26,7 @@ import { findUnrecoverable } from "./lost-models.js";
 import { isKeptIn, keptVersions, neededByReplay } from "./state/references.js";
 import type { VersionState } from "./state/version-state.js";
 import { unreadableVersions } from "./state/version-table.js";
+import { counted } from "../../../shared/printable.js";
 
 type Problem = CheckReport["problems"][number];
 
@@ -180,7 +181,7 @@ async function checkJournal(
     problems.push({
       what: "facts",
       id: fleet,
-      message: `${state.ignoredFacts} facts refer to versions or devices that the journal does not know; they were ignored. Report this.`,
+      message: `${counted(state.ignoredFacts, "fact refers", "facts refer")} to versions or devices that the journal does not know and ${state.ignoredFacts === 1 ? "was" : "were"} ignored. Report this.`,
     });
 }
 

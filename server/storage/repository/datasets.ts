@@ -16,6 +16,7 @@ import { dataChanged, dataWithoutHash } from "./repository-errors.js";
 import type { DatasetState, FleetState } from "./state/state.js";
 import { keptVersions } from "./state/references.js";
 import { requireVersion } from "./state/version-table.js";
+import { counted } from "../../../shared/printable.js";
 
 /** A stored data set. */
 export interface DataObject {
@@ -125,7 +126,7 @@ export async function removeDataset(
       if (versions > 0 && isLast && !evenIfUsed)
         throw new StemmaError(
           "DATASET_IN_USE",
-          `${versions} versions that are kept were trained with ${name}, and no other name is registered for the ` +
+          `${counted(versions, "version that is kept was", "versions that are kept were")} trained with ${name}, and no other name is registered for the ` +
             "same samples. Keep it, so that their trainings can be replayed; or remove it with --even-if-used.",
           { name, versions },
         );

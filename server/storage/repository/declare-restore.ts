@@ -9,6 +9,7 @@ import type { FleetRepository } from "./fleet-repository.js";
 import { requireFleet, type Home } from "./home.js";
 import { openRepository } from "./open-repository.js";
 import { restoredFact } from "./restored-fact.js";
+import { counted } from "../../../shared/printable.js";
 
 export interface DeclaredRestore {
   readonly fleet: string;
@@ -52,7 +53,7 @@ export async function declareRestore(
     if (position !== undefined && (!Number.isInteger(position) || position < 0 || position > length))
       throw new StemmaError(
         "USAGE",
-        `The journal of ${fleet} has ${length} facts, so the copy cannot have had ${position}. Give ` +
+        `The journal of ${fleet} has ${counted(length, "fact")}, so the copy cannot have had ${position}. Give ` +
           "the number of facts that the copy had, or a smaller one.",
         { length },
       );

@@ -10,6 +10,7 @@ import type { RepositoryContext } from "./context.js";
 import { usesOfEngines } from "./engine-needs.js";
 import type { EngineSummary } from "./answers/code-answers.js";
 import type { EngineState } from "./state/state.js";
+import { counted } from "../../../shared/printable.js";
 
 /** The reason why an engine is stored. */
 export interface EngineApproval {
@@ -77,7 +78,7 @@ export async function removeEngine(context: RepositoryContext, engine: Hash, bec
       if (versions > 0)
         throw new StemmaError(
           "ENGINE_IN_USE",
-          `${versions} versions that are kept were trained by the engine ${engine.slice(0, 12)}, and ` +
+          `${counted(versions, "version that is kept was", "versions that are kept were")} trained by the engine ${engine.slice(0, 12)}, and ` +
             "only it can replay them. Prove them on a newer one with stemma replay rebase-engine --from " +
             `${engine.slice(0, 12)}, or retire them, or keep it.`,
           { engine, versions },

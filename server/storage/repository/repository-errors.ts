@@ -1,6 +1,7 @@
 /** Errors of a home and of what a fleet records, sorted by what they are about. */
 import { errorOf, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { counted } from "../../../shared/printable.js";
 
 const notFound = errorOf("NOT_FOUND");
 const unknownHome = errorOf("HOME_FORMAT_UNKNOWN");
@@ -54,7 +55,7 @@ export const headMissing = (folder: string, lost: readonly Hash[]): StemmaError 
 export const unknownFactsKeep = (fleet: string, unknown: number): StemmaError =>
   new StemmaError(
     "COLLECTION_REFUSED",
-    `The journal of ${fleet} has ${unknown} facts of types that this Stemma does not know; they may keep objects. Collect with the newer Stemma that wrote them.`,
+    `The journal of ${fleet} has ${counted(unknown, "fact")} of types that this Stemma does not know, which may keep objects. Collect with the newer Stemma that wrote them.`,
     { unknown },
   );
 export const referencedMissing = (absent: readonly Hash[]): StemmaError =>
@@ -68,7 +69,7 @@ export const referencedMissing = (absent: readonly Hash[]): StemmaError =>
 export const tooManyKeyChanges = (count: number): StemmaError =>
   new StemmaError(
     "QUOTA_EXCEEDED",
-    `The server's key was changed ${count} times, and no more changes are kept. Begin a new home.`,
+    `The server's key was changed ${counted(count, "time")}, and no more changes are kept. Begin a new home.`,
   );
 export const noEarlierKey = (): StemmaError =>
   notFound(

@@ -3,6 +3,7 @@
  * prediction, mean absolute error, losses, epochs, and the bits of the tensors. Training time is not among them. Pure.
  */
 import type { PredictedSample, RunCourse, RunRecord, RunTotals } from "./run-record.js";
+import { counted } from "../../printable.js";
 
 /** Checked in this order: the first that fails is named. */
 export const criteria = [
@@ -150,9 +151,9 @@ function comparePredictions(a: Samples, b: Samples): Compared {
     (one, other) => one !== undefined && other !== undefined && predictionOf(one) === predictionOf(other),
   );
   const [first] = names;
-  if (first === undefined) return { same: true, text: `${of} samples` };
+  if (first === undefined) return { same: true, text: counted(of, "sample") };
   const [one, other] = [a, b].map((samples) => predictionOf(samples.get(first)).slice(0, 60));
-  const text = `${names.length} of ${of} samples, the first sample ${first}: ${one} and ${other}`;
+  const text = `${names.length} of ${counted(of, "sample")}, the first sample ${first}: ${one} and ${other}`;
   return { same: false, text, difference: names.length };
 }
 

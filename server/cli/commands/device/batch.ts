@@ -1,6 +1,7 @@
 /** `stemma device batch` and `device accept`: one invitation for many devices, and who is let in. */
 import { resolve } from "node:path";
 import { formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
@@ -77,7 +78,7 @@ which names there are. With --hold a device is served only after a person accept
   },
   print: ({ batch, count, file, expiresAtMs }) => ({
     names: [batch],
-    text: `${count} devices may enrol with ${file} until ${formatTime(expiresAtMs)}; on each: stemma agent enroll ${batch}.batch.json --name NAME`,
+    text: `${counted(count, "device")} may enrol with ${file} until ${formatTime(expiresAtMs)}; on each: stemma agent enroll ${batch}.batch.json --name NAME`,
   }),
 });
 
@@ -157,7 +158,7 @@ const revoke = plain("revokeBatch", {
   options: { because: "<reason> kept with the fact" },
   print: ({ devices }, { batch }) => ({
     names: [batch],
-    text: `${batch} is revoked; ${devices.length} devices that enrolled with it stay (stemma device batch show ${batch}; stemma device revoke DEVICE)`,
+    text: `${batch} is revoked; ${counted(devices.length, "device that enrolled with it stays", "devices that enrolled with it stay")} (stemma device batch show ${batch}; stemma device revoke DEVICE)`,
   }),
 });
 

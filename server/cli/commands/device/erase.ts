@@ -1,6 +1,7 @@
 /** `stemma device erase`: everything that devices gave goes. */
 import { exitStatus, StemmaError } from "../../../../shared/errors.js";
 import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { plain } from "../../plain-command.js";
 import { someDevices } from "../../some-devices.js";
@@ -71,9 +72,9 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
       ? "no further device"
       : devices.length === 1
         ? devices[0]
-        : `${devices.length} devices (${someDevices(devices)})`;
+        : `${counted(devices.length, "device")} (${someDevices(devices)})`;
   return [
-    `${dryRun ? "would erase" : "erased"} ${who}: ${versionsInAll} versions${claims > 0 ? `, ${claims} claims` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
+    `${dryRun ? "would erase" : "erased"} ${who}: ${counted(versionsInAll, "version")}${claims > 0 ? `, ${counted(claims, "claim")}` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
     ...when(
       unfinished.length > 0,
       `  ${dryRun ? "would go on with" : "went on with"} an erasure that was cut short: ${someDevices(unfinished)}`,
@@ -81,14 +82,17 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
     ...when(freedBytes !== undefined, `  freed ${formatBytes(freedBytes ?? 0)} with the collection`),
     ...when(
       sharedTensors > 0,
-      `  kept: ${sharedTensors} tensors of ${formatBytes(sharedBytes)}, which versions of others have too`,
+      `  kept: ${counted(sharedTensors, "tensor")} of ${formatBytes(sharedBytes)}, which versions of others have too`,
     ),
     ...when(
       recodedTensors > 0,
-      `  ${recodedTensors} tensors of others ${dryRun ? "would be" : "were"} rewritten, ${formatBytes(recodedBytes)}: they were coded against these`,
+      `  tensors of others that ${dryRun ? "would be" : "were"} rewritten: ${recodedTensors}, ${formatBytes(recodedBytes)}: they were coded against these`,
     ),
-    ...when(descendants > 0, `  kept: ${descendants} versions of others that were trained from these`),
-    ...when(leased > 0, `  ${leased} objects are in transfers that run: they go with a later collection`),
+    ...when(descendants > 0, `  kept: ${counted(descendants, "version")} of others, trained from these`),
+    ...when(
+      leased > 0,
+      `  in transfers that run, to go with a later collection: ${counted(leased, "object")}`,
+    ),
     ...backups.map(
       ({ location, atMs }) => `  kept: the backup of ${formatTime(atMs)} in ${location}; delete it yourself`,
     ),
@@ -96,7 +100,7 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
       setAside > 0,
       `  kept: ${setAside} damaged packs in packs/damaged, which may have some of it; delete them yourself`,
     ),
-    ...when(left > 0, `  ${left} objects are still stored; run it again when transfers have ended`),
+    ...when(left > 0, `  still stored: ${counted(left, "object")}; run it again when transfers have ended`),
     "  kept: facts and ids in the journal, and the save records with names, parents and times",
   ];
 }

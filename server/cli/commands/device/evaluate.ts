@@ -1,6 +1,7 @@
 /** `stemma device rollback|evaluate`: an earlier model for a line, and how good a device finds its models. */
 import { InvalidArgumentError } from "commander";
-import { formatDuration, type Column } from "../../../../shared/cli/output.js";
+import { type Column, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, plain } from "../../plain-command.js";
@@ -98,7 +99,7 @@ function describe(device: string, { samples, versions, paired, measuredBy }: Eva
   const error = standardDeviation / Math.sqrt(paired.samples);
   return [
     measured,
-    `${nameOf(first)} is less wrong than ${nameOf(second)} on ${better} samples, more on ${worse}, equal on ${equal};`,
+    `${nameOf(first)} is less wrong than ${nameOf(second)} on ${counted(better, "sample")}, more on ${worse}, equal on ${equal};`,
     `mean difference of the losses ${meanDifference.toPrecision(3)}, standard error ${error.toPrecision(2)}`,
   ].join("\n");
 }

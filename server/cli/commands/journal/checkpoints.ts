@@ -2,6 +2,7 @@
 import { maxNoteBytes } from "../../../../shared/trust/signed-note.js";
 import { plain } from "../../plain-command.js";
 import { readTextFile } from "../../text-file.js";
+import { counted } from "../../../../shared/printable.js";
 
 const checkpoint = plain("journalCheckpoint", {
   name: "checkpoint",
@@ -43,7 +44,7 @@ the last few checkpoints; whether they are valid is checked by who has the witne
   },
   print: ({ length, cosigners }) => ({
     names: cosigners,
-    text: `the journal of ${length} facts has cosignatures of: ${cosigners.join(", ")}`,
+    text: `the journal of ${counted(length, "fact")} has cosignatures of: ${cosigners.join(", ")}`,
   }),
 });
 

@@ -3,7 +3,8 @@
  * journal, and declares that a home was put back.
  */
 import { currentUser } from "../../../../shared/adapters/current-user.js";
-import { counted, parseTime } from "../../../../shared/cli/output.js";
+import { parseTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { exitStatus } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { SalvageReport } from "../../../storage/repository/salvage-journal.js";
@@ -89,7 +90,7 @@ function isLossy({ gaps, refused, recordedAgain, agreesWithHead }: SalvageReport
 function describe(report: SalvageReport, dryRun: boolean): readonly string[] {
   const { fleet, verified, repaired, later, gaps, recordedAgain, refused, setAside, agreesWithHead } = report;
   return [
-    `fleet ${fleet}: ${verified} facts verify${dryRun ? " (nothing was changed)" : ""}`,
+    `fleet ${fleet}: ${counted(verified, "fact verifies", "facts verify")}${dryRun ? " (nothing was changed)" : ""}`,
     ...(repaired.length === 0
       ? []
       : [`put right: a flipped bit in each of the facts ${repaired.join(", ")}`]),

@@ -3,7 +3,8 @@
  * checked outside the server.
  */
 import { resolve } from "node:path";
-import { counted, formatTime } from "../../../../shared/cli/output.js";
+import { formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { replaceDurably, writeDurably } from "../../../../shared/files/durable-write.js";
@@ -192,7 +193,7 @@ const exporting = plain("journalHead", {
         if (facts.length === 0) throw differs(`the server has fewer facts than its head of ${last.length}`);
         await write(`${facts.join("\n")}\n`);
         from += facts.length;
-        output.progress(`${from} of ${last.length} facts`);
+        output.progress(`${from} of ${counted(last.length, "fact")}`);
       }
     });
     output.endProgress();

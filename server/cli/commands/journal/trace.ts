@@ -15,6 +15,7 @@ import {
 import { readLogFile } from "../../log-file.js";
 import { storyColumns, storyOf, type LogSource } from "../../trace-story.js";
 import { wholeNumber } from "../../whole-number.js";
+import { counted } from "../../../../shared/printable.js";
 
 const options = {
   device: "<device> leave out what is about other devices",
@@ -68,7 +69,10 @@ async function traceCommand(id: string, choices: TraceChoices, context: PlainCon
       limit,
     });
     logs.push({ where: file === "-" ? "stdin" : file, events });
-    if (skipped > 0) output.info(`${file}: ${skipped} lines are not log lines in JSON and were left out`);
+    if (skipped > 0)
+      output.info(
+        `${file}: ${counted(skipped, "line is not a log line in JSON and was", "lines are not log lines in JSON and were")} left out`,
+      );
   }
   const { log: _, facts: __, ...about } = traced;
   const story = storyOf(traced, logs);

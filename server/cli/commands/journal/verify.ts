@@ -1,7 +1,8 @@
 /** `stemma journal verify`: checks a server's journal, an exported one, or a proof against signed heads (RFC 9162). */
 import { resolve } from "node:path";
 import * as z from "zod";
-import { counted, formatTime } from "../../../../shared/cli/output.js";
+import { formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { checkFactProof, differs } from "../../../../shared/journal/fact-proof.js";
@@ -119,7 +120,8 @@ async function verifyLog(
     };
   });
   const { fleet, head } = stated!;
-  if (facts !== head.length) throw differs(`${path} has ${facts} facts, and its head is of ${head.length}`);
+  if (facts !== head.length)
+    throw differs(`${path} has ${counted(facts, "fact")}, and its head is of ${head.length}`);
   const [different] = check?.different() ?? [];
   if (different !== undefined)
     throw differs(
@@ -131,7 +133,7 @@ async function verifyLog(
     data: { fleet, head, heads: compared },
     names: [head.root],
     text: [
-      `fleet ${fleet}: ${facts} facts agree with their signed head and with ${compared} kept heads`,
+      `fleet ${fleet}: ${counted(facts, "fact agrees with its", "facts agree with their")} signed head and with ${counted(compared, "kept head")}`,
       ...(key === undefined
         ? [`signed by ${head.publicKey}; name the key that you trust with --key, --enrolment or --witness`]
         : []),

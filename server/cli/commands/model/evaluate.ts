@@ -1,5 +1,6 @@
 /** `stemma model eval`: measures a model on named data. */
-import { formatBytes, formatDuration, type Column } from "../../../../shared/cli/output.js";
+import { type Column, formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Evaluation } from "../../../../shared/train/evaluation.js";
 import type { EvaluationReport } from "../../../interface/api/models/evaluation-schemas.js";
@@ -229,7 +230,7 @@ export function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly s
   }
   if (evaluation.task === "multi-label")
     return [
-      `labels: ${percent(evaluation.accuracy)} right, all of ${evaluation.correct} of ${evaluation.samples} samples`,
+      `labels: ${percent(evaluation.accuracy)} right, all of ${evaluation.correct} of ${counted(evaluation.samples, "sample")}`,
       `recall by label: ${evaluation.labels.map(({ recall }, each) => `${each} ${percent(recall)}`).join(", ")}`,
     ];
   const { correct, samples, top, classes } = evaluation;

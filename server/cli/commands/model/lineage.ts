@@ -1,5 +1,6 @@
 /** `stemma model descendants|common|owners|successor`: how the models of a fleet descend from each other. */
-import { formatBytes, formatTime, type Column } from "../../../../shared/cli/output.js";
+import { type Column, formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { Successors, TensorOwner } from "../../../interface/api/models/lineage-definitions.js";
 import { listed, plain, type Printed } from "../../plain-command.js";
 import { describeBy, makerText, nameOf, stateOf } from "../../version-text.js";
@@ -58,7 +59,7 @@ const common = plain("commonAncestor", {
 });
 
 function trainings(count: number): string {
-  return count === 1 ? "1 training" : `${count} trainings`;
+  return counted(count, "training");
 }
 
 const ownerColumns: readonly Column<TensorOwner>[] = [

@@ -1,6 +1,7 @@
 /** `stemma model nearest`: the stored model with which an architecture has the most layers in common. */
 import { StemmaError } from "../../../../shared/errors.js";
 import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { NearestModel } from "../../../interface/api/models/nearest-schemas.js";
 import { listed, plain } from "../../plain-command.js";
 import { readJson } from "../../read-json.js";
@@ -46,10 +47,10 @@ and neither does another head.
 function describe({ nearest, layers, indexed }: NearestModel): string {
   if (nearest === null) return `none of ${indexed} models has the first of these ${layers} layers`;
   const bytes = nearest.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);
-  const tensors = nearest.tensors.length === 1 ? "1 tensor" : `${nearest.tensors.length} tensors`;
+  const tensors = counted(nearest.tensors.length, "tensor");
   return (
     `${nameOf(nearest)} has ${nearest.layers} of these ${layers} layers, and ${nearest.ofLayers} in all: ` +
-    `${tensors}, ${formatBytes(bytes)} to start from; ${indexed} models compared`
+    `${tensors}, ${formatBytes(bytes)} to start from; ${counted(indexed, "model")} compared`
   );
 }
 

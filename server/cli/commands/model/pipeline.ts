@@ -1,6 +1,7 @@
 /** `stemma model pipeline`: how what an application has becomes the inputs of a model, from its record alone. */
 import { join, resolve } from "node:path";
 import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
@@ -99,7 +100,7 @@ function describePipeline(pipeline: InputPipeline): string {
     case "stemma-windows":
       return [
         ...pipeline.columns.map(({ name, centre, factor }) => `${name}: (number − ${centre}) × ${factor}`),
-        `windows of ${pipeline.window} rows`,
+        `windows of ${counted(pipeline.window, "row")}`,
       ].join("\n");
   }
 }

@@ -1,6 +1,7 @@
 /** `stemma model recover --merged`: an adapter merged into its base, as one file. */
 import { resolve } from "node:path";
 import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { OperationInput } from "../../../interface/api/server-operations.js";
 import type { CommandContext } from "../../context.js";
@@ -34,7 +35,7 @@ export async function recoverMerged(
         });
   output.endProgress();
   const text =
-    `${nameOf(report)} merged into ${nameOf(report.base)}: ${report.changed} of ${report.tensors} tensors ` +
+    `${nameOf(report)} merged into ${nameOf(report.base)}: ${report.changed} of ${counted(report.tensors, "tensor")} ` +
     `changed, ${formatBytes(report.byteLength)}\nwritten to ${path ?? "standard output"}; it is a file, and not a version`;
   if (path === undefined) output.info(text);
   else output.print({ data: { ...report, file: path }, names: [report.versionId], text });

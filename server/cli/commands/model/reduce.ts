@@ -1,5 +1,6 @@
 /** `stemma model reduce`: a smaller, lossy form of a model. */
-import { counted, formatBytes } from "../../../../shared/cli/output.js";
+import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { ReduceReport } from "../../../interface/api/models/reduce-schemas.js";
 import { plain } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";

@@ -1,5 +1,6 @@
 /** `stemma model show|diff`: information about models, without their tensors. */
 import { formatBytes, formatDuration, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { Measurement } from "../../../../shared/train/training.js";
 import type { ModelDescription } from "../../../interface/api/models/version-schemas.js";
 import type { ModelDiff } from "../../../storage/repository/answers/version-answers.js";
@@ -173,7 +174,7 @@ function describeMeasurements(measurements: readonly Measurement[]): string {
     first === undefined || last === undefined
       ? ""
       : `, loss ${lossOf(first)} at iteration ${first.iteration} → ${lossOf(last)} at ${last.iteration}`;
-  return `${measurements.length} times${course} (all with -o json)`;
+  return `${counted(measurements.length, "time")}${course} (all with -o json)`;
 }
 
 function placeText({ record, received }: Pick<ModelDescription, "record" | "received">): string {

@@ -1,6 +1,7 @@
 /** `stemma model train`: trains a model on the server and saves it with its lineage. */
 import { parseAssignments } from "../../../../shared/cli/command-line.js";
-import { counted, formatDuration } from "../../../../shared/cli/output.js";
+import { formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { TrainReport } from "../../../interface/api/models/evaluation-schemas.js";
 import { trainingOperations } from "../../../interface/api/models/training-definitions.js";
 import { plain, repeated, type Choices, type PlainContext, type Printed } from "../../plain-command.js";

@@ -1,5 +1,6 @@
 /** `stemma model transfer`: start a new architecture from the weights of its nearest ancestor. */
 import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { listed, plain, type PlainContext, type Printed } from "../../plain-command.js";
@@ -82,7 +83,7 @@ async function start(
     data: { ...answer, file },
     names: [lease.id],
     text:
-      `${file}: ${formatBytes(bytes)} from ${nameOf(nearest)}, ${nearest.layers} of ${answer.layers} layers\n` +
+      `${file}: ${formatBytes(bytes)} from ${nameOf(nearest)}, ${nearest.layers} of ${counted(answer.layers, "layer")}\n` +
       `freeze: ${frozen.join(", ")}\n` +
       `lease ${lease.id} until ${formatTime(lease.expiresAtMs)}`,
   };

@@ -1,5 +1,6 @@
 /** `stemma model tag|rm|redact|hold|unhold|keep`: what people change of a version. */
 import { formatBytes } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { checkHoldable, describeHold } from "../../../storage/repository/state/hold.js";
 import { plain } from "../../plain-command.js";
@@ -34,7 +35,9 @@ const retire = plain("retire", {
   },
   print: ({ versionId, derived, ...before }, { dryRun }) => {
     const note =
-      derived.length > 0 ? `; ${derived.length} models derived from it keep the tensors they share` : "";
+      derived.length > 0
+        ? `; ${counted(derived.length, "model derived from it keeps", "models derived from it keep")} the tensors they share`
+        : "";
     return {
       data: { versionId, retired: !dryRun },
       names: [nameOf(before)],

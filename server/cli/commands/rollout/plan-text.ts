@@ -1,5 +1,6 @@
 /** The plan of a rollout as text for the terminal. Pure. */
 import { formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { unreachedLines } from "../../../fleet/rollout/unreached.js";
 import type { RolloutPlanAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
 
@@ -153,5 +154,5 @@ function someOf(devices: readonly string[]): string {
 }
 
 function plural(devices: number): string {
-  return devices === 1 ? "1 device" : `${devices} devices`;
+  return counted(devices, "device");
 }

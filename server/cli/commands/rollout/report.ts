@@ -1,5 +1,6 @@
 /** `stemma rollout report`: what the transfers of a rollout took, beside what was planned. */
-import { formatBytes, formatDuration, type Column } from "../../../../shared/cli/output.js";
+import { type Column, formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { unreachedLines } from "../../../fleet/rollout/unreached.js";
 import type { RolloutReportAnswer } from "../../../interface/api/rollouts/rollout-definitions.js";
 import { listed, plain } from "../../plain-command.js";
@@ -41,13 +42,13 @@ function totalsOf({
   const unreached = unreachedLines(excluded).map((each) => `not: ${each}`);
   if (compared === 0)
     return [
-      `${devices.length} devices; nothing was sent yet that a plan can be compared with`,
+      `${counted(devices.length, "device")}; nothing was sent yet that a plan can be compared with`,
       ...unreached,
     ].join("\n");
   const percent = (error: number | null): string =>
     error === null ? "not known" : `${(100 * error).toFixed(1)} %`;
   return [
-    `${compared} of ${devices.length} devices: ${formatBytes(plannedBytes)} planned, ${formatBytes(actualBytes)} sent`,
+    `${compared} of ${counted(devices.length, "device")}: ${formatBytes(plannedBytes)} planned, ${formatBytes(actualBytes)} sent`,
     `median error of the bytes ${percent(bytesError)}, of the time ${percent(timeError)}`,
     ...unreached,
   ].join("\n");

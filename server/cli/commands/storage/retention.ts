@@ -1,6 +1,7 @@
 /** `stemma storage retention show|set|unset|apply`: how long versions are kept. */
 import { StemmaError } from "../../../../shared/errors.js";
-import { formatBytes, formatTime, type Column } from "../../../../shared/cli/output.js";
+import { type Column, formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { Fate, RetentionForecast } from "../../../storage/repository/retention/fleet-retention.js";
 import { printScope } from "../../../storage/repository/retention/retention-plan.js";
 import {
@@ -109,7 +110,7 @@ const apply = plain(null, {
     return {
       ...retired(report.retired),
       data: report,
-      text: `${report.retired.length} versions retired, ${report.kept} kept${freed}`,
+      text: `${counted(report.retired.length, "version")} retired, ${report.kept} kept${freed}`,
     };
   },
 });
@@ -145,7 +146,7 @@ function describeForecast({
     .join(", ");
   const already = freeableBytes > 0 ? ` (${formatBytes(freeableBytes)} of it without retiring anything)` : "";
   return [
-    `${retire.length} versions would be retired, ${keptCount} kept${keptCount === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`,
+    `${counted(retire.length, "version")} would be retired, ${keptCount} kept${keptCount === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`,
     ...describeTiers(tiers, "would free"),
   ].join("\n");
 }

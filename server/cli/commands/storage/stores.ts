@@ -1,7 +1,8 @@
 /** `stemma storage stats|check|gc|reindex|backup|restore`: looks after the stored bytes of a fleet. */
 import { defined } from "../../../../shared/defined.js";
 import { exitStatus } from "../../../../shared/errors.js";
-import { counted, formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { StorageStats } from "../../../interface/api/stores/storage-schemas.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { listed, pathOf, plain, type Printed } from "../../plain-command.js";
@@ -64,7 +65,7 @@ const stats = plain("stats", {
         `journal  ${formatBytes(answer.journalBytes)}`,
         ...(answer.damagedPacks === 0
           ? []
-          : [`damaged  ${answer.damagedPacks} packs (stemma storage check)`]),
+          : [`damaged  ${counted(answer.damagedPacks, "pack")} (stemma storage check)`]),
         ...describeUnreadable(answer.unreadable),
       ].join("\n"),
     };
@@ -78,7 +79,7 @@ function describeRepair({
   setAside,
 }: NonNullable<CallOutput<"check">["repaired"]>[number]): string {
   const where = setAside === null ? "the file was missing" : `the damaged file is ${setAside}`;
-  return `replaced pack ${pack.slice(0, 16)}: ${kept} objects kept, ${lost.length} lost; ${where}`;
+  return `replaced pack ${pack.slice(0, 16)}: ${counted(kept, "object")} kept, ${lost.length} lost; ${where}`;
 }
 
 /** Names that one line shows; the others are counted. */
@@ -150,7 +151,7 @@ const check = plain("check", {
         ...repaired.map(describeRepair),
         ...notLookedAt.map(
           ({ tier, objects, message }) =>
-            `not looked at: ${objects} tensors, because the tier ${tier} is unreachable. ${message}`,
+            `not looked at: ${counted(objects, "tensor")}, because the tier ${tier} is unreachable. ${message}`,
         ),
         ...(report.unrecoverable ?? []).map(describeLost),
         ...describeNoneLost(report, sample),
@@ -165,7 +166,9 @@ const check = plain("check", {
         ),
         ...(report.replayed === undefined
           ? []
-          : [`${report.replayed} versions without tensors were replayed`]),
+          : [
+              `${counted(report.replayed, "version without tensors was", "versions without tensors were")} replayed`,
+            ]),
         `${counted(report.versions, "version")}, ${counted(report.objects, "object")}, ${formatBytes(report.bytes)} read: ${result}`,
       ].join("\n"),
       ...(problems.length > 0
@@ -190,7 +193,7 @@ const collect = plain("collect", {
   print: ({ plan, collected }) => {
     const predicted = plan.bytesBefore - plan.bytesAfter;
     const affectedPacks = plan.deletePacks.length + plan.repackPacks.length;
-    const description = `${plan.dead.length} objects in ${affectedPacks} packs (${plan.repackPacks.length} rewritten)`;
+    const description = `${counted(plan.dead.length, "object")} in ${counted(affectedPacks, "pack")} (${plan.repackPacks.length} rewritten)`;
     const names = plan.dead.map((dead) => dead.id);
     const freed = collected?.freedBytes;
     const { tiers } = collected ?? plan;

@@ -6,6 +6,7 @@ import { locationOf } from "../../data-location.js";
 import { readReplayFile } from "../../replay-file.js";
 import { commands as storedCommands } from "./data-stored.js";
 import { listed, plain, repeated } from "../../plain-command.js";
+import { counted } from "../../../../shared/printable.js";
 
 const add = plain("addDataset", {
   name: "add",
@@ -46,7 +47,7 @@ const add = plain("addDataset", {
       return {
         data: report,
         text: [
-          `would register ${name}: ${report.kind}, ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+          `would register ${name}: ${report.kind}, ${counted(report.samples, "sample")}, hash ${report.hash.slice(0, 16)}`,
           ...report.notRead.map((each) => `  ${each}`),
         ].join("\n"),
       };

@@ -32,6 +32,7 @@ import { sourceWeightsText } from "../../../interface/api/models/nearest-schemas
 import { withContext, type CommandContext } from "../../context.js";
 import { readJson } from "../../read-json.js";
 import { columnsOf, describeEnd, describeEvent, endedRowsOf, rowsOf, type SearchRow } from "./nas-rows.js";
+import { counted } from "../../../../shared/printable.js";
 
 interface RunChoices {
   readonly folder: string;
@@ -272,7 +273,7 @@ async function search(
     const known = searchState(log.events).finished;
     output.info(
       `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
-        (known === 0 ? "" : `; ${known} of ${settings.candidates} candidates were made already`),
+        (known === 0 ? "" : `; ${known} of ${counted(settings.candidates, "candidate")} made already`),
     );
     const state = await runSearch(settings, {
       store: storeInFleet(opened, {
@@ -318,7 +319,7 @@ function stopped(
 ): StemmaError {
   return new StemmaError(
     "TRAINING_STOPPED",
-    `The search was stopped after ${searchState(log.events).finished} of ${settings.candidates} candidates; ` +
+    `The search was stopped after ${searchState(log.events).finished} of ${counted(settings.candidates, "candidate")}; ` +
       "nothing that was made is lost. Go on with: " +
       `stemma nas run ${folder}${on === undefined ? "" : ` --on '${on}'`}`,
     { cause },

@@ -1,5 +1,6 @@
 /** `stemma replay spot-check`: runs some segments of a device's training again, chosen at random. */
 import { formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { SpotCheckReport } from "../../../interface/api/models/spot-check-schemas.js";
 import { plain } from "../../plain-command.js";
@@ -50,7 +51,7 @@ function linesOf(report: SpotCheckReport): readonly string[] {
     `${nameOf(report)} ${describeSpotCheck(report)}`,
     ...(everySteps === undefined || steps === undefined
       ? []
-      : [`  segments of ${everySteps} of ${steps} steps: ${segments.join(", ") || "none"}`]),
+      : [`  segments of ${everySteps} of ${counted(steps, "step")}: ${segments.join(", ") || "none"}`]),
     ...(workMs === undefined || !wasRun ? [] : [`  run again in ${formatDuration(workMs)}`]),
   ];
 }

@@ -1,6 +1,7 @@
 /** Training logs as CSV with a line of names, such as those of Keras's CSVLogger and of Lightning's CSVLogger. */
 import { linesOf, logInvalid } from "./lines.js";
 import type { LogReader, LogRow } from "./log-reader.js";
+import { counted } from "../../../../shared/printable.js";
 
 const maxColumns = 1000;
 const separators = [",", ";", "\t"] as const;
@@ -25,7 +26,10 @@ export const delimitedReader: LogReader = {
       const cells = cellsOf(text, separator);
       if (cells.length === names.length) yield rowOf(names, cells);
       else if (isComplete)
-        throw logInvalid(path, `line ${number} has ${cells.length} columns, the first has ${names.length}`);
+        throw logInvalid(
+          path,
+          `line ${number} has ${counted(cells.length, "column")}, the first has ${names.length}`,
+        );
     }
   },
 };

@@ -1,5 +1,6 @@
 /** Writes to the log about a device for whose history this server has no proof. Pure. */
 import type { Birth } from "../../../../shared/wire/messages.js";
+import { counted } from "../../../../shared/printable.js";
 
 export interface HistoryWarning {
   readonly level: "warn" | "error";
@@ -26,7 +27,7 @@ export function historyWarning(
     level: restores.some(({ position }) => position < seenJournalLength) ? "warn" : "error",
     name: "history-differs",
     text:
-      `${device} has seen ${seenJournalLength} facts of a history that this server does not have. ` +
+      `${device} has seen ${counted(seenJournalLength, "fact")} of a history that this server does not have. ` +
       "After a restore it announces again what is missing. If this home was put back to an older copy " +
       "without `stemma storage restore`, devices do not believe this server until you declare it: " +
       '`stemma journal declare-restore` (docs/operating.md, "A home that was put back")',

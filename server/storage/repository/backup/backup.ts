@@ -33,6 +33,7 @@ import { refuseForeignFolder } from "./backup-folder.js";
 import { saveBackupKey } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { findLacking } from "./find-lacking.js";
+import { counted } from "../../../../shared/printable.js";
 
 /**
  * See FleetRepository.backup. Damaged packs are copied as they are, and packs that an earlier backup in this
@@ -108,7 +109,7 @@ async function refuseOtherHistory(
   if (!same)
     throw new StemmaError(
       "BACKUP_INVALID",
-      `${target} holds a backup of another history of ${backedUp} (${head.length} facts). Choose another folder; this one was not touched.`,
+      `${target} holds a backup of another history of ${backedUp} (${counted(head.length, "fact")}). Choose another folder; this one was not touched.`,
       { target },
     );
 }

@@ -32,6 +32,7 @@ import { keyPath, saveServerKey } from "../server-key.js";
 import { openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
 import { restoredFact } from "../restored-fact.js";
+import { counted } from "../../../../shared/printable.js";
 
 export interface RestoredFleet {
   readonly fleet: string;
@@ -111,7 +112,7 @@ async function verifyFleet(
   if (length !== head.length)
     throw new StemmaError(
       "BACKUP_INVALID",
-      `The journal in ${from} has ${length} facts, but its manifest states ${head.length}. Use another backup.`,
+      `The journal in ${from} has ${counted(length, "fact")}, but its manifest states ${head.length}. Use another backup.`,
       { folder: from },
     );
   return undefined;

@@ -95,7 +95,7 @@ describe("stemma nas run", () => {
     assert.equal(child.signalCode, "SIGKILL", text);
     const again = await run(search);
     assert.equal(again.status, 0, again.stderr);
-    assert.match(again.stderr, /; [12] of 3 candidates were made already/);
+    assert.match(again.stderr, /; [12] of 3 candidates made already/);
     assert.equal((candidatesOf(again.stdout) as readonly unknown[]).length, 3);
 
     // A finished one is made longer, and remembers that.

@@ -66,7 +66,7 @@ describe("stemma reproduce compare", () => {
       return (await stemma(at("predictions-x.csv"), at("a/predictions.csv"))).stderr;
     };
     assert.match(await predictions("sample,predicted\n0,1\n0,1\n"), /twice.*TRAINER_OUTPUT_INVALID/s);
-    assert.match(await predictions("sample,predicted\n0\n"), /line 2 has 1 columns/);
+    assert.match(await predictions("sample,predicted\n0\n"), /line 2 has 1 column,/);
     assert.match(await predictions("sample\n"), /has no sample/);
     assert.match(await predictions('[{"sample":0}]'), /neither a column/);
     assert.match(await predictions("[1"), /not JSON/);
