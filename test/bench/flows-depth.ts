@@ -4,16 +4,24 @@ import { join } from "node:path";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
-import { openHomeAt } from "./flows-home.js";
+import { openHomeAt, type OpenedHome } from "./flows-home.js";
 import { flowSteps, updateSize } from "./flows-plan.js";
 import type { UpdateKind } from "./flows-standard.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
-import { median, type Named } from "./save-floors.js";
+import { median, timed, type Named } from "./save-floors.js";
 
-export interface DepthFigures {
-  readonly depth: number;
-  readonly deepMs: number;
+/** Medians of recoveries in turn, in milliseconds: of the first update and of the last. */
+export interface FirstAndDeep {
   readonly firstMs: number;
+  readonly deepMs: number;
+}
+
+export interface DepthFigures extends FirstAndDeep {
+  readonly depth: number;
+  /** The same from a home that was opened for each recovery. */
+  readonly opened: FirstAndDeep;
+  /** One tensor of the model, which each full update changes and no partial one. */
+  readonly oneTensor: FirstAndDeep;
 }
 
 interface DepthRequest {
@@ -33,7 +41,8 @@ export async function measureDepth({
   rounds,
   folder,
 }: DepthRequest): Promise<DepthFigures> {
-  const opened = await openHomeAt(join(folder, "depth"));
+  const home = join(folder, "depth");
+  const opened = await openHomeAt(home);
   try {
     const steps = flowSteps({ nodes: 1, perPhase: depth }).slice(0, depth + 1);
     const ids: Hash[] = [];
@@ -51,21 +60,40 @@ export async function measureDepth({
       ids.push(summary.versionId);
       before = tensors;
     }
-    const times: { first: number[]; deep: number[] } = { first: [], deep: [] };
-    const turn = [
-      ["first", ids[1]],
-      ["deep", ids.at(-1)],
-    ] as const;
-    // Which is first alternates, so that neither always pays for the garbage of the other.
-    for (let round = -1; round < rounds; round++)
-      for (const [which, id] of round % 2 === 0 ? turn : turn.toReversed()) {
-        const startedMs = performance.now();
-        await opened.repository.recover(id as Hash);
-        if (round >= 0) times[which].push(performance.now() - startedMs);
-      }
-    return { depth, firstMs: median(times.first), deepMs: median(times.deep) };
-  } finally {
+    const ends = { first: ids[1] as Hash, deep: ids.at(-1) as Hash };
+    const recover = async (
+      { repository }: OpenedHome,
+      id: Hash,
+      layers?: readonly string[],
+    ): Promise<number> => await timed(async () => void (await repository.recover(id, { layers })));
+    const all = await inTurn(ends, rounds, (id) => recover(opened, id));
+    const oneTensor = await inTurn(ends, rounds, (id) => recover(opened, id, ["t050"]));
     await opened.close();
+    const fresh = await inTurn(ends, Math.ceil(rounds / 4), async (id) => {
+      const again = await openHomeAt(home);
+      const tookMs = await recover(again, id);
+      await again.close();
+      return tookMs;
+    });
+    return { depth, ...all, opened: fresh, oneTensor };
+  } finally {
+    await opened.close().catch(() => undefined);
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Which is first alternates, so that neither always pays for the garbage of the other. */
+async function inTurn(
+  ends: { readonly first: Hash; readonly deep: Hash },
+  rounds: number,
+  recoveryMs: (id: Hash) => Promise<number>,
+): Promise<FirstAndDeep> {
+  const times: { first: number[]; deep: number[] } = { first: [], deep: [] };
+  const turn = ["first", "deep"] as const;
+  for (let round = -1; round < rounds; round++)
+    for (const which of round % 2 === 0 ? turn : turn.toReversed()) {
+      const tookMs = await recoveryMs(ends[which]);
+      if (round >= 0) times[which].push(tookMs);
+    }
+  return { firstMs: median(times.first), deepMs: median(times.deep) };
 }

@@ -3,7 +3,7 @@ import { formatBytes } from "../../shared/cli/output.js";
 import { renderTable } from "../../shared/cli/table.js";
 import type { CodedStoreFigures } from "./flows-coded.js";
 import { codedMarkdown, codedText } from "./flows-coded-report.js";
-import type { DepthFigures } from "./flows-depth.js";
+import type { DepthFigures, FirstAndDeep } from "./flows-depth.js";
 import { recoverMs } from "./flows-home.js";
 import { saveMs, type FlowFigures, type UseCaseFigures } from "./flows-standard.js";
 import type { ProvenanceFigures } from "./flows-provenance.js";
@@ -200,8 +200,15 @@ export function reachesOf({ flows, depths }: FlowResults): readonly Reach[] {
     reaches.push(atMost(`save ${of}, of the floor`, saveRatio, 1.5, "×"));
     reaches.push(atMost(`recover ${of}, of the floor`, recoverRatio, 2, "×"));
   }
-  for (const { depth, update, deepMs, firstMs } of depths)
-    reaches.push(atMost(`recover depth ${depth}, ${update}, of depth 1`, deepMs / firstMs, 1.15, "×"));
+  for (const { depth, update, opened, oneTensor, ...all } of depths) {
+    const reach = (how: string, { deepMs, firstMs }: FirstAndDeep): void =>
+      void reaches.push(
+        atMost(`recover depth ${depth}, ${update}${how}, of depth 1`, deepMs / firstMs, 1.15, "×"),
+      );
+    reach("", all);
+    reach(", newly opened", opened);
+    reach(", one tensor", oneTensor);
+  }
   return reaches;
 }
 

@@ -126,7 +126,16 @@ const results: FlowResults = {
       ],
     },
   ],
-  depths: [{ depth: 50, update: "full", firstMs: 10, deepMs: 11 }],
+  depths: [
+    {
+      depth: 50,
+      update: "full",
+      firstMs: 10,
+      deepMs: 11,
+      opened: { firstMs: 20, deepMs: 22 },
+      oneTensor: { firstMs: 2, deepMs: 3 },
+    },
+  ],
 };
 
 /** With the longest names and numbers. */
@@ -268,6 +277,8 @@ describe("the report of the flows", () => {
         ["1.50 ×", true],
         ["2.50 ×", false],
         ["1.10 ×", true],
+        ["1.10 ×", true],
+        ["1.50 ×", false],
       ],
     );
   });
