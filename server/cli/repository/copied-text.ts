@@ -32,7 +32,7 @@ export function copiedText(did: string, { manifest, report, objects, bytes }: Co
       ...(tagsKept.length === 0
         ? []
         : [
-            `stemma: note: ${counted(tagsKept.length, "tag")} stayed on another version: ${tagsKept
+            `stemma: note: ${counted(tagsKept.length, "tag")} not given there, where another version has it or somebody else sent the model: ${tagsKept
               .map(({ tag }) => tag)
               .slice(0, 5)
               .join(", ")}`,

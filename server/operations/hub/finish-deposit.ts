@@ -3,7 +3,6 @@ import { defined } from "../../../shared/defined.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import type { Listing } from "../../storage/repository/state/state.js";
 import type { PreparedBundle, ReceivedBundle } from "../../storage/repository/versions/record-bundle.js";
 import type { Deposit } from "./deposits.js";
 import { objectsNotNamed, objectsNotSent, otherLicence, proofWrong } from "./hub-errors.js";
@@ -14,7 +13,7 @@ type End = Pick<OperationInput<"finishDeposit">, "proof" | "list" | "license" | 
 export interface Sender {
   /** True where the sender may read this store as it is: a command of this machine. */
   readonly isTrusted: boolean;
-  /** The sender as facts name it; absent: it may state another licence than others have stated. */
+  /** The sender as facts name it; absent: it may speak for all. */
   readonly statedBy?: string | undefined;
 }
 
@@ -29,13 +28,7 @@ export async function finishDeposit(
   { isTrusted, statedBy }: Sender,
 ): Promise<CallOutput<"finishDeposit">> {
   const { objects } = repository;
-  const checkListing =
-    statedBy === undefined
-      ? undefined
-      : (before: Listing, license: string | undefined): void => {
-          refuseOtherLicence(before, license, statedBy);
-        };
-  const bundle = { ...deposit.bundle, listings: listingsOf(repository, deposit, end), checkListing };
+  const bundle = { ...deposit.bundle, listings: listingsOf(repository, deposit, end), ...speaks(statedBy) };
   requireThere(objects, deposit);
   const prepared = (deposit.prepared ??= await repository.prepareBundle(bundle));
   requireNamed(deposit, prepared);
@@ -58,14 +51,17 @@ export async function finishDeposit(
   };
 }
 
-/** A licence that one sender stated is not changed by another. @throws NOT_ALLOWED */
-function refuseOtherLicence(
-  { versionId, license, by = "" }: Listing,
-  stated: string | undefined,
-  statedBy: string,
-): void {
-  const isOwn = by === statedBy || by.startsWith(`${statedBy}, as `);
-  if (license !== undefined && stated !== license && !isOwn) throw otherLicence(versionId, license);
+/** The bounds of a sender: of a version of another it says no tag, no predecessor and no other licence. */
+function speaks(statedBy: string | undefined): Pick<ReceivedBundle, "isSender" | "checkListing"> {
+  if (statedBy === undefined) return {};
+  const isSender = (by = ""): boolean => by === statedBy || by.startsWith(`${statedBy}, as `);
+  return {
+    isSender,
+    checkListing: ({ versionId, license, by }, stated) => {
+      if (license !== undefined && stated !== license && !isSender(by))
+        throw otherLicence(versionId, license);
+    },
+  };
 }
 
 /** @throws REFERENCE_MISSING naming how many were not sent */

@@ -116,7 +116,7 @@ export const depositReport = z
     alreadyHere: count.describe("Versions that were here before"),
     tagsKept: z
       .array(z.object({ versionId: hash, tag: z.string() }))
-      .describe("Tags that another version has here, which it keeps"),
+      .describe("Tags that were not given: another version has them here, or somebody else sent the version"),
   })
   .meta({ id: "DepositReport" });
 export type DepositReport = ValueOf<typeof depositReport>;

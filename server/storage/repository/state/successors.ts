@@ -82,13 +82,48 @@ export function checkSuccessor(successors: SuccessorFacts, fact: FactOf<"succeed
   if (fact.removed === true) return;
   const { versionId, successor } = fact;
   const seen = new Set<Hash>([successor]);
-  for (const id of seen)
-    for (const [next, { isRemoved }] of successors.after.get(id) ?? []) if (!isRemoved) seen.add(next);
-  if (seen.has(versionId))
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `${successor.slice(0, 12)} cannot be declared the successor of ${versionId.slice(0, 12)}: the latter comes ` +
-        "after the former already, or is the same. `stemma model successor list` shows what is declared.",
-      { versionId, successor },
-    );
+  for (const id of seen) for (const next of declaredAfter(successors, id)) seen.add(next);
+  if (seen.has(versionId)) throw comesAfterItself(versionId, successor);
+}
+
+/**
+ * The same for declarations that were applied, each version looked at once.
+ * @param from versions about which something was declared
+ * @throws NOT_ALLOWED
+ */
+export function checkSuccessors(successors: SuccessorFacts, from: Iterable<Hash>): void {
+  const done = new Set<Hash>();
+  /** The versions from one of `from` to the one that is looked at, each with those after it that are to be seen. */
+  const path: { readonly id: Hash; readonly rest: Iterator<Hash> }[] = [];
+  const onPath = new Set<Hash>();
+  const enter = (id: Hash): void => {
+    if (done.has(id)) return;
+    path.push({ id, rest: declaredAfter(successors, id)[Symbol.iterator]() });
+    onPath.add(id);
+  };
+  for (const start of from) {
+    enter(start);
+    for (let last = path.at(-1); last !== undefined; last = path.at(-1)) {
+      const next = last.rest.next();
+      if (next.done === true) {
+        path.pop();
+        onPath.delete(last.id);
+        done.add(last.id);
+      } else if (onPath.has(next.value)) throw comesAfterItself(last.id, next.value);
+      else enter(next.value);
+    }
+  }
+}
+
+function declaredAfter({ after }: SuccessorFacts, versionId: Hash): readonly Hash[] {
+  return [...(after.get(versionId) ?? [])].flatMap(([id, { isRemoved }]) => (isRemoved ? [] : [id]));
+}
+
+function comesAfterItself(versionId: Hash, successor: Hash): StemmaError {
+  return new StemmaError(
+    "NOT_ALLOWED",
+    `${successor.slice(0, 12)} cannot be declared the successor of ${versionId.slice(0, 12)}: the latter comes ` +
+      "after the former already, or is the same. `stemma model successor list` shows what is declared.",
+    { versionId, successor },
+  );
 }

@@ -16,7 +16,7 @@ import { readEvaluation } from "../evaluations.js";
 import { candidateOf, type ReadCandidate } from "../prefix-candidate.js";
 import { checkName, checkTag } from "../state/naming.js";
 import type { Listing } from "../state/state.js";
-import { applySucceeded, checkSuccessor, type SuccessorFacts } from "../state/successors.js";
+import { applySucceeded, checkSuccessors, type SuccessorFacts } from "../state/successors.js";
 import { checkVersion, noteRecorded, recordedFact, type CheckedVersion } from "./record-version.js";
 
 /** The versions that arrived: records in the order in which they are numbered, and what is said of their versions. */
@@ -43,6 +43,8 @@ export interface ReceivedBundle {
   }[];
   /** Throws where the sender may not change what was stated of a version here; absent: it may. */
   readonly checkListing?: ((before: Listing, license: string | undefined) => void) | undefined;
+  /** True of a caller who is this sender; absent: the sender may speak for all. */
+  readonly isSender?: ((by: string | undefined) => boolean) | undefined;
 }
 
 interface PreparedVersion extends Omit<CheckedVersion, "allLeaves"> {
@@ -63,7 +65,7 @@ export interface PreparedBundle {
 export interface RecordedBundle {
   /** Versions that were recorded now. */
   readonly recorded: readonly Hash[];
-  /** Tags that another version has here, which it keeps. */
+  /** Tags that were not given: another version has them here, or somebody else sent the version. */
   readonly tagsKept: readonly { readonly versionId: Hash; readonly tag: string }[];
 }
 
@@ -202,11 +204,13 @@ function decideBundle(
       });
   }
   const names = new Map(recorded.map(({ versionId, record }) => [versionId, record.name]));
+  const isOwn = (versionId: Hash): boolean =>
+    names.has(versionId) || bundle.isSender?.(state.versions.get(versionId)?.by) !== false;
   const tagsKept: { readonly versionId: Hash; readonly tag: string }[] = [];
   for (const { versionId, tag } of bundle.tags) {
     const name = names.get(versionId) ?? state.versions.get(versionId)?.name ?? "";
     const present = state.tags.get(name)?.get(tag);
-    if (present === undefined && isKept(state, versionId))
+    if (present === undefined && isKept(state, versionId) && isOwn(versionId))
       facts.push({ type: "tagged", atMs, name, tag, versionId });
     else if (present !== versionId) tagsKept.push({ versionId, tag });
   }
@@ -221,7 +225,8 @@ function decideBundle(
     if (known === undefined || known.license !== license || known.task !== task)
       facts.push({ type: "listed", atMs, versionId, ...defined({ license, task }) });
   }
-  return { facts: [...facts, ...succeededFacts(state.successors, bundle.succeeded, atMs)], tagsKept };
+  const succeeded = bundle.succeeded.filter(({ successor }) => isOwn(successor));
+  return { facts: [...facts, ...succeededFacts(state.successors, succeeded, atMs)], tagsKept };
 }
 
 /**
@@ -238,13 +243,17 @@ function succeededFacts(
     after: new Map([...present.after].map(([id, after]) => [id, new Map(after)])),
     before: new Map([...present.before].map(([id, before]) => [id, new Set(before)])),
   };
-  return succeeded.flatMap((declared) => {
+  const facts = succeeded.flatMap((declared) => {
     if (successors.after.get(declared.versionId)?.has(declared.successor) === true) return [];
     const fact = { type: "succeeded", atMs, ...declared } as const;
-    checkSuccessor(successors, fact);
     applySucceeded(successors, fact);
     return [fact];
   });
+  checkSuccessors(
+    successors,
+    facts.map(({ versionId }) => versionId),
+  );
+  return facts;
 }
 
 /** True also of a version that is recorded with these facts. */

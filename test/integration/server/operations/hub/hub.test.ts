@@ -389,6 +389,24 @@ describe("a hub", () => {
     await assert.rejects(finish(hub, deposit, {}, prove), { code: "NOT_ALLOWED" });
   });
 
+  it("takes no tag and no predecessor for a version of another publisher, and takes them of its own", async () => {
+    const source = await local("tagged");
+    const [first, second] = [await importInto(source, "tagged-1"), await importInto(source, "tagged-2")];
+    const [ann, ben] = [await as("ann-t"), await as("ben-t")];
+    for (const model of ["tagged-1", "tagged-2"]) await copyBundle(source, ann, options(model));
+    await source.operations.tag({ fleet, model: second, tag: "production" });
+    await source.operations.setSuccessor({ fleet, model: first, successor: second, because: "better" });
+    const said = async (): Promise<unknown> => [
+      (await admin.model({ fleet: testFleet, model: second })).tags,
+      (await admin.successors({ fleet: testFleet, model: first })).after.length,
+    ];
+    const { report } = await copyBundle(source, ben, options("tagged-2"));
+    assert.deepEqual(report.tagsKept, [{ versionId: second, tag: "production" }]);
+    assert.deepEqual(await said(), [[], 0]);
+    await copyBundle(source, ann, options("tagged-2"));
+    assert.deepEqual(await said(), [["production"], 1]);
+  });
+
   it("keeps a declaration once that is in a bundle twice", async () => {
     const source = await local("declared-twice");
     const first = await importInto(source, "first");
