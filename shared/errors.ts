@@ -218,6 +218,7 @@ const agentCodes = {
   SEARCH_SPACE_INVALID: usage,
   SEARCH_OTHER: usage,
   SEARCH_DAMAGED: failed,
+  SEARCH_RUNS: failed,
   SEARCH_WORKER_LOST: failed,
   OUTBOX_CORRUPT: verification,
   DISK_BUDGET_EXHAUSTED: failed,

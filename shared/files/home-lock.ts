@@ -11,7 +11,7 @@
  * claim can be written, and commands that free space can run. (docs/formats.md, "Home")
  */
 import { randomBytes } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
 import type { Server } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -185,6 +185,15 @@ async function tryLock(home: string, fileSystem: FileSystemKind, takeOver: boole
 /** The folder in a home with the claims and the reserve. */
 export function lockFolderOf(home: string): string {
   return join(home, "lock");
+}
+
+/** Removes the lock's folder once nobody claims it, where a home keeps none. */
+export async function leaveLock(home: string): Promise<void> {
+  const folder = lockFolderOf(home);
+  // While another process has a claim, the folder is not empty.
+  if ((await readdir(folder)).some((name) => name.endsWith(claimSuffix))) return;
+  await claimReserve(folder);
+  await rmdir(folder).catch(() => undefined);
 }
 
 /**

@@ -164,6 +164,7 @@ export const statusOfCode: Readonly<Record<ErrorCode, number>> = {
   REPLAY_TOO_LONG: 422,
   ROOT_MISMATCH: 422,
   SEARCH_DAMAGED: 422,
+  SEARCH_RUNS: 409,
   SIGNATURE_INVALID: 422,
   SLOT_CORRUPT: 422,
   STORY_INVALID: 422,

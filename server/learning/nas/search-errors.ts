@@ -16,6 +16,12 @@ export const otherSearch = (folder: string, settingsName: string): StemmaError =
   );
 export const noSearchIn = (folder: string): StemmaError =>
   new StemmaError("FILE_MISSING", `There is no search in ${folder}. Start one with \`stemma nas run\`.`);
+export const searchRuns = (folder: string, cause: StemmaError): StemmaError =>
+  new StemmaError(
+    "SEARCH_RUNS",
+    `Another process runs the search in ${folder}, as far as can be seen from here. Wait until it has ended, or stop it; then run the same command again.`,
+    { cause },
+  );
 
 // Spaces and data.
 export const searchSpaceInvalid = (where: string, why: string): StemmaError =>

@@ -3,12 +3,14 @@
  */
 import { dirname, join } from "node:path";
 import * as z from "zod";
+import { isStemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
+import { leaveLock, lockHome } from "../../../shared/files/home-lock.js";
 import type { Files } from "../../../shared/ports.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { EventLog } from "./event-log.js";
-import { noSearchIn, otherSearch, searchDamaged } from "./search-errors.js";
+import { noSearchIn, otherSearch, searchDamaged, searchRuns } from "./search-errors.js";
 
 const hash = z.custom<Hash>(isHash, "not a hash");
 const count = z.number().int().nonnegative();
@@ -93,10 +95,35 @@ export async function keepSettings(
   await writeDurably(files, path, Buffer.from(textOf(settings)));
 }
 
-/** Removes a search that made nothing, and the folders that were made for it; other files in them stay. */
-export async function forgetSearch(files: Files, folder: string, made: readonly string[]): Promise<void> {
+/**
+ * Takes the folder of a search for this process alone: two that write its log would each cut off what the other wrote.
+ * @returns gives it back
+ * @throws SEARCH_RUNS, FILE_FAILED
+ */
+export async function holdSearch(folder: string): Promise<() => Promise<void>> {
+  const lock = await lockHome(folder).catch((error: unknown) => {
+    throw isStemmaError(error, "HOME_LOCKED") ? searchRuns(folder, error) : error;
+  });
+  return async () => {
+    await lock.release();
+    await leaveLock(folder);
+  };
+}
+
+/** Removes a search that made nothing. */
+export async function forgetSearch(files: Files, folder: string): Promise<void> {
   for (const name of [logName, settingsName]) await files.remove(join(folder, name));
+}
+
+/** Removes the folders that were made for a search that is forgotten; other files in them stay. */
+export async function removeMade(files: Files, made: readonly string[]): Promise<void> {
   for (const each of made) if ((await files.list(each)).length === 0) await files.remove(each);
+}
+
+/** Removes what searches left that ended without a word: engines of workers. Only while the folder is held. */
+export async function removeWorkers(files: Files, folder: string): Promise<void> {
+  for (const name of await files.list(folder))
+    if (/^worker-\d+$/u.test(name)) await files.remove(join(folder, name));
 }
 
 /** The folders that have to be made so that this one is there, the deepest first. */

@@ -18,8 +18,11 @@ import { runSearch, searchState } from "../../../learning/nas/run-search.js";
 import { storeInFleet } from "../../../learning/nas/search-store.js";
 import {
   forgetSearch,
+  holdSearch,
   keepSettings,
   missingFolders,
+  removeMade,
+  removeWorkers,
   readSettings,
   SearchLog,
   settingsPath,
@@ -245,16 +248,24 @@ function judgingOf(
 async function runCommand(choices: RunChoices, context: CommandContext): Promise<void> {
   const files = regularFiles();
   const { folder } = choices;
-  const isNew = (await files.stat(settingsPath(folder))) === undefined;
   const made = await missingFolders(files, folder);
-  const settings = await settingsFor(files, choices, context.options.fleet);
+  const giveBack = await holdSearch(folder);
+  let isForgotten = false;
   try {
-    await search(files, choices, settings, context);
-  } catch (error) {
-    const isStopped = isStemmaError(error, "TRAINING_STOPPED");
-    if (isNew && !isStopped && searchState((await SearchLog.open(files, folder)).events).finished === 0)
-      await forgetSearch(files, folder, made);
-    throw error;
+    const isNew = (await files.stat(settingsPath(folder))) === undefined;
+    try {
+      await removeWorkers(files, folder);
+      await search(files, choices, await settingsFor(files, choices, context.options.fleet), context);
+    } catch (error) {
+      const isStopped = isStemmaError(error, "TRAINING_STOPPED");
+      isForgotten =
+        isNew && !isStopped && searchState((await SearchLog.open(files, folder)).events).finished === 0;
+      if (isForgotten) await forgetSearch(files, folder);
+      throw error;
+    }
+  } finally {
+    await giveBack();
+    if (isForgotten) await removeMade(files, made);
   }
 }
 

@@ -87,14 +87,21 @@ describe("stemma nas run", () => {
       { env: { ...process.env, STEMMA_FLEET: "local" }, stdio: ["ignore", "ignore", "pipe"] },
     );
     let text = "";
+    let beside: Awaited<ReturnType<typeof run>> | undefined;
     for await (const chunk of child.stderr) {
       text += String(chunk);
-      if (/candidate 1 of 3/.test(text)) child.kill("SIGKILL");
+      if (beside !== undefined || !text.includes("candidate 1 of 3")) continue;
+      beside = await run(search);
+      child.kill("SIGKILL");
     }
+    assert.match(beside?.stderr ?? "", /SEARCH_RUNS/);
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     assert.equal(child.signalCode, "SIGKILL", text);
+    // The worker of an earlier run with more of them, which ended without a word.
+    await mkdir(join(search, "worker-7"));
     const again = await run(search);
     assert.equal(again.status, 0, again.stderr);
+    assert.deepEqual((await readdir(search)).sort(), ["log.jsonl", "search.json"]);
     assert.match(again.stderr, /; [12] of 3 candidates made already/);
     assert.equal((candidatesOf(again.stdout) as readonly unknown[]).length, 3);
 
