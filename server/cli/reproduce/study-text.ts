@@ -48,8 +48,9 @@ export function studyColumns(summary: StudySummary): readonly Column<SetupSummar
   ];
 }
 
+/** Counts as they are, other numbers in three digits. */
 const figure = (value: number): string =>
-  value === 0 ? "0" : value.toPrecision(3).replace(/\.?0+($|e)/, "$1");
+  String(Number.isInteger(value) ? value : Number(value.toPrecision(3)));
 
 function spreadText(spread: Spread | undefined): string {
   if (spread === undefined) return "-";

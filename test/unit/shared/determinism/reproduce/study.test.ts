@@ -1,7 +1,7 @@
 /** The summary of a study: spreads of differences, equal pairs, overheads, and the positive control. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeStudy } from "../../../../../server/cli/reproduce/study-text.js";
+import { describeStudy, studyColumns } from "../../../../../server/cli/reproduce/study-text.js";
 import {
   summarizeStudy,
   type PairFinding,
@@ -37,6 +37,20 @@ test("differences have their largest and their deviation over pairs, in which eq
   const { deviation, ...spread } = setups[0]?.spreads.accuracy ?? {};
   assert.deepEqual(spread, { pairs: 3, different: 2, largest: 3 });
   assert.equal(deviation?.toFixed(6), "1.527525");
+});
+
+test("figures keep their size: 420 differing predictions are not 42", () => {
+  for (const [difference, shown] of [
+    [420, "420 (0)"],
+    [1204, "1204 (0)"],
+    [99.95, "100 (0)"],
+    [0.05000000000000001, "0.05 (0)"],
+  ] as const) {
+    const pairs = [1, 2].map((pair) => pairOf({ pair, findings: [finding(difference)] }));
+    const summary = summarizeStudy(pairs);
+    const column = studyColumns(summary).at(-1);
+    assert.equal(column?.value(summary.setups[0]!), shown);
+  }
 });
 
 test("a difference without a number has neither, and what one side lacks is not counted", () => {
