@@ -57,29 +57,34 @@ class Device:
 
     def close(self) -> None:
         """End the session and let others use the home; what is not reported stays there."""
+        self._end_session()
+        self._state.unlock()
+
+    def _end_session(self) -> None:
         if self._session is not None:
             self._session.close()
         self._session = None
         self._offers.clear()
         self._reports.clear()
-        self._state.unlock()
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Serve until told to stop; connects again with growing pauses."""
+        """Serve until told to stop, which is asked often; connects again with growing pauses."""
         pause = 1.0
+        self._state.lock()
         while not is_over():
             try:
                 self.connect()
                 pause = 1.0
-                while not is_over() and self.step(1.0):
+                while not is_over() and self.step(0.2):
                     pass
             except StemmaError as error:
                 self._note(error)
-            self.close()
+            self._end_session()
             end = time.monotonic() + pause * (1 + secrets.randbelow(1000) / 1000)
             while not is_over() and time.monotonic() < end:
                 time.sleep(0.1)
             pause = min(MAX_PAUSE_SECONDS, pause * 2)
+        self.close()
 
     def wait(self, until: Callable[[], bool], timeout: float) -> None:
         """Serve until something is so."""

@@ -1,0 +1,22 @@
+/** What the contract suite needs of a device: a program in a process of its own, which can be killed. */
+
+/** A kind of device: an implementation of docs/protocol.md. */
+export interface DeviceKind {
+  /** Enrols a home with the file of an invitation; rejects with an error that has a `code`. */
+  enrol(home: string, invitation: string): Promise<void>;
+  /** Starts a device on its home; it connects, and connects again, by itself. */
+  start(home: string): Promise<RunningDevice>;
+}
+
+export interface RunningDevice {
+  /** Saves the model in a safetensors file, and resolves with its version id when it is durable. */
+  save(line: string, file: string): Promise<string>;
+  /** How far a version of its own is: pending, recorded, stored, released. */
+  standing(versionId: string): Promise<string | undefined>;
+  /** What went wrong so far, oldest first; with a code in it where there is one. */
+  problems(): Promise<readonly string[]>;
+  /** Ends in order. */
+  stop(): Promise<void>;
+  /** Ends with SIGKILL. */
+  kill(): Promise<void>;
+}

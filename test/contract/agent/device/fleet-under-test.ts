@@ -1,0 +1,164 @@
+/** A server with TLS in this process, and one device of some kind, for the contract suite of devices. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { readCurrent } from "../../../../agent/current/read-current.js";
+import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
+import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
+import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor.js";
+import { collectBytes } from "../../../helpers/agent-fixtures.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
+import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
+import type { DeviceKind, RunningDevice } from "./device-port.js";
+
+export const line = "pack";
+export const device = "v1";
+const name = { fleet: testFleet, device };
+/** Bytes of the large tensor: 48 blocks. */
+const largeBytes = 12 * 2 ** 20;
+
+type Tensors = Readonly<Record<string, Buffer>>;
+
+export class FleetUnderTest {
+  readonly home: string;
+  #running: RunningDevice | undefined;
+  readonly #addresses: { readonly mqttUrl: string; readonly httpUrl: string };
+
+  private constructor(
+    readonly server: TestServer,
+    private readonly kind: DeviceKind,
+    private readonly folder: string,
+  ) {
+    this.home = join(folder, "device");
+    this.#addresses = server.handle;
+  }
+
+  static async start(t: TestContext, kind: DeviceKind): Promise<FleetUnderTest> {
+    const folder = await mkdtemp(join(tmpdir(), "stemma-device-"));
+    const server = await startTestServer({ tls: "own" });
+    const fleet = new FleetUnderTest(server, kind, folder);
+    t.after(async () => {
+      await fleet.#running?.kill();
+      await server.remove();
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    });
+    return fleet;
+  }
+
+  get operations(): ServerOperations {
+    return this.server.handle.operations;
+  }
+
+  /** Starts the server again at the same addresses, which devices keep. */
+  async restartServer(): Promise<void> {
+    const { mqttUrl, httpUrl } = this.#addresses;
+    await this.server.restart({
+      mqttPort: Number(new URL(mqttUrl).port),
+      httpPort: Number(new URL(httpUrl).port),
+    });
+  }
+
+  /** Writes a model whose tensors follow from a seed, and returns its file. */
+  async model(seed: number, { large = false, bias = seed } = {}): Promise<string> {
+    const tensor = (byteLength: number, of: number) =>
+      sourceOfTensor({ dtype: "U8", shape: [byteLength], bytes: noiseBytes(byteLength, of) });
+    const tensors = [
+      { name: "weights", source: tensor(large ? largeBytes : 1000, seed) },
+      { name: "bias", source: tensor(17, 100 + bias) },
+    ];
+    const file = join(this.folder, `${seed}-${bias}.safetensors`);
+    await writeFile(file, await collectBytes(safetensorsChunks(tensors)));
+    return file;
+  }
+
+  async import(model: string, file: string): Promise<string> {
+    const bytes = await readFile(file);
+    const chunks = (async function* () {
+      yield await Promise.resolve(bytes);
+    })();
+    await this.operations.import({ byteLength: bytes.length, chunks }, { fleet: testFleet, name: model });
+    return (await this.operations.model({ fleet: testFleet, model })).versionId;
+  }
+
+  /** Writes an invitation of the device. @param initial the model that its line starts from */
+  async invite(initial?: string): Promise<string> {
+    const terms = {
+      lines: [line],
+      force: true,
+      ...(initial === undefined ? {} : { initial: { [line]: initial } }),
+    };
+    const file = join(this.folder, "invitation.json");
+    await writeFile(file, JSON.stringify(await this.operations.invite({ ...name, ...terms })));
+    return file;
+  }
+
+  enrol(invitation: string, home = this.home): Promise<void> {
+    return this.kind.enrol(home, invitation);
+  }
+
+  /** Starts the device; the one that ran has ended before. */
+  async startDevice(): Promise<RunningDevice> {
+    this.#running = await this.kind.start(this.home);
+    return this.#running;
+  }
+
+  /** Enrols and starts the device with a first model, and waits until it runs that. */
+  async deviceWith(model: string, file: string): Promise<{ device: RunningDevice; base: string }> {
+    const base = await this.import(model, file);
+    await this.enrol(await this.invite(model));
+    const running = await this.startDevice();
+    await this.runs(base);
+    return { device: running, base };
+  }
+
+  assign(model: string): Promise<unknown> {
+    return this.operations.assign({ ...name, line, model });
+  }
+
+  /** The version that the line runs. */
+  async active(): Promise<string | undefined> {
+    const current = await readCurrent(this.home, line).catch(() => undefined);
+    return current?.manifest.versionId;
+  }
+
+  runs(versionId: string): Promise<unknown> {
+    return pollUntil(`the device runs ${versionId}`, async () => (await this.active()) === versionId);
+  }
+
+  /** The tensors that the device's software reads. */
+  async current(): Promise<Tensors> {
+    return readTensors(await (await readCurrent(this.home, line)).read("model.safetensors"));
+  }
+
+  recovered(versionId: string): Promise<Tensors> {
+    return tensorBytes(this.operations, versionId);
+  }
+
+  async stands(versionId: string, standing: string): Promise<void> {
+    await pollUntil(
+      `${versionId} is ${standing}`,
+      async () => (await this.#running?.standing(versionId)) === standing,
+    );
+  }
+
+  async reports(problem: RegExp): Promise<void> {
+    const device = this.#running;
+    await pollUntil(`the device reports ${String(problem)}`, async () =>
+      (await device?.problems())?.some((text) => problem.test(text)),
+    );
+  }
+}
+
+export async function tensorsIn(file: string): Promise<Tensors> {
+  return readTensors(await readFile(file));
+}
+
+async function readTensors(bytes: Uint8Array): Promise<Tensors> {
+  const file = await readSafetensors(fileOfBytes(bytes), "a model");
+  const read = file.tensors.map(
+    async (entry) => [entry.name, Buffer.from((await tensorOfSource(file.source(entry))).bytes)] as const,
+  );
+  return Object.fromEntries(await Promise.all(read));
+}
