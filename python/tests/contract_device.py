@@ -9,6 +9,7 @@ import queue
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from stemma.device import Device, enrol
 from stemma.errors import StemmaError
@@ -32,7 +33,7 @@ def problems(device):
 def save(device, request):
     from stemma.tensor_files import load
 
-    return device.save(request["line"], load(request["file"], "numpy"))
+    return device.save(request["line"], load(Path(request["file"]), "numpy"))
 
 
 def act(device, request):

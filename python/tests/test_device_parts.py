@@ -212,7 +212,7 @@ def transfer(tmp_path, sizes):
         source.put(hasher.hexdigest(), content)
         wanted.append(Wanted("tensor", hasher.hexdigest(), size, "U8", (size,)))
     upload = Upload("t" * 16, [source.path(each.id) for each in wanted], 4096)
-    return upload, Download(target, "t" * 16, wanted, 0.0), source, target, wanted
+    return upload, Download(target, "version", wanted, 0.0), source, target, wanted
 
 
 def deliver(upload, download, drop, window=8):
@@ -262,6 +262,29 @@ def test_manifests_that_do_not_fit_are_refused_before_anything_is_kept(tmp_path,
     with pytest.raises(StemmaError) as raised:
         download.on_manifest({**upload.manifest(0), **lie}, 0.0)
     assert raised.value.code == "TRANSFER_MANIFEST_INVALID"
+
+
+def test_a_transfer_goes_on_with_what_its_file_has_and_takes_nothing_damaged(tmp_path):
+    upload, download, source, target, wanted = transfer(tmp_path, [4096 * 40, 0, 7])
+    left = iter([False] * 14)
+    with pytest.raises(StopIteration):
+        deliver(upload, download, lambda: next(left), window=1)
+    file = target.home / "spool" / download.transfer
+    written = [block for block in range(40) if upload._read(block) == file.read_bytes()[4096 * block :][:4096]]
+    assert 3 < len(written) < 40
+    with file.open("rb+") as opened:
+        opened.seek(4096 * written[1])
+        opened.write(b"damaged")
+    again = Download(target, "version", wanted, 0.0)
+    assert again.transfer == download.transfer
+    asked = []
+    block = upload.block
+    upload.block = lambda index: asked.append(index) or block(index)
+    deliver(upload, again, lambda: False)
+    assert sorted(asked) == [block for block in range(41) if block not in written or block == written[1]]
+    again.keep()
+    assert target.path(wanted[0].id).read_bytes() == source.path(wanted[0].id).read_bytes()
+    assert Download(target, "another", wanted, 0.0).transfer != again.transfer
 
 
 def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):

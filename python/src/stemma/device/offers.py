@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from stemma.errors import StemmaError
 from stemma.identities import object_id
 
 REFS_OF_MESSAGE = 900
+# After these, what has come of a transfer is not the start of what comes next.
+_USELESS = ("TRANSFER_MANIFEST_INVALID", "BLOCK_HASH_MISMATCH", "OBJECT_HASH_MISMATCH", "FILE_FAILED")
 
 
 class Send(Protocol):
@@ -86,10 +87,7 @@ class Offers:
         return False
 
     def clear(self) -> None:
-        """Forget all offers: the server makes them again in the next session."""
-        for offer in self._open.values():
-            if offer.download is not None:
-                offer.download.discard()
+        """Forget all offers: the server makes them again in the next session, and their transfers go on."""
         self._open.clear()
 
     def switch(self, name: str, version: str) -> None:
@@ -136,7 +134,7 @@ class Offers:
                 if not offer.is_staged:
                     self.switch(offer.line, version)
                 return
-        offer.download = Download(store, secrets.token_hex(16), wanted, now)
+        offer.download = Download(store, version, wanted, now)
         self._fetch(version, offer.download.transfer, wanted)
 
     def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
@@ -164,7 +162,7 @@ class Offers:
 
     def _drop(self, version: str, error: StemmaError) -> None:
         offer = self._open.pop(version)
-        if offer.download is not None:
+        if offer.download is not None and error.code in _USELESS:
             offer.download.discard()
         self._note(error)
         event = {"name": "offer-refused", "text": str(error), "line": offer.line}

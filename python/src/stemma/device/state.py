@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import platform
-import shutil
 import ssl
 import struct
 import time
@@ -23,6 +22,8 @@ from stemma.errors import StemmaError
 ENROLMENT = "enrolment.json"
 STATE = "state.json"
 VERSION = "0.1.0"
+SPOOL_SECONDS = 14 * 86_400
+"""For so long a transfer can go on after the last block that came."""
 STANDINGS = ("recorded", "stored", "released")
 
 
@@ -89,7 +90,7 @@ class DeviceState:
                 "HOME_LOCKED", f"Another program uses {self.home}. End it, or wait until it ends."
             ) from error
         self._lock = handle
-        shutil.rmtree(self.home / "spool", ignore_errors=True)
+        self.store.forget_transfers(time.time() - SPOOL_SECONDS)
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
