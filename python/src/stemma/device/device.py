@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import time
@@ -10,11 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from stemma.device.certificates import Renewal
 from stemma.device.history import next_head
 from stemma.device.offers import Offers
 from stemma.device.reports import Reports
 from stemma.device.session import Session
-from stemma.device.state import DeviceState
+from stemma.device.state import DeviceState, Enrolled
 from stemma.device.store import disk_error
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
@@ -23,6 +25,9 @@ BIRTH_SECONDS = 5.0
 LASTING_SECONDS = 15 * 60.0
 ANNOUNCE_SECONDS = 60.0
 MAX_PAUSE_SECONDS = 60.0
+REFUSED_SECONDS = 30.0
+"""A device that is not admitted waits at least so long."""
+RENEWAL_SECONDS = 600.0
 
 
 class Device:
@@ -34,6 +39,8 @@ class Device:
         self._offers.on_switch = on_switch
         self._reports = Reports(self._state, self._send)
         self._session: Session | None = None
+        self._renewal = Renewal(self._state.home, lambda: self._state.identity)
+        self._renewal_tried = -math.inf
         self._is_believed = False
         # Whether something was missed, which the server states again after another birth.
         self._asks_again = False
@@ -44,6 +51,23 @@ class Device:
     def connect(self, timeout: float = 60.0) -> None:
         """Open a session, and wait until the server has proven its history."""
         self._state.lock()
+        self._renew_if_due()
+        try:
+            self._open_session()
+        except StemmaError:
+            # An ended certificate is a reason that the server does not state.
+            if not (self.was_refused and self._renew_if_due(self.was_refused)):
+                raise
+            self._open_session()
+        self._send_birth()
+        self.wait(lambda: self._is_believed, timeout)
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the server did not admit this device the last time."""
+        return self._session is not None and self._session.was_refused
+
+    def _open_session(self) -> None:
         values = self._state.values
         values["session"] += 1
         self._state.keep()
@@ -52,8 +76,6 @@ class Device:
         self._session.open()
         values["accepted"] = values["session"]
         self._state.keep()
-        self._send_birth()
-        self.wait(lambda: self._is_believed, timeout)
 
     def close(self) -> None:
         """End the session and let others use the home; what is not reported stays there."""
@@ -79,6 +101,8 @@ class Device:
                     pass
             except StemmaError as error:
                 self._note(error)
+            if self.was_refused:
+                pause = max(pause, REFUSED_SECONDS)
             self._end_session()
             end = time.monotonic() + pause * (1 + secrets.randbelow(1000) / 1000)
             while not is_over() and time.monotonic() < end:
@@ -132,6 +156,34 @@ class Device:
         self._announced = 0.0
         return version
 
+    def renew(self) -> None:
+        """Get a new certificate for a new key; a device that runs does so itself, in time."""
+        self._take_certificate(self._renewal.ask())
+
+    def _take_certificate(self, answer: Any) -> None:
+        before = self._state.identity.server_key
+        self._renewal.take(answer)
+        self._state.identity = Enrolled(self._state.home)
+        if self._state.identity.server_key != before:
+            # What the session before was signed with does not count any more.
+            self._end_session()
+
+    def _renew_if_due(self, was_refused: bool = False) -> bool:
+        """Renew the certificate in time; without a renewal the present one is tried."""
+        now = time.monotonic()
+        is_due = was_refused or self._renewal.is_due(self._state.time.present_ms)
+        if not is_due or now - self._renewal_tried < RENEWAL_SECONDS:
+            return False
+        self._renewal_tried = now
+        try:
+            self.renew()
+            return True
+        except StemmaError as error:
+            self._note(error)
+        except OSError as error:
+            self._note(disk_error(error))
+        return False
+
     def _send(self, body: str, message: Mapping[str, Any], correlation: str = "", topic: str = "up/words") -> None:
         if self._session is not None:
             self._session.send(body, message, correlation, topic)
@@ -148,6 +200,7 @@ class Device:
             self._send_birth()
         if not self._is_believed:
             return
+        self._renew_if_due()
         self._offers.move(now)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
@@ -200,6 +253,7 @@ class Device:
         if head is None:
             self._asks_again = True
             return
+        self._state.time.stated(welcome["clock_ms"])
         self._state.keep_head(head)
         self._offers.window = max(1, min(welcome["window"] or 8, 64))
         for known in welcome["known"]:
@@ -235,9 +289,21 @@ class Device:
         elif name == "gates":
             why = "this client measures nothing"
             code, value = "", {"losses": why, "outputs": why, "live": why, "measuredBy": "nothing"}
+        elif name in ("certificate-request", "certificate"):
+            code, value = self._renewed_by(name, envelope["command"]["json"])
         elif name == "evaluate":
             code, value = "DATASET_EMPTY", {"message": "This client has no held-out samples."}
         self._send("command_result", {"code": code, "json": json.dumps(value)}, envelope["correlation"])
+
+    def _renewed_by(self, name: str, body: str) -> tuple[str, dict[str, Any]]:
+        try:
+            if name == "certificate-request":
+                return "", self._renewal.request()
+            self._take_certificate(json.loads(body)["answer"])
+            return "", {"notAfterMs": self._state.identity.file["notAfterMs"]}
+        except (StemmaError, ValueError, KeyError, TypeError, RecursionError) as error:
+            code = error.code if isinstance(error, StemmaError) else "ENROLMENT_INVALID"
+            return code, {"message": str(error)[:4096]}
 
     def _note(self, error: StemmaError) -> None:
         self.problems.append(error)

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
+import { isStemmaError } from "../../../../shared/errors.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { watchBlocks } from "../../../helpers/served-blocks.js";
 import { testFleet } from "../../../helpers/test-server.js";
@@ -13,7 +14,14 @@ import { device, FleetUnderTest, line, tensorsIn } from "./fleet-under-test.js";
 type Scenario = (fleet: FleetUnderTest, t: TestContext) => Promise<void>;
 
 export function deviceContract(kind: DeviceKind): void {
-  for (const [does, scenario] of Object.entries({ ...delivery, ...reports, ...cuts, ...lies }))
+  for (const [does, scenario] of Object.entries({
+    ...delivery,
+    ...reports,
+    ...certificates,
+    ...orders,
+    ...cuts,
+    ...lies,
+  }))
     it(does, async (t) => scenario(await FleetUnderTest.start(t, kind), t));
 }
 
@@ -30,10 +38,7 @@ const delivery: Readonly<Record<string, Scenario>> = {
     await fleet.enrol(invitation);
     await assert.rejects(fleet.enrol(invitation, `${fleet.home}-other`), { code: "CERTIFICATE_REFUSED" });
     await fleet.startDevice();
-    await pollUntil(
-      "the device is connected",
-      async () => (await fleet.operations.device({ fleet: testFleet, device })).online,
-    );
+    await fleet.isOnline();
   },
 
   "gets the first model of its line, runs it bit for bit, and reports that": async (fleet) => {
@@ -134,6 +139,44 @@ const reports: Readonly<Record<string, Scenario>> = {
     await fleet.restartServer();
     await fleet.stands(saved, "released");
     assert.deepEqual(await fleet.recovered(saved), await tensorsIn(file));
+  },
+};
+
+const dayMs = 86_400_000;
+const certificates = Object.fromEntries(
+  [
+    ["renews a certificate that ends soon", dayMs / 24, true],
+    ["renews one that has ended", -1000, true],
+    ["renews one that has ended over MQTT, where it knows no address of HTTPS", -1000, false],
+  ].map(([does, leftMs, hasHttps]): [string, Scenario] => [
+    String(does),
+    async (fleet) => {
+      await fleet.enrol(await fleet.invite());
+      await fleet.withCertificateUntil(Date.now() + Number(leftMs), { hasHttps: Boolean(hasHttps) });
+      await fleet.startDevice();
+      await fleet.isOnline();
+      await pollUntil("the device renewed it", async () => (await fleet.certificates()).length === 2);
+    },
+  ]),
+);
+
+const orders: Readonly<Record<string, Scenario>> = {
+  "renews its certificate when its owner asks, and connects again": async (fleet) => {
+    await fleet.enrol(await fleet.invite());
+    const running = await fleet.startDevice();
+    const renewed = (): Promise<boolean> =>
+      fleet.operations.renewDevice({ fleet: testFleet, device }).then(
+        () => true,
+        (error: unknown) => {
+          if (isStemmaError(error, "SERVER_UNREACHABLE")) return false;
+          throw error;
+        },
+      );
+    await pollUntil("the device is there", renewed);
+    await running.stop();
+    assert.equal((await fleet.certificates()).length, 2);
+    await fleet.startDevice();
+    await fleet.isOnline();
   },
 };
 

@@ -1,9 +1,20 @@
 /** What the contract suite needs of a device: a program in a process of its own, which can be killed. */
 
+/** A device's certificate as its server would have issued it at another time. */
+export interface OtherCertificate {
+  /** PEM, for this connection key (PEM). */
+  issue(connectionKey: string): Promise<string>;
+  readonly issuedAtMs: number;
+  /** False: the device does not know the server's address of HTTPS. */
+  readonly hasHttps: boolean;
+}
+
 /** A kind of device: an implementation of docs/protocol.md. */
 export interface DeviceKind {
   /** Enrols a home with the file of an invitation; rejects with an error that has a `code`. */
   enrol(home: string, invitation: string): Promise<void>;
+  /** Replaces the certificate of an enrolled home. */
+  replaceCertificate(home: string, other: OtherCertificate): Promise<void>;
   /** Starts a device on its home; it connects, and connects again, by itself. */
   start(home: string): Promise<RunningDevice>;
 }

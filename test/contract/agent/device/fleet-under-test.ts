@@ -1,10 +1,16 @@
 /** A server with TLS in this process, and one device of some kind, for the contract suite of devices. */
+import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { readCurrent } from "../../../../agent/current/read-current.js";
 import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
+import { openAuthority } from "../../../../server/access/identity/authority.js";
+import { nodeRandom } from "../../../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { publicKeyInfo } from "../../../../shared/trust/certificates/connection-key.js";
+import { loadKey } from "../../../../shared/trust/keys.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
@@ -96,6 +102,31 @@ export class FleetUnderTest {
 
   enrol(invitation: string, home = this.home): Promise<void> {
     return this.kind.enrol(home, invitation);
+  }
+
+  /** Gives the enrolled device a certificate with another end, issued a day before. */
+  async withCertificateUntil(notAfterMs: number, { hasHttps = true } = {}): Promise<void> {
+    const { serial } = (await this.certificates()).at(-1) ?? assert.fail("it has no certificate");
+    const { generation } = await this.operations.device(name);
+    const key = await loadKey(nodeFiles(), join(this.server.home, "server-key.json"));
+    const authority = await openAuthority(key, nodeRandom());
+    await this.kind.replaceCertificate(this.home, {
+      hasHttps,
+      issuedAtMs: Date.now() - 86_400_000,
+      issue: async (connectionKey) => {
+        const when = { serial, notAfterMs };
+        const subject = { ...name, generation };
+        return (await authority.issueForDevice(subject, publicKeyInfo(connectionKey), when)).certificate;
+      },
+    });
+  }
+
+  async certificates(): Promise<readonly { readonly serial: string }[]> {
+    return (await this.operations.device(name)).certificates ?? [];
+  }
+
+  isOnline(): Promise<unknown> {
+    return pollUntil("the device is connected", async () => (await this.operations.device(name)).online);
   }
 
   /** Starts the device; the one that ran has ended before. */

@@ -1,11 +1,15 @@
 /** The agent as the contract suite runs it: its own program, asked over its control socket. */
+import assert from "node:assert/strict";
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { callAgent } from "../../../../agent/control/json-line-client.js";
 import { readRunFile } from "../../../../agent/home/agent-home.js";
 import type { AgentStatus } from "../../../../agent/status.js";
 import { isErrorCode, StemmaError } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { loadEnrolment, sealEnrolment } from "../../../../shared/trust/enrolment.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { runAgentHere } from "../../../helpers/run-stemma-here.js";
 import { spawnStemma } from "../../../helpers/run-stemma.js";
@@ -17,6 +21,19 @@ export const nodeDevice: DeviceKind = {
     if (status === 0) return;
     const code = /\[([A-Z_]+)\]/.exec(stderr)?.[1] ?? "";
     throw new StemmaError(isErrorCode(code) ? code : "INTERNAL", stderr);
+  },
+
+  async replaceCertificate(home, { issue, issuedAtMs, hasHttps }) {
+    const path = join(home, "enrolment.json");
+    const { identity, http, ...rest } = await loadEnrolment(nodeFiles(), path);
+    assert.ok(identity !== undefined && http !== undefined);
+    const certificate = await issue(identity.key);
+    const changed = {
+      ...rest,
+      identity: { ...identity, certificate, issuedAtMs },
+      ...(hasHttps ? { http } : {}),
+    };
+    await writeFile(path, JSON.stringify(sealEnrolment(changed)));
   },
 
   async start(home) {

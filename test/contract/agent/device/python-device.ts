@@ -1,6 +1,7 @@
 /** `stemma.device` as the contract suite runs it: python/tests/contract_device.py, asked by lines of JSON. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -74,6 +75,21 @@ export const pythonDevice: DeviceKind = {
     } finally {
       await program.end("SIGTERM");
     }
+  },
+
+  async replaceCertificate(home, { issue, issuedAtMs, hasHttps }) {
+    const path = join(home, "enrolment.json");
+    const {
+      http,
+      connectionKey,
+      notAfterMs: _,
+      ...rest
+    } = JSON.parse(await readFile(path, "utf8")) as {
+      readonly [name: string]: unknown;
+      readonly connectionKey: string;
+    };
+    const changed = { ...rest, connectionKey, certificate: await issue(connectionKey), issuedAtMs };
+    await writeFile(path, JSON.stringify(hasHttps ? { ...changed, http } : changed));
   },
 
   async start(home) {
