@@ -252,7 +252,7 @@ def test_a_server_that_forgot_the_journal_is_not_believed(device):
     again.connect()
     again._state.values["head"]["root"] = "0" * 64
     again._send_birth()
-    again.wait(lambda: not again._is_believed, 20)
+    again.wait(lambda: not again._belief.is_believed, 20)
     again.close()
 
 

@@ -14,7 +14,9 @@ from typing import Any
 from stemma.device.certificates import Renewal
 from stemma.device.history import next_head
 from stemma.device.offers import Offers
+from stemma.device.releases import Releases
 from stemma.device.reports import Reports
+from stemma.device.restores import Belief
 from stemma.device.session import Session
 from stemma.device.state import DeviceState, Enrolled
 from stemma.device.store import disk_error
@@ -35,13 +37,14 @@ class Device:
 
     def __init__(self, home: str | os.PathLike[str], on_switch: Callable[[str, Path], None] | None = None) -> None:
         self._state = DeviceState(Path(home))
-        self._offers = Offers(self._state, self._send, self._note)
+        self._releases = Releases(self._state.home, self._state.identity.file.get("releases"))
+        self._belief = Belief(self._state, self._releases, self._tell)
+        self._offers = Offers(self._state, self._releases, self._send, self._note)
         self._offers.on_switch = on_switch
         self._reports = Reports(self._state, self._send)
         self._session: Session | None = None
         self._renewal = Renewal(self._state.home, lambda: self._state.identity)
         self._renewal_tried = -math.inf
-        self._is_believed = False
         # Whether something was missed, which the server states again after another birth.
         self._asks_again = False
         self._born = self._announced = 0.0
@@ -60,7 +63,7 @@ class Device:
                 raise
             self._open_session()
         self._send_birth()
-        self.wait(lambda: self._is_believed, timeout)
+        self.wait(lambda: self._belief.is_believed, timeout)
 
     @property
     def was_refused(self) -> bool:
@@ -72,7 +75,8 @@ class Device:
         values["session"] += 1
         self._state.keep()
         self._session = Session(self._state.identity, values["session"], values["accepted"])
-        self._is_believed = False
+        self._belief.begin()
+        self._releases.forget_parts()
         self._session.open()
         values["accepted"] = values["session"]
         self._state.keep()
@@ -192,13 +196,14 @@ class Device:
         self._born = time.monotonic()
         self._asks_again = False
         if self._session is not None:
-            self._session.send_birth(self._state.birth())
+            birth = {**self._state.birth(), **self._belief.birth(), **self._releases.birth()}
+            self._session.send_birth(birth)
 
     def _on_time(self, now: float) -> None:
-        is_settled = self._is_believed and not self._asks_again
+        is_settled = self._belief.is_believed and not self._asks_again
         if now - self._born > (LASTING_SECONDS if is_settled else BIRTH_SECONDS):
             self._send_birth()
-        if not self._is_believed:
+        if not self._belief.is_believed:
             return
         self._renew_if_due()
         self._offers.move(now)
@@ -219,7 +224,11 @@ class Device:
                 self._note(StemmaError(message["code"][:64], message["message"][:4096]))
         elif body == "command":
             self._on_command(envelope)
-        elif self._is_believed:
+        elif body == "release_part" and (self._belief.is_believed or self._belief.waits_for_owner):
+            # They may bring the key that signed a restore, which another birth asks about.
+            if self._releases.take(message, self._state.time.present_ms) and self._belief.waits_for_owner:
+                self._asks_again = True
+        elif self._belief.is_believed:
             self._act_believed(topic, envelope, now)
 
     def _act_believed(self, topic: str, envelope: Message, now: float) -> None:
@@ -245,23 +254,17 @@ class Device:
             self._state.keep()
 
     def _on_welcome(self, welcome: Message) -> None:
-        try:
-            head = next_head(self._state.identity.server_key, self._state.seen, welcome["head"], welcome["start"])
-        except StemmaError:
-            self._is_believed = False
-            raise
-        if head is None:
+        self._state.time.stated(welcome["clock_ms"])
+        if not self._belief.take(welcome):
             self._asks_again = True
             return
-        self._state.time.stated(welcome["clock_ms"])
-        self._state.keep_head(head)
         self._offers.window = max(1, min(welcome["window"] or 8, 64))
         for known in welcome["known"]:
             if known["line"] in self._state.identity.lines:
                 line = self._state.line(known["line"])
                 line["sequence"] = max(line["sequence"], known["sequence"])
                 line["reported"] = min(known["active_number"], line["number"])
-        self._is_believed = True
+        self._state.keep()
         self._announced = 0.0
 
     def _on_receipt(self, receipt: Message) -> None:
@@ -281,7 +284,7 @@ class Device:
         """Answer commands; this client measures nothing and trains nothing by itself."""
         name = envelope["command"]["name"]
         code, value = "USAGE", {"message": f"This client does not know the command {name[:40]}."}
-        if not self._is_believed:
+        if not self._belief.is_believed:
             code, value = "HISTORY_UNPROVEN", {"message": "The server has not proven its history."}
         elif envelope["stale"]:
             self._asks_again = True
@@ -304,6 +307,9 @@ class Device:
         except (StemmaError, ValueError, KeyError, TypeError, RecursionError) as error:
             code = error.code if isinstance(error, StemmaError) else "ENROLMENT_INVALID"
             return code, {"message": str(error)[:4096]}
+
+    def _tell(self, name: str, text: str) -> None:
+        self._send("event", {"name": name, "text": text[:4096], "line": "", "version_id": b""})
 
     def _note(self, error: StemmaError) -> None:
         self.problems.append(error)

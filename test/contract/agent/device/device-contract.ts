@@ -5,7 +5,14 @@
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
+import { keyOfSeed } from "../../../../shared/trust/keys.js";
+import {
+  parseRestoreFile,
+  restoreFileText,
+  signRestore,
+} from "../../../../shared/trust/releases/restore-approval.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
+import { ownerSeed, publishFirst, release, revoke } from "../../../helpers/publish-releases.js";
 import { watchBlocks } from "../../../helpers/served-blocks.js";
 import { testFleet } from "../../../helpers/test-server.js";
 import type { DeviceKind } from "./device-port.js";
@@ -19,6 +26,8 @@ export function deviceContract(kind: DeviceKind): void {
     ...reports,
     ...certificates,
     ...orders,
+    ...signed,
+    ...restores,
     ...cuts,
     ...lies,
   }))
@@ -139,6 +148,82 @@ const reports: Readonly<Record<string, Scenario>> = {
     await fleet.restartServer();
     await fleet.stands(saved, "released");
     assert.deepEqual(await fleet.recovered(saved), await tensorsIn(file));
+  },
+};
+
+const signed: Readonly<Record<string, Scenario>> = {
+  "installs only what its fleet's owner released, and what it made": async (fleet) => {
+    const { server } = fleet;
+    await publishFirst(server);
+    const base = await fleet.import("base", await fleet.model(1));
+    await fleet.enrol(await fleet.invite("base"));
+    const running = await fleet.startDevice();
+    await fleet.reports(/RELEASE_REQUIRED/u);
+    assert.equal(await fleet.active(), undefined);
+    await release(server, "base");
+    await fleet.runs(base);
+
+    const saved = await running.save(line, await fleet.model(2));
+    await fleet.runs(saved);
+    await running.stop();
+    const next = await fleet.import("next", await fleet.model(3));
+    await fleet.assign("next");
+    await fleet.startDevice();
+    await fleet.reports(
+      new RegExp(`${next.slice(0, 12)}.*RELEASE_REQUIRED|RELEASE_REQUIRED.*${next.slice(0, 12)}`, "u"),
+    );
+    assert.equal(await fleet.active(), saved);
+
+    await release(server, "next");
+    await fleet.runs(next);
+    await fleet.assign("release:base");
+    await fleet.runs(base);
+    await revoke(server, "next", "poisoned");
+    await fleet.assign("next");
+    await fleet.reports(/RELEASE_REVOKED/u);
+    assert.equal(await fleet.active(), base);
+  },
+
+  "waits for the owner's signature before it believes a restore": async (fleet) => {
+    await publishFirst(fleet.server);
+    const base = await fleet.import("base", await fleet.model(1));
+    await release(fleet.server, "base");
+    await fleet.enrol(await fleet.invite("base"));
+    const running = await fleet.startDevice();
+    await fleet.runs(base);
+    const restore = await fleet.backup();
+    const file = await fleet.model(2);
+    const saved = await running.save(line, file);
+    await fleet.stands(saved, "released");
+    await restore();
+    const doubt = await pollUntil(
+      "the server knows that the device doubts it",
+      async () => (await fleet.operations.device({ fleet: testFleet, device })).doubt?.text,
+    );
+    assert.match(doubt, /waits for the signature/u);
+    assert.equal(await running.standing(saved), "released");
+
+    const toSign = parseRestoreFile((await fleet.operations.restoreToSign({ fleet: testFleet })).file);
+    const text = restoreFileText(signRestore(toSign ?? assert.fail(), keyOfSeed(ownerSeed.repeat(64))));
+    await fleet.operations.approveRestore({ fleet: testFleet, file: text });
+    await fleet.isRecovered(saved, file);
+  },
+};
+
+const restores: Readonly<Record<string, Scenario>> = {
+  "reports again what a restored server has lost": async (fleet) => {
+    const { device: running } = await fleet.deviceWith("base", await fleet.model(1));
+    const restore = await fleet.backup();
+    const file = await fleet.model(2);
+    const saved = await running.save(line, file);
+    await fleet.stands(saved, "released");
+    await fleet.runs(saved);
+    await restore();
+    await fleet.isRecovered(saved, file);
+    await pollUntil("the restored server knows what runs", async () => {
+      const { active } = await fleet.operations.device({ fleet: testFleet, device });
+      return active[line]?.versionId === saved;
+    });
   },
 };
 

@@ -6,8 +6,10 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { readCurrent } from "../../../../agent/current/read-current.js";
 import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
+import { startServer } from "../../../../server/main.js";
+import { restoreHome } from "../../../../server/operations/stores/restore.js";
 import { openAuthority } from "../../../../server/access/identity/authority.js";
-import { nodeRandom } from "../../../../shared/adapters/node-ports.js";
+import { nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { publicKeyInfo } from "../../../../shared/trust/certificates/connection-key.js";
 import { loadKey } from "../../../../shared/trust/keys.js";
@@ -59,11 +61,38 @@ export class FleetUnderTest {
 
   /** Starts the server again at the same addresses, which devices keep. */
   async restartServer(): Promise<void> {
-    const { mqttUrl, httpUrl } = this.#addresses;
-    await this.server.restart({
-      mqttPort: Number(new URL(mqttUrl).port),
-      httpPort: Number(new URL(httpUrl).port),
-    });
+    await this.server.restart(this.#ports());
+  }
+
+  /** Makes a backup; returns what starts the server again from it, at the same addresses. */
+  async backup(): Promise<() => Promise<void>> {
+    const backup = join(this.folder, "backup");
+    await this.operations.backup({ fleet: testFleet, folder: backup, plainKey: true });
+    return async () => {
+      const home = join(this.folder, "restored");
+      await this.server.handle.close();
+      await restoreHome(backup, home);
+      this.server.handle = await startServer(
+        { ...this.#ports(), home, fleets: [testFleet], tls: "own" },
+        silentLog(),
+      );
+    };
+  }
+
+  #ports(): { readonly mqttPort: number; readonly httpPort: number } {
+    const portOf = (url: string): number => Number(new URL(url).port);
+    return { mqttPort: portOf(this.#addresses.mqttUrl), httpPort: portOf(this.#addresses.httpUrl) };
+  }
+
+  /** Waits until the server gives the bits of this file for a version. */
+  async isRecovered(versionId: string, file: string): Promise<void> {
+    await pollUntil(`${versionId} is stored`, () =>
+      this.operations.verify({ fleet: testFleet, model: versionId }).then(
+        () => true,
+        () => false,
+      ),
+    );
+    assert.deepEqual(await this.recovered(versionId), await tensorsIn(file));
   }
 
   /** Writes a model whose tensors follow from a seed, and returns its file. */
