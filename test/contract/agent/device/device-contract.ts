@@ -54,10 +54,7 @@ const delivery: Readonly<Record<string, Scenario>> = {
     const file = await fleet.model(1);
     const { base } = await fleet.deviceWith("base", file);
     assert.deepEqual(await fleet.current(), await tensorsIn(file));
-    await pollUntil("the server knows what runs", async () => {
-      const { active } = await fleet.operations.device({ fleet: testFleet, device });
-      return active[line]?.versionId === base;
-    });
+    assert.equal(await fleet.active(), base);
   },
 
   "gets what it was assigned while it was away, and reports what it made then": async (fleet) => {
@@ -67,6 +64,7 @@ const delivery: Readonly<Record<string, Scenario>> = {
     await fleet.assign("update");
     const again = await fleet.startDevice();
     await fleet.runs(update);
+    await fleet.isKnownToRun(update);
     await fleet.server.handle.close();
     const made = await fleet.model(3);
     const saved = await again.save(line, made);
@@ -162,6 +160,7 @@ const signed: Readonly<Record<string, Scenario>> = {
     assert.equal(await fleet.active(), undefined);
     await release(server, "base");
     await fleet.runs(base);
+    await fleet.isKnownToRun(base);
 
     const saved = await running.save(line, await fleet.model(2));
     await fleet.runs(saved);
@@ -191,6 +190,7 @@ const signed: Readonly<Record<string, Scenario>> = {
     await fleet.enrol(await fleet.invite("base"));
     const running = await fleet.startDevice();
     await fleet.runs(base);
+    await fleet.isKnownToRun(base);
     const restore = await fleet.backup();
     const file = await fleet.model(2);
     const saved = await running.save(line, file);
@@ -220,10 +220,7 @@ const restores: Readonly<Record<string, Scenario>> = {
     await fleet.runs(saved);
     await restore();
     await fleet.isRecovered(saved, file);
-    await pollUntil("the restored server knows what runs", async () => {
-      const { active } = await fleet.operations.device({ fleet: testFleet, device });
-      return active[line]?.versionId === saved;
-    });
+    await fleet.isKnownToRun(saved);
   },
 };
 

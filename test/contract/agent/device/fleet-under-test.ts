@@ -164,12 +164,13 @@ export class FleetUnderTest {
     return this.#running;
   }
 
-  /** Enrols and starts the device with a first model, and waits until it runs that. */
+  /** Enrols and starts the device with a first model, and waits until it runs that and the server knows. */
   async deviceWith(model: string, file: string): Promise<{ device: RunningDevice; base: string }> {
     const base = await this.import(model, file);
     await this.enrol(await this.invite(model));
     const running = await this.startDevice();
     await this.runs(base);
+    await this.isKnownToRun(base);
     return { device: running, base };
   }
 
@@ -185,6 +186,13 @@ export class FleetUnderTest {
 
   runs(versionId: string): Promise<unknown> {
     return pollUntil(`the device runs ${versionId}`, async () => (await this.active()) === versionId);
+  }
+
+  isKnownToRun(versionId: string): Promise<unknown> {
+    return pollUntil(`the server knows that ${versionId} runs`, async () => {
+      const { active } = await this.operations.device(name);
+      return active[line]?.versionId === versionId;
+    });
   }
 
   /** The tensors that the device's software reads. */
