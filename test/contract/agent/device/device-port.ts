@@ -3,7 +3,7 @@
 /** A device's certificate as its server would have issued it at another time. */
 export interface OtherCertificate {
   /** PEM, for this connection key (PEM). */
-  issue(connectionKey: string): Promise<string>;
+  readonly issue: (connectionKey: string) => Promise<string>;
   readonly issuedAtMs: number;
   /** False: the device does not know the server's address of HTTPS. */
   readonly hasHttps: boolean;
