@@ -10,7 +10,7 @@ from typing import Any
 
 from stemma.device.history import Head, hashes_of, is_consistent, is_included, next_head, rewritten
 from stemma.device.releases import Releases
-from stemma.device.state import DeviceState
+from stemma.device.state import STANDINGS, DeviceState
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
 
@@ -140,8 +140,8 @@ class Belief:
     def _restored(self, position: int) -> None:
         """Announce and report again what was recorded from that position on."""
         for entry in self._state.values["outbox"].values():
-            # Of what an earlier release noted, the position is not known: announcing it again is harmless.
-            if entry["standing"] != "refused" and entry.setdefault("position", position) >= position:
+            # Where an earlier release did not note the position: announcing it again is harmless.
+            if entry["standing"] in STANDINGS and entry.setdefault("position", position) >= position:
                 entry["standing"] = "pending"
         for line in self._state.values["lines"].values():
             line["reported"] = 0

@@ -105,6 +105,8 @@ const delivery: Readonly<Record<string, Scenario>> = {
     await fleet.reports(/revoked|NOT_ADMITTED|not admit/iu);
     await fleet.import("update", await fleet.model(2));
     await fleet.assign("update").catch(() => undefined);
+    // Nothing can come to a device that is not connected, and it knows the reason.
+    assert.equal((await fleet.operations.device({ fleet: testFleet, device })).online, false);
     assert.equal(await fleet.active(), base);
   },
 };
@@ -211,16 +213,19 @@ const signed: Readonly<Record<string, Scenario>> = {
 };
 
 const restores: Readonly<Record<string, Scenario>> = {
-  "reports again what a restored server has lost": async (fleet) => {
+  "reports again what a restored server has lost, and runs what it made meanwhile": async (fleet) => {
     const { device: running } = await fleet.deviceWith("base", await fleet.model(1));
     const restore = await fleet.backup();
-    const file = await fleet.model(2);
+    const [file, laterFile] = [await fleet.model(2), await fleet.model(3)];
     const saved = await running.save(line, file);
     await fleet.stands(saved, "released");
     await fleet.runs(saved);
+    await fleet.server.handle.close();
+    const later = await running.save(line, laterFile);
     await restore();
     await fleet.isRecovered(saved, file);
-    await fleet.isKnownToRun(saved);
+    await fleet.isRecovered(later, laterFile);
+    await fleet.isKnownToRun(later);
   },
 };
 
