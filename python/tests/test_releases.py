@@ -225,3 +225,32 @@ def test_the_pinned_policy_decides(tmp_path, owner):
     refused("RELEASE_METADATA_INVALID", lambda: Releases(tmp_path, {"policy": "required", "root": owner.root(by=[9])}))
     without = Releases(tmp_path, {"policy": "required"})
     refused("RELEASE_REQUIRED", lambda: without.require(NEXT, False, NOW))
+
+
+def test_texts_that_cannot_be_written_and_hashes_of_another_form_are_refused(owner, device):
+    """By a server that adds a signature, or has the keys of the roles online: a device must not end by it."""
+
+    def with_surrogate(texts):
+        snapshot = json.loads(texts["snapshot"])
+        snapshot["signatures"].append({"keyid": "SURROGATE", "sig": ""})
+        return {**texts, "snapshot": json.dumps(snapshot).replace("SURROGATE", "\ud800")}
+
+    refused("RELEASE_METADATA_INVALID", lambda: taken(device(), owner.set(change=with_surrogate)))
+
+    for hashes in (["sha256"], "sha256", 7):
+
+        def with_hashes(texts, hashes=hashes):
+            stated = json.loads(texts["timestamp"])["signed"]
+            stated["meta"]["snapshot.json"]["hashes"] = hashes
+            return {**texts, "timestamp": signed(stated, owner.keys["timestamp"])}
+
+        refused("RELEASE_METADATA_INVALID", lambda change=with_hashes: taken(device(), owner.set(change=change)))
+
+    def with_many(texts):
+        snapshot = json.loads(texts["snapshot"])
+        snapshot["signatures"] += [{"keyid": sha(str(number)), "sig": ""} for number in range(65)]
+        return {**texts, "snapshot": json.dumps(snapshot)}
+
+    assert "more than 64 signatures" in refused(
+        "RELEASE_METADATA_INVALID", lambda: taken(device(), owner.set(change=with_many))
+    )

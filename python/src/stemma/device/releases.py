@@ -264,7 +264,8 @@ def _check_content(role: str, signed: dict[str, Any]) -> None:
         _check_root(signed)
     elif role != "targets":
         (named,) = signed["meta"].values()
-        if list(signed["meta"]) != [f"{_BELOW[role]}.json"] or type(named["version"]) is not int:
+        is_known = type(named["version"]) is int and isinstance(named.get("hashes", {}), dict)
+        if list(signed["meta"]) != [f"{_BELOW[role]}.json"] or not is_known:
             raise ValueError("what it names")
     else:
         if "delegations" in signed or len(signed["targets"]) > MAX_TARGETS:
@@ -294,15 +295,20 @@ def _check_root(signed: dict[str, Any]) -> None:
 
 
 def _envelope(text: str, what: str) -> Metadata:
-    value = _json_of(text.encode("utf-8", "replace"), what)
+    try:
+        value = _json_of(text.encode("utf-8"), what)
+    except UnicodeEncodeError as error:
+        raise _invalid(f"{what} is not a text") from error
     signatures, signed = value.get("signatures"), value.get("signed")
     if set(value) != {"signatures", "signed"} or not isinstance(signed, dict) or not isinstance(signatures, list):
         raise _invalid(f"{what} is not a signed statement")
     if not all(isinstance(each, dict) and set(each) == {"keyid", "sig"} for each in signatures):
         raise _invalid(f"signatures of {what} are malformed")
     ids = [each["keyid"] for each in signatures]
-    if len(ids) > 2 * MAX_KEYS or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
-        raise _invalid(f"{what} has two signatures of one key")
+    if len(ids) > 2 * MAX_KEYS:
+        raise _invalid(f"{what} has more than {2 * MAX_KEYS} signatures")
+    if not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
+        raise _invalid(f"{what} has two signatures of one key, or a malformed one")
     return {"signatures": signatures, "signed": signed, "text": text}
 
 

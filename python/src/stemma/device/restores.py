@@ -15,6 +15,8 @@ from stemma.device.wire import Message
 from stemma.errors import StemmaError
 
 MAX_PAGES = 64
+MAX_OF_PAGE = 16
+MAX_KNOWN = MAX_PAGES * MAX_OF_PAGE
 MAX_UNANSWERED = 3
 
 
@@ -57,8 +59,9 @@ class Belief:
     def take(self, welcome: Message) -> bool:
         """Judge a welcome; False where another birth has to be answered first."""
         try:
+            before = self._pages
             is_answered = self._judge(welcome)
-            self._unanswered = self._unanswered + 1 if not is_answered and self._from == 0 else 0
+            self._unanswered = 0 if is_answered or self._pages > before else self._unanswered + 1
             if self._unanswered > MAX_UNANSWERED:
                 raise rewritten("it proves another history than is asked for")
         except StemmaError as error:
@@ -76,24 +79,27 @@ class Belief:
         head = next_head(self._state.identity.server_key, None, welcome["head"], None)
         if head is None or welcome["restores_from"] != self._from:
             return False
+        if len(welcome["restores"]) > MAX_OF_PAGE:
+            raise rewritten("it shows more restores at once than a page has")
         known = self._state.values.setdefault("restores", [])
         shown = [self._shown(fact, head) for fact in welcome["restores"]]
-        self._unknown = [each for each in shown if each.leaf not in known] + self._unknown
+        unknown = [each for each in shown if each.leaf not in known] + self._unknown
         if welcome["more_restores"]:
             after = 1 + max((fact["position"] for fact in welcome["restores"]), default=-1)
             self._pages += 1
             if after <= self._from or self._pages > MAX_PAGES:
                 raise rewritten("it announces restores that it does not show")
-            self._from = after
+            self._from, self._unknown = after, unknown
             return False
         seen = self._state.seen
-        losses = [each for each in self._unknown if each.position < seen.length]
+        losses = [each for each in unknown if each.position < seen.length]
         if welcome["start"] is None and (head.length, head.root) != (seen.length, seen.root) and losses:
-            self._require_approval(losses)
+            self._require_approval(losses, unknown)
             self._restored(min(each.position for each in losses))
         elif next_head(self._state.identity.server_key, seen, welcome["head"], welcome["start"]) is None:
             return False
-        known += [each.leaf for each in self._unknown]
+        known += [each.leaf for each in unknown]
+        del known[:-MAX_KNOWN]
         self._forget_shown()
         self.is_believed, self.waits_for_owner = True, False
         if self._state.values.pop("isDoubted", False):
@@ -125,10 +131,10 @@ class Belief:
         signed = Head(length, bytes(32), root)
         return length == fact["position"] + 1 and is_consistent(signed, head, hashes_of(approval["hashes"]))
 
-    def _require_approval(self, losses: list[_Shown]) -> None:
+    def _require_approval(self, losses: list[_Shown], unknown: list[_Shown]) -> None:
         # An owner who signs a journal signs every restore in it.
         first = min(each.at for each in losses)
-        if self._releases.policy != "required" or any(each.is_approved and each.at >= first for each in self._unknown):
+        if self._releases.policy != "required" or any(each.is_approved and each.at >= first for each in unknown):
             return
         self.waits_for_owner = True
         raise StemmaError(
