@@ -5,6 +5,7 @@ import json
 import random
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from stemma.identities import object_id, tensor_hasher
 
 pytest.importorskip("cryptography")
 
-from stemma.device import wire
+from stemma.device import Device, wire
 from stemma.device.history import Head, is_consistent, is_included, is_signed
 from stemma.device.record import encode_owner_map, owners_of, read_record
 from stemma.device.store import Leaf, Store, decode_tree, encode_tree, root_of_leaves
@@ -294,3 +295,16 @@ def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):
     download.on_block(upload.block(0), 0.0)
     assert not download.is_complete
     assert download.requests(8, 0.0)[0]["blocks"] == [0, 1, 2]
+
+
+def test_a_device_that_serves_goes_on_when_its_disk_is_full():
+    class Full(Device):
+        def connect(self, *_):
+            raise OSError(28, "No space left on device")
+
+    one = Full.__new__(Full)
+    nothing = SimpleNamespace(lock=lambda: None, unlock=lambda: None, clear=lambda: None)
+    one._state = one._offers = one._reports = nothing
+    one._session, one.problems = None, []
+    one.run(lambda: len(one.problems) > 0)
+    assert [each.code for each in one.problems] == ["FILE_FAILED"]

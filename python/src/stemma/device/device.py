@@ -18,7 +18,7 @@ from stemma.device.releases import Releases
 from stemma.device.reports import Reports
 from stemma.device.restores import Belief
 from stemma.device.session import Session
-from stemma.device.state import DeviceState, Enrolled
+from stemma.device.state import SPOOL_SECONDS, DeviceState, Enrolled
 from stemma.device.store import disk_error
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
@@ -72,6 +72,7 @@ class Device:
 
     def _open_session(self) -> None:
         values = self._state.values
+        self._state.store.forget_transfers(time.time() - SPOOL_SECONDS)
         values["session"] += 1
         self._state.keep()
         self._session = Session(self._state.identity, values["session"], values["accepted"])
@@ -105,6 +106,8 @@ class Device:
                     pass
             except StemmaError as error:
                 self._note(error)
+            except OSError as error:
+                self._note(disk_error(error))
             if self.was_refused:
                 pause = max(pause, REFUSED_SECONDS)
             self._end_session()

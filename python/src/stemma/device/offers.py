@@ -17,7 +17,7 @@ from stemma.errors import StemmaError
 from stemma.identities import object_id
 
 REFS_OF_MESSAGE = 900
-# After these, what has come of a transfer is not the start of what comes next.
+# After these, what has come of a transfer is removed: it is wrong, or the disk has no space.
 _USELESS = ("TRANSFER_MANIFEST_INVALID", "BLOCK_HASH_MISMATCH", "OBJECT_HASH_MISMATCH", "FILE_FAILED")
 
 

@@ -109,7 +109,6 @@ class DeviceState:
                 "HOME_LOCKED", f"Another program uses {self.home}. End it, or wait until it ends."
             ) from error
         self._lock = handle
-        self.store.forget_transfers(time.time() - SPOOL_SECONDS)
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
