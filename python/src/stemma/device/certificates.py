@@ -84,7 +84,7 @@ def taken_answer(answer: Any, server_key: str, keys: Mapping[str, str]) -> dict[
             "notAfterMs": end,
             "serverPublicKey": key,
         }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StemmaError(
             "ENROLMENT_INVALID",
             f"The answer with the certificate is not valid: {error}. Ask again; it is made for the same keys.",
@@ -168,12 +168,14 @@ class Renewal:
         return self._ask_over_mqtt(json.dumps(request))
 
     def _waiting(self) -> dict[str, str] | None:
-        path = self._home / WAITING
-        if not path.exists():
+        try:
+            keys = read_json(self._home / WAITING, "ENROLMENT_INVALID")
+        except StemmaError:
+            # Missing or damaged: another key is as good.
             return None
-        keys = read_json(path, "ENROLMENT_INVALID")
+        is_complete = all(isinstance(keys.get(name), str) for name in ("connectionKey", "request"))
         # A renewal whose key is in the enrolment already has ended.
-        return None if keys["connectionKey"] == self._identity().file["connectionKey"] else keys
+        return keys if is_complete and keys["connectionKey"] != self._identity().file["connectionKey"] else None
 
     def _ask_over_mqtt(self, request: str) -> Any:
         """Ask without a session: the CONNECT has the request, one message the answer (docs/protocol.md)."""
