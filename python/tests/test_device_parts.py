@@ -299,7 +299,7 @@ def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):
 
 def test_a_device_that_serves_goes_on_when_its_disk_is_full():
     class Full(Device):
-        def connect(self, *_):
+        def _begin_session(self):
             raise OSError(28, "No space left on device")
 
     one = Full.__new__(Full)
@@ -308,3 +308,35 @@ def test_a_device_that_serves_goes_on_when_its_disk_is_full():
     one._session, one.problems = None, []
     one.run(lambda: len(one.problems) > 0)
     assert [each.code for each in one.problems] == ["FILE_FAILED"]
+
+
+def test_a_device_that_doubts_its_server_keeps_the_session_and_asks_whether_it_is_over():
+    class Doubting(Device):
+        def _begin_session(self):
+            self.begun += 1
+
+        def connect(self, *_):
+            pytest.fail("it waits for the server's proof, and asks nothing meanwhile")
+
+        def step(self, *_):
+            return True
+
+    one = Doubting.__new__(Doubting)
+    nothing = SimpleNamespace(lock=lambda: None, unlock=lambda: None, clear=lambda: None)
+    one._state = one._offers = one._reports = nothing
+    one._session, one.problems, one.begun = None, [], 0
+    one._belief = SimpleNamespace(is_believed=False)
+    asked = iter([False] * 5 + [True] * 9)
+    one.run(lambda: next(asked))
+    assert (one.begun, next(asked)) == (1, True)
+
+
+@pytest.mark.parametrize(("is_refused", "asks_again", "births"), [(False, False, 2), (True, False, 1), (True, True, 2)])
+def test_a_server_that_was_refused_is_asked_again_rarely(is_refused, asks_again, births):
+    one = Device.__new__(Device)
+    one._belief = SimpleNamespace(is_believed=False, is_refused=is_refused)
+    one._asks_again, one._born, sent = asks_again, 0.0, []
+    one._send_birth = lambda: sent.append(1)
+    one._on_time(6.0)
+    one._on_time(601.0)
+    assert len(sent) == births

@@ -25,6 +25,8 @@ from stemma.errors import StemmaError
 
 BIRTH_SECONDS = 5.0
 LASTING_SECONDS = 15 * 60.0
+DOUBTED_SECONDS = 10 * 60.0
+"""A server that is not believed is asked again after so long; what it sends by itself may prove it sooner."""
 ANNOUNCE_SECONDS = 60.0
 MAX_PAUSE_SECONDS = 60.0
 REFUSED_SECONDS = 30.0
@@ -53,6 +55,10 @@ class Device:
 
     def connect(self, timeout: float = 60.0) -> None:
         """Open a session, and wait until the server has proven its history."""
+        self._begin_session()
+        self.wait(lambda: self._belief.is_believed, timeout)
+
+    def _begin_session(self) -> None:
         self._state.lock()
         self._renew_if_due()
         try:
@@ -63,7 +69,6 @@ class Device:
                 raise
             self._open_session()
         self._send_birth()
-        self.wait(lambda: self._belief.is_believed, timeout)
 
     @property
     def was_refused(self) -> bool:
@@ -100,10 +105,9 @@ class Device:
         self._state.lock()
         while not is_over():
             try:
-                self.connect()
-                pause = 1.0
+                self._begin_session()
                 while not is_over() and self.step(0.2):
-                    pass
+                    pause = 1.0 if self._belief.is_believed else pause
             except StemmaError as error:
                 self._note(error)
             except OSError as error:
@@ -203,8 +207,9 @@ class Device:
             self._session.send_birth(birth)
 
     def _on_time(self, now: float) -> None:
-        is_settled = self._belief.is_believed and not self._asks_again
-        if now - self._born > (LASTING_SECONDS if is_settled else BIRTH_SECONDS):
+        lasting = LASTING_SECONDS if self._belief.is_believed else DOUBTED_SECONDS
+        is_settled = (self._belief.is_believed or self._belief.is_refused) and not self._asks_again
+        if now - self._born > (lasting if is_settled else BIRTH_SECONDS):
             self._send_birth()
         if not self._belief.is_believed:
             return

@@ -52,6 +52,11 @@ class Belief:
         self._from, self._pages = 0, 0
         self._unknown: list[_Shown] = []
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server was refused in this session, and is not believed."""
+        return self._is_told and not self.is_believed
+
     def birth(self) -> dict[str, Any]:
         """Give what a birth states of restores."""
         return {"restores_from": self._from}
