@@ -173,7 +173,8 @@ class Releases:
             raise _required(version, "this device has no root of releases: enrol it again")
         fresh = self._fresh_targets(now_ms)
         if all(each["custom"]["versionId"] != version for each in fresh["targets"].values()):
-            raise _required(version, f"its owner has not signed it (targets version {fresh['version']})")
+            why = f"the fleet's owner has not signed it (targets version {fresh['version']})"
+            raise _required(version, f"{why}. Release it with `stemma release create`")
 
     def require_offered(self, offer: Message, record: Record, is_own: bool, now_ms: float) -> None:
         """Require as `require` of an offer; a manifest that it brings is the signed one, and of this version."""
