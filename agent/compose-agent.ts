@@ -209,7 +209,7 @@ function composeLines(
       commandOwner: parts.commandOwner,
       evaluate: parts.evaluate,
     });
-  const saver = new FileSaver({ ...common, random: parts.random });
+  const saver = new FileSaver({ ...common, current, random: parts.random });
   return { hooks, activator, trainer, segments, offers, evaluator, saver };
 }
 

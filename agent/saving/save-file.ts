@@ -18,6 +18,7 @@ import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
+import type { CurrentStore } from "../current/current-store.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
@@ -56,6 +57,7 @@ export interface SavedFile extends StoredModel {
 
 export interface FileSaverOptions extends StoreModelOptions {
   readonly home: string;
+  readonly current: Pick<CurrentStore, "active">;
 }
 
 /** A save record names at most 256. */
@@ -87,7 +89,7 @@ export class FileSaver {
     make: (base: Hash, outbox: Pick<Outbox, "record" | "leaves" | "objects">) => Promise<ModelSource>,
   ): Promise<StoredModel> {
     return this.#queue.run(async () => {
-      const base = activeVersion(this.options.outbox.state, line);
+      const base = await this.#running(line);
       if (base === undefined)
         throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} runs no model yet.`, { line });
       return await storeModel(this.options, await make(base, this.options.outbox), {
@@ -103,7 +105,7 @@ export class FileSaver {
 
   async #save(line: string, request: SaveFileRequest): Promise<SavedFile> {
     requireAbsolute(request.file);
-    const base = this.#baseOf(line, request.base);
+    const base = await this.#baseOf(line, request.base);
     const metrics =
       request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
     const attachments = await this.#readAttachments(request.attachments ?? []);
@@ -161,9 +163,18 @@ export class FileSaver {
     }
   }
 
-  #baseOf(line: string, wanted: string | undefined): Hash | undefined {
+  /** The link's version: programs train from that, also in the moment before the switch is recorded. */
+  async #running(line: string): Promise<Hash | undefined> {
+    const { outbox, current } = this.options;
+    const linked = await current.active(line);
+    return linked !== undefined && outbox.entry(linked) !== undefined
+      ? linked
+      : activeVersion(outbox.state, line);
+  }
+
+  async #baseOf(line: string, wanted: string | undefined): Promise<Hash | undefined> {
     const { state } = this.options.outbox;
-    if (wanted === undefined) return activeVersion(state, line);
+    if (wanted === undefined) return await this.#running(line);
     const versions = (state.lines.get(line)?.versions ?? []).flatMap((versionId) => {
       const entry = state.entries.get(versionId);
       if (entry === undefined) return [];

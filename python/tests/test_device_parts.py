@@ -5,6 +5,7 @@ import json
 import random
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from stemma.identities import object_id, tensor_hasher
 
 pytest.importorskip("cryptography")
 
-from stemma.device import wire
+from stemma.device import Device, wire
 from stemma.device.history import Head, is_consistent, is_included, is_signed
 from stemma.device.record import encode_owner_map, owners_of, read_record
 from stemma.device.store import Leaf, Store, decode_tree, encode_tree, root_of_leaves
@@ -212,7 +213,7 @@ def transfer(tmp_path, sizes):
         source.put(hasher.hexdigest(), content)
         wanted.append(Wanted("tensor", hasher.hexdigest(), size, "U8", (size,)))
     upload = Upload("t" * 16, [source.path(each.id) for each in wanted], 4096)
-    return upload, Download(target, "t" * 16, wanted, 0.0), source, target, wanted
+    return upload, Download(target, "version", wanted, 0.0), source, target, wanted
 
 
 def deliver(upload, download, drop, window=8):
@@ -264,6 +265,29 @@ def test_manifests_that_do_not_fit_are_refused_before_anything_is_kept(tmp_path,
     assert raised.value.code == "TRANSFER_MANIFEST_INVALID"
 
 
+def test_a_transfer_goes_on_with_what_its_file_has_and_takes_nothing_damaged(tmp_path):
+    upload, download, source, target, wanted = transfer(tmp_path, [4096 * 40, 0, 7])
+    left = iter([False] * 14)
+    with pytest.raises(StopIteration):
+        deliver(upload, download, lambda: next(left), window=1)
+    file = target.home / "spool" / download.transfer
+    written = [block for block in range(40) if upload._read(block) == file.read_bytes()[4096 * block :][:4096]]
+    assert 3 < len(written) < 40
+    with file.open("rb+") as opened:
+        opened.seek(4096 * written[1])
+        opened.write(b"damaged")
+    again = Download(target, "version", wanted, 0.0)
+    assert again.transfer == download.transfer
+    asked = []
+    block = upload.block
+    upload.block = lambda index: asked.append(index) or block(index)
+    deliver(upload, again, lambda: False)
+    assert sorted(asked) == [block for block in range(41) if block not in written or block == written[1]]
+    again.keep()
+    assert target.path(wanted[0].id).read_bytes() == source.path(wanted[0].id).read_bytes()
+    assert Download(target, "another", wanted, 0.0).transfer != again.transfer
+
+
 def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):
     upload, download, *_ = transfer(tmp_path, [9000])
     download.on_block(upload.block(0), 0.0)
@@ -271,3 +295,48 @@ def test_blocks_that_nobody_asked_for_are_ignored(tmp_path):
     download.on_block(upload.block(0), 0.0)
     assert not download.is_complete
     assert download.requests(8, 0.0)[0]["blocks"] == [0, 1, 2]
+
+
+def test_a_device_that_serves_goes_on_when_its_disk_is_full():
+    class Full(Device):
+        def _begin_session(self):
+            raise OSError(28, "No space left on device")
+
+    one = Full.__new__(Full)
+    nothing = SimpleNamespace(lock=lambda: None, unlock=lambda: None, clear=lambda: None)
+    one._state = one._offers = one._reports = nothing
+    one._session, one.problems = None, []
+    one.run(lambda: len(one.problems) > 0)
+    assert [each.code for each in one.problems] == ["FILE_FAILED"]
+
+
+def test_a_device_that_doubts_its_server_keeps_the_session_and_asks_whether_it_is_over():
+    class Doubting(Device):
+        def _begin_session(self):
+            self.begun += 1
+
+        def connect(self, *_):
+            pytest.fail("it waits for the server's proof, and asks nothing meanwhile")
+
+        def step(self, *_):
+            return True
+
+    one = Doubting.__new__(Doubting)
+    nothing = SimpleNamespace(lock=lambda: None, unlock=lambda: None, clear=lambda: None)
+    one._state = one._offers = one._reports = nothing
+    one._session, one.problems, one.begun = None, [], 0
+    one._belief = SimpleNamespace(is_believed=False)
+    asked = iter([False] * 5 + [True] * 9)
+    one.run(lambda: next(asked))
+    assert (one.begun, next(asked)) == (1, True)
+
+
+@pytest.mark.parametrize(("is_refused", "asks_again", "births"), [(False, False, 2), (True, False, 1), (True, True, 2)])
+def test_a_server_that_was_refused_is_asked_again_rarely(is_refused, asks_again, births):
+    one = Device.__new__(Device)
+    one._belief = SimpleNamespace(is_believed=False, is_refused=is_refused)
+    one._asks_again, one._born, sent = asks_again, 0.0, []
+    one._send_birth = lambda: sent.append(1)
+    one._on_time(6.0)
+    one._on_time(601.0)
+    assert len(sent) == births

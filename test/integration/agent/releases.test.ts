@@ -7,14 +7,7 @@ import { describe, it } from "node:test";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { keyOfSeed } from "../../../shared/trust/keys.js";
 import { changeText, parseChange } from "../../../shared/trust/releases/change-file.js";
-import {
-  addRelease,
-  defaultValidDays,
-  firstChange,
-  revokeRelease,
-  signChange,
-  type ReleaseChange,
-} from "../../../shared/trust/releases/release-change.js";
+import { addRelease, defaultValidDays, firstChange } from "../../../shared/trust/releases/release-change.js";
 import {
   parseRestoreFile,
   restoreFileText,
@@ -34,24 +27,18 @@ import {
   testLine,
 } from "../../helpers/agent-test-environment.js";
 import { pollUntil } from "../../helpers/poll-until.js";
-import { keysFor } from "../../helpers/release-owner.js";
-import { testFleet, type TestServer } from "../../helpers/test-server.js";
+import {
+  ownerKeys,
+  ownerSeed,
+  publish,
+  publishFirst,
+  release,
+  revoke,
+} from "../../helpers/publish-releases.js";
+import { testFleet } from "../../helpers/test-server.js";
 
-const seed = "a";
-const keys = keysFor({ root: [seed], targets: [seed], online: [seed] });
-
-async function publish(server: TestServer, change: ReleaseChange): Promise<void> {
-  const signed = signChange(change, keyOfSeed(seed.repeat(64))).change;
-  await server.handle.operations.publishReleases({ fleet: testFleet, change: changeText(signed) });
-}
-
-async function release(server: TestServer, model: string): Promise<void> {
-  const { operations } = server.handle;
-  const now = await publishedOf(operations, testFleet);
-  const made = await operations.releaseManifest({ fleet: testFleet, model });
-  const validity = { nowMs: Date.now(), days: defaultValidDays };
-  await publish(server, addRelease(now, model, unsignedManifest(made.manifest), validity));
-}
+const seed = ownerSeed;
+const keys = ownerKeys;
 
 describe("an agent that demands releases", () => {
   it("runs what the owner released and what it made, and nothing else, also after a restart", async (t) => {
@@ -100,8 +87,7 @@ describe("an agent that demands releases", () => {
     await operations.assign({ ...device, line: testLine, model: "release:base" });
     await again.log.until("activated", 1, isOfVersion(base));
     await release(server, "next");
-    const now = await publishedOf(operations, testFleet);
-    await publish(server, revokeRelease(testFleet, now, { name: "next", because: "poisoned" }, validity));
+    await revoke(server, "next", "poisoned");
     await operations.assign({ ...device, line: testLine, model: "next" });
     await again.log.until("offer-failed", 1, isRefused("RELEASE_REVOKED", next));
     assert.equal((await again.handle.status()).lines[0]?.active, base);
@@ -116,7 +102,7 @@ describe("an agent that demands releases", () => {
     const environment = await startAgentTestEnvironment(t);
     const { server, mqttPort, startAgent } = environment;
     const operations = (): ServerOperations => server.handle.operations;
-    await publish(server, firstChange(testFleet, keys, { nowMs: Date.now(), days: defaultValidDays }));
+    await publishFirst(server);
     await release(server, "base");
     await assert.rejects(operations().restoreToSign({ fleet: testFleet }), { code: "NOT_FOUND" });
     const enrolment = await server.enroll("strict", [testLine], { [testLine]: "base" });

@@ -1,8 +1,7 @@
 """
 A device of a fleet in Python alone, over MQTT, by docs/protocol.md: the extra `stemma[device]`.
 
-It trains nothing and measures nothing by itself; it does not check signed releases, and does not follow a restored
-server. For all that there is the agent.
+It trains nothing and measures nothing by itself: for that there is the agent.
 """
 
 from __future__ import annotations

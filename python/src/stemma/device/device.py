@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import time
@@ -10,19 +11,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from stemma.device.certificates import Renewal
 from stemma.device.history import next_head
 from stemma.device.offers import Offers
+from stemma.device.releases import Releases
 from stemma.device.reports import Reports
+from stemma.device.restores import Belief
 from stemma.device.session import Session
-from stemma.device.state import DeviceState
+from stemma.device.state import SPOOL_SECONDS, DeviceState, Enrolled
 from stemma.device.store import disk_error
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
 
 BIRTH_SECONDS = 5.0
 LASTING_SECONDS = 15 * 60.0
+DOUBTED_SECONDS = 10 * 60.0
+"""A server that is not believed is asked again after so long; what it sends by itself may prove it sooner."""
 ANNOUNCE_SECONDS = 60.0
 MAX_PAUSE_SECONDS = 60.0
+REFUSED_SECONDS = 30.0
+"""A device that is not admitted waits at least so long."""
+RENEWAL_SECONDS = 600.0
 
 
 class Device:
@@ -30,11 +39,14 @@ class Device:
 
     def __init__(self, home: str | os.PathLike[str], on_switch: Callable[[str, Path], None] | None = None) -> None:
         self._state = DeviceState(Path(home))
-        self._offers = Offers(self._state, self._send, self._note)
+        self._releases = Releases(self._state.home, self._state.identity.file.get("releases"))
+        self._belief = Belief(self._state, self._releases, self._tell)
+        self._offers = Offers(self._state, self._releases, self._send, self._note)
         self._offers.on_switch = on_switch
         self._reports = Reports(self._state, self._send)
         self._session: Session | None = None
-        self._is_believed = False
+        self._renewal = Renewal(self._state.home, lambda: self._state.identity)
+        self._renewal_tried = -math.inf
         # Whether something was missed, which the server states again after another birth.
         self._asks_again = False
         self._born = self._announced = 0.0
@@ -43,43 +55,71 @@ class Device:
 
     def connect(self, timeout: float = 60.0) -> None:
         """Open a session, and wait until the server has proven its history."""
+        self._begin_session()
+        self.wait(lambda: self._belief.is_believed, timeout)
+
+    def _begin_session(self) -> None:
         self._state.lock()
+        self._renew_if_due()
+        try:
+            self._open_session()
+        except StemmaError:
+            # An ended certificate is a reason that the server does not state.
+            if not (self.was_refused and self._renew_if_due(self.was_refused)):
+                raise
+            self._open_session()
+        self._send_birth()
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the server did not admit this device the last time."""
+        return self._session is not None and self._session.was_refused
+
+    def _open_session(self) -> None:
         values = self._state.values
+        self._state.store.forget_transfers(time.time() - SPOOL_SECONDS)
         values["session"] += 1
         self._state.keep()
         self._session = Session(self._state.identity, values["session"], values["accepted"])
-        self._is_believed = False
+        self._belief.begin()
+        self._releases.forget_parts()
         self._session.open()
         values["accepted"] = values["session"]
         self._state.keep()
-        self._send_birth()
-        self.wait(lambda: self._is_believed, timeout)
 
     def close(self) -> None:
         """End the session and let others use the home; what is not reported stays there."""
+        self._end_session()
+        self._state.unlock()
+
+    def _end_session(self) -> None:
         if self._session is not None:
             self._session.close()
         self._session = None
         self._offers.clear()
         self._reports.clear()
-        self._state.unlock()
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Serve until told to stop; connects again with growing pauses."""
+        """Serve until told to stop, which is asked often; connects again with growing pauses."""
         pause = 1.0
+        self._state.lock()
         while not is_over():
             try:
-                self.connect()
-                pause = 1.0
-                while not is_over() and self.step(1.0):
-                    pass
+                self._begin_session()
+                while not is_over() and self.step(0.2):
+                    pause = 1.0 if self._belief.is_believed else pause
             except StemmaError as error:
                 self._note(error)
-            self.close()
+            except OSError as error:
+                self._note(disk_error(error))
+            if self.was_refused:
+                pause = max(pause, REFUSED_SECONDS)
+            self._end_session()
             end = time.monotonic() + pause * (1 + secrets.randbelow(1000) / 1000)
             while not is_over() and time.monotonic() < end:
                 time.sleep(0.1)
             pause = min(MAX_PAUSE_SECONDS, pause * 2)
+        self.close()
 
     def wait(self, until: Callable[[], bool], timeout: float) -> None:
         """Serve until something is so."""
@@ -127,6 +167,34 @@ class Device:
         self._announced = 0.0
         return version
 
+    def renew(self) -> None:
+        """Get a new certificate for a new key; a device that runs does so itself, in time."""
+        self._take_certificate(self._renewal.ask())
+
+    def _take_certificate(self, answer: Any) -> None:
+        before = self._state.identity.server_key
+        self._renewal.take(answer)
+        self._state.identity = Enrolled(self._state.home)
+        if self._state.identity.server_key != before:
+            # What the session before was signed with does not count any more.
+            self._end_session()
+
+    def _renew_if_due(self, was_refused: bool = False) -> bool:
+        """Renew the certificate in time; without a renewal the present one is tried."""
+        now = time.monotonic()
+        is_due = was_refused or self._renewal.is_due(self._state.time.present_ms)
+        if not is_due or now - self._renewal_tried < RENEWAL_SECONDS:
+            return False
+        self._renewal_tried = now
+        try:
+            self.renew()
+            return True
+        except StemmaError as error:
+            self._note(error)
+        except OSError as error:
+            self._note(disk_error(error))
+        return False
+
     def _send(self, body: str, message: Mapping[str, Any], correlation: str = "", topic: str = "up/words") -> None:
         if self._session is not None:
             self._session.send(body, message, correlation, topic)
@@ -135,14 +203,17 @@ class Device:
         self._born = time.monotonic()
         self._asks_again = False
         if self._session is not None:
-            self._session.send_birth(self._state.birth())
+            birth = {**self._state.birth(), **self._belief.birth(), **self._releases.birth()}
+            self._session.send_birth(birth)
 
     def _on_time(self, now: float) -> None:
-        is_settled = self._is_believed and not self._asks_again
-        if now - self._born > (LASTING_SECONDS if is_settled else BIRTH_SECONDS):
+        lasting = LASTING_SECONDS if self._belief.is_believed else DOUBTED_SECONDS
+        is_settled = (self._belief.is_believed or self._belief.is_refused) and not self._asks_again
+        if now - self._born > (lasting if is_settled else BIRTH_SECONDS):
             self._send_birth()
-        if not self._is_believed:
+        if not self._belief.is_believed:
             return
+        self._renew_if_due()
         self._offers.move(now)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
@@ -161,7 +232,11 @@ class Device:
                 self._note(StemmaError(message["code"][:64], message["message"][:4096]))
         elif body == "command":
             self._on_command(envelope)
-        elif self._is_believed:
+        elif body == "release_part" and (self._belief.is_believed or self._belief.waits_for_owner):
+            # They may bring the key that signed a restore, which another birth asks about.
+            if self._releases.take(message, self._state.time.present_ms) and self._belief.waits_for_owner:
+                self._asks_again = True
+        elif self._belief.is_believed:
             self._act_believed(topic, envelope, now)
 
     def _act_believed(self, topic: str, envelope: Message, now: float) -> None:
@@ -187,22 +262,17 @@ class Device:
             self._state.keep()
 
     def _on_welcome(self, welcome: Message) -> None:
-        try:
-            head = next_head(self._state.identity.server_key, self._state.seen, welcome["head"], welcome["start"])
-        except StemmaError:
-            self._is_believed = False
-            raise
-        if head is None:
+        self._state.time.stated(welcome["clock_ms"])
+        if not self._belief.take(welcome):
             self._asks_again = True
             return
-        self._state.keep_head(head)
         self._offers.window = max(1, min(welcome["window"] or 8, 64))
         for known in welcome["known"]:
             if known["line"] in self._state.identity.lines:
                 line = self._state.line(known["line"])
                 line["sequence"] = max(line["sequence"], known["sequence"])
                 line["reported"] = min(known["active_number"], line["number"])
-        self._is_believed = True
+        self._state.keep()
         self._announced = 0.0
 
     def _on_receipt(self, receipt: Message) -> None:
@@ -222,7 +292,7 @@ class Device:
         """Answer commands; this client measures nothing and trains nothing by itself."""
         name = envelope["command"]["name"]
         code, value = "USAGE", {"message": f"This client does not know the command {name[:40]}."}
-        if not self._is_believed:
+        if not self._belief.is_believed:
             code, value = "HISTORY_UNPROVEN", {"message": "The server has not proven its history."}
         elif envelope["stale"]:
             self._asks_again = True
@@ -230,9 +300,24 @@ class Device:
         elif name == "gates":
             why = "this client measures nothing"
             code, value = "", {"losses": why, "outputs": why, "live": why, "measuredBy": "nothing"}
+        elif name in ("certificate-request", "certificate"):
+            code, value = self._renewed_by(name, envelope["command"]["json"])
         elif name == "evaluate":
             code, value = "DATASET_EMPTY", {"message": "This client has no held-out samples."}
         self._send("command_result", {"code": code, "json": json.dumps(value)}, envelope["correlation"])
+
+    def _renewed_by(self, name: str, body: str) -> tuple[str, dict[str, Any]]:
+        try:
+            if name == "certificate-request":
+                return "", self._renewal.request()
+            self._take_certificate(json.loads(body)["answer"])
+            return "", {"notAfterMs": self._state.identity.file["notAfterMs"]}
+        except (StemmaError, ValueError, KeyError, TypeError, RecursionError) as error:
+            code = error.code if isinstance(error, StemmaError) else "ENROLMENT_INVALID"
+            return code, {"message": str(error)[:4096]}
+
+    def _tell(self, name: str, text: str) -> None:
+        self._send("event", {"name": name, "text": text[:4096], "line": "", "version_id": b""})
 
     def _note(self, error: StemmaError) -> None:
         self.problems.append(error)

@@ -37,26 +37,27 @@ def is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def next_head(server_key: bytes, seen: Head, message: Message | None, start: Message | None) -> Head | None:
+def next_head(server_key: bytes, seen: Head | None, message: Message | None, start: Message | None) -> Head | None:
     """
     Give the head of a welcome or a receipt, once it is signed and proven to continue the one that was seen.
 
-    None: it continues another one, as where a message between was lost; a new birth asks again.
+    None: it continues another one, as where a message between was lost; a new birth asks again. Without `seen` only its
+    signature is checked.
     """
     if message is None:
-        raise _rewritten("it names no head")
+        raise rewritten("it names no head")
     head = Head(message["length"], message["chain"], message["root"])
     signed = b"stemma-head-1\0" + struct.pack("<Q", head.length) + head.chain + head.root
     if len(head.chain) != 32 or not is_signed(server_key, signed, message["signature"]):
-        raise _rewritten("its head is not signed by the server that this device knows")
-    if (head.length, head.root) == (seen.length, seen.root):
+        raise rewritten("its head is not signed by the server that this device knows")
+    if seen is None or (head.length, head.root) == (seen.length, seen.root):
         return head
     if start is None:
-        raise _rewritten("its journal does not continue what this device has seen")
+        raise rewritten("its journal does not continue what this device has seen")
     if start["length"] != seen.length:
         return None
-    if not is_consistent(seen, head, _hashes(start["hashes"])):
-        raise _rewritten("its journal does not begin with what this device has seen")
+    if not is_consistent(seen, head, hashes_of(start["hashes"])):
+        raise rewritten("its journal does not begin with what this device has seen")
     return head
 
 
@@ -124,13 +125,14 @@ def check_receipt(server_key: bytes, receipt: Message, head: Head) -> None:
     if not is_signed(server_key, signed, receipt["signature"]) or fact is None:
         raise _invalid("its signature is not the server's, or it proves nothing")
     if fact["position"] != receipt["position"] or not is_included(
-        head, fact["position"], fact["entry"], _hashes(fact["hashes"])
+        head, fact["position"], fact["entry"], hashes_of(fact["hashes"])
     ):
         raise _invalid("its fact is not in the journal")
     try:
         value = json.loads(fact["entry"])
         named = value["versionId"]
-        recorded = value["type"] == "recorded"
+        recorded = value["type"] == "recorded" and value["name"] == receipt["name"]
+        recorded = recorded and value["version"] == receipt["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _invalid("its fact cannot be read") from error
     version = receipt["version_id"]
@@ -138,9 +140,10 @@ def check_receipt(server_key: bytes, receipt: Message, head: Head) -> None:
         raise _invalid("its fact is about something else")
 
 
-def _hashes(data: bytes) -> list[bytes]:
+def hashes_of(data: bytes) -> list[bytes]:
+    """Read hashes that follow each other."""
     if len(data) % 32 != 0 or len(data) > 64 * 1024:
-        raise _rewritten("a proof is malformed")
+        raise rewritten("a proof is malformed")
     return [data[i : i + 32] for i in range(0, len(data), 32)]
 
 
@@ -148,11 +151,12 @@ def _node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
-def _rewritten(why: str) -> StemmaError:
+def rewritten(why: str) -> StemmaError:
+    """Say that the server is not believed."""
     return StemmaError(
         "HISTORY_UNPROVEN",
-        f"This device does not believe the server: {why}. Nothing that it sends is acted on. If it was restored, enrol "
-        "this device again; if not, somebody may be impersonating it.",
+        f"This device does not believe the server: {why}. Nothing that it sends is acted on. If it was put back to "
+        "an older copy, declare that with `stemma journal declare-restore`; if not, somebody may be impersonating it.",
     )
 
 

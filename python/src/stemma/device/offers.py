@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from stemma.device.record import Record, read_record
+from stemma.device.releases import Releases
 from stemma.device.state import DeviceState, now_ms
 from stemma.device.store import decode_tree, disk_error, root_of_leaves
 from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
@@ -17,6 +17,8 @@ from stemma.errors import StemmaError
 from stemma.identities import object_id
 
 REFS_OF_MESSAGE = 900
+# After these, what has come of a transfer is removed: it is wrong, or the disk has no space.
+_USELESS = ("TRANSFER_MANIFEST_INVALID", "BLOCK_HASH_MISMATCH", "OBJECT_HASH_MISMATCH", "FILE_FAILED")
 
 
 class Send(Protocol):
@@ -37,8 +39,9 @@ class _Offer:
 class Offers:
     """What the server offers to this device, until it is installed."""
 
-    def __init__(self, state: DeviceState, send: Send, note: Callable[[StemmaError], None]) -> None:
+    def __init__(self, state: DeviceState, releases: Releases, send: Send, note: Callable[[StemmaError], None]) -> None:
         self._state = state
+        self._releases = releases
         self._send = send
         self._note = note
         self._open: dict[str, _Offer] = {}
@@ -54,14 +57,21 @@ class Offers:
         record = read_record(message["record"])
         if record.version != version:
             raise StemmaError("RECORD_INVALID", f"The record of the offered {version[:12]} is another's. Ignored.")
+        known = self._open.setdefault(version, _Offer(message["line"], record, message["staged"]))
+        known.is_staged = message["staged"]
+        self._guarded(version, lambda: self._take(version, record, message))
+
+    def _take(self, version: str, record: Record, message: Message) -> None:
+        self._releases.require_offered(message, record, self._is_own(version), self._state.time.present_ms)
         named = {id: kind for kind, id in record.small_objects()}
         for each in message["objects"]:
             id = object_id(each["kind"], each["data"])
             if named.get(id) == each["kind"]:
                 self._state.store.put(id, each["data"])
         self._state.store.put(version, record.content)
-        known = self._open.setdefault(version, _Offer(message["line"], record, message["staged"]))
-        known.is_staged = message["staged"]
+
+    def _is_own(self, version: str) -> bool:
+        return self._state.entry(version) is not None
 
     def move(self, now: float) -> None:
         """Go on with every offer."""
@@ -86,10 +96,7 @@ class Offers:
         return False
 
     def clear(self) -> None:
-        """Forget all offers: the server makes them again in the next session."""
-        for offer in self._open.values():
-            if offer.download is not None:
-                offer.download.discard()
+        """Forget all offers: the server makes them again in the next session, and their transfers go on."""
         self._open.clear()
 
     def switch(self, name: str, version: str) -> None:
@@ -131,12 +138,14 @@ class Offers:
             unique = {leaf.id: leaf for leaf in leaves if not store.has(leaf.id)}
             wanted = [Wanted("tensor", leaf.id, leaf.byte_length, leaf.dtype, leaf.shape) for leaf in unique.values()]
             if not wanted:
+                # What was released may have been revoked meanwhile.
+                self._releases.require(version, self._is_own(version), self._state.time.present_ms)
                 store.install(version, leaves, store.read("names", offer.record.objects["names"]))
                 del self._open[version]
                 if not offer.is_staged:
                     self.switch(offer.line, version)
                 return
-        offer.download = Download(store, secrets.token_hex(16), wanted, now)
+        offer.download = Download(store, version, wanted, now)
         self._fetch(version, offer.download.transfer, wanted)
 
     def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
@@ -164,8 +173,8 @@ class Offers:
 
     def _drop(self, version: str, error: StemmaError) -> None:
         offer = self._open.pop(version)
-        if offer.download is not None:
+        if offer.download is not None and error.code in _USELESS:
             offer.download.discard()
         self._note(error)
-        event = {"name": "offer-refused", "text": str(error), "line": offer.line}
+        event = {"name": "offer-failed", "text": str(error), "line": offer.line}
         self._send("event", {**event, "version_id": bytes.fromhex(version)})

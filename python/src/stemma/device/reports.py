@@ -141,18 +141,18 @@ class Reports:
                 self._send("block", block, topic=f"block/up/{request['transfer']}")
 
     def on_receipt(self, receipt: Message, head: Any) -> str | None:
-        """Take a receipt with its verified head; gives the version where it is recorded now, and was not before."""
+        """Take a receipt with its verified head; gives the version where it is recorded now for the first time."""
         one, version = self._state.identity, receipt["version_id"].hex()
         mine = (receipt["fleet"], receipt["device"], receipt["generation"]) == (one.fleet, one.device, one.generation)
         entry = self._state.entry(version)
         if not mine or entry is None or receipt["kind"] >= len(STANDINGS):
             raise StemmaError("RECEIPT_INVALID", "A receipt is for another device or version. It is ignored.")
         check_receipt(one.server_key, receipt, head)
-        before = entry["standing"]
+        before, is_first = entry["standing"], "position" not in entry
         if before not in STANDINGS or STANDINGS.index(before) < receipt["kind"]:
-            entry["standing"] = STANDINGS[receipt["kind"]]
+            entry |= {"standing": STANDINGS[receipt["kind"]], "position": receipt["position"]}
         self._state.keep_head(head)
-        return None if before in STANDINGS else version
+        return version if is_first and before not in STANDINGS else None
 
     def refused(self, refusal: Message) -> None:
         """Note that the server does not take a version; with `retry` it is announced again."""

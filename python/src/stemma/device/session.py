@@ -38,6 +38,8 @@ class Session:
         self._sequence = 0
         self._waiting: queue.Queue[tuple[str, bytes]] = queue.Queue(MAX_WAITING)
         self._ended = ""
+        self.was_refused = False
+        """Whether the server did not admit this device."""
         self._client: mqtt.Client | None = None
         # The answers to one birth each: challenge, numbers that came, newest order, server's time minus ours.
         self._current: _Answers | None = None
@@ -80,9 +82,7 @@ class Session:
             client.tls_set_context(self._identity.tls())
         client.on_message = self._on_message
         client.on_disconnect = self._on_end
-        client.on_connect = lambda _client, _data, _flags, reason, _properties: (
-            self._on_end(None, None, None, reason, None) if reason.is_failure else None
-        )
+        client.on_connect = self._on_connect
         client.connect_timeout = CONNECT_SECONDS
         client.connect(url.hostname or "", url.port or (8883 if url.scheme == "mqtts" else 1883), KEEPALIVE_SECONDS)
         client.loop_start()
@@ -107,6 +107,12 @@ class Session:
             except queue.Full:
                 # As any loss: it is asked for again.
                 return
+
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        if reason.is_failure:
+            # Return code 5 of MQTT 3.1.1, as paho names it; 3 is that of a server that has no time.
+            self.was_refused = reason.getName() == "Not authorized"
+            self._on_end(None, None, None, reason, None)
 
     def _on_end(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._ended = self._ended or str(reason) or "the connection was closed"

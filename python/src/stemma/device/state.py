@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
 import platform
-import shutil
 import ssl
 import struct
 import time
@@ -18,11 +18,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from stemma.device.history import NO_HEAD, Head, is_signed
 from stemma.device.record import Record, read_record
 from stemma.device.store import Store, read_json, write_durably
+from stemma.device.times import LearnedTime
 from stemma.errors import StemmaError
 
 ENROLMENT = "enrolment.json"
 STATE = "state.json"
 VERSION = "0.1.0"
+SPOOL_SECONDS = 14 * 86_400
+"""For so long a transfer can go on after the last block that came."""
 STANDINGS = ("recorded", "stored", "released")
 
 
@@ -40,16 +43,32 @@ class Enrolled:
             self.server_key = bytes.fromhex(file["serverPublicKey"])
             self.key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file["deviceSeed"]))
             self._pem = f"{file['certificate']}\n{file['connectionKey']}"
-            self._authorities = "".join(file["authorities"])
+            self.authorities = "".join(file["authorities"])
+            self.file = file
         except (KeyError, TypeError, ValueError) as error:
             raise StemmaError("ENROLMENT_INVALID", f"{home / ENROLMENT} is damaged: {error}. Enrol again.") from error
         self._home = home
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        """What its certificate is for."""
+        return {"fleet": self.fleet, "device": self.device, "generation": self.generation}
+
+    def sign(self, request: str) -> str:
+        """Sign the request of a renewal with the key of the present certificate."""
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = serialization.load_pem_private_key(self.file["connectionKey"].encode("ascii"), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise StemmaError("ENROLMENT_INVALID", "The connection's key is not of an elliptic curve. Enrol again.")
+        return base64.b64encode(key.sign(request.encode("ascii"), ec.ECDSA(hashes.SHA256()))).decode("ascii")
 
     def tls(self) -> ssl.SSLContext:
         """Give a context that trusts the server's authority alone, whatever the host is called."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        context.load_verify_locations(cadata=self._authorities)
+        context.load_verify_locations(cadata=self.authorities)
         # Python reads a certificate from a file only.
         path = self._home / "connection.pem"
         write_durably(path, self._pem.encode("ascii"))
@@ -73,6 +92,7 @@ class DeviceState:
         self.identity = Enrolled(home)
         self.store = Store(home)
         self.values: dict[str, Any] = {}
+        self.time = LearnedTime(0)
         self._lock: int | None = None
         self.lock()
 
@@ -89,10 +109,10 @@ class DeviceState:
                 "HOME_LOCKED", f"Another program uses {self.home}. End it, or wait until it ends."
             ) from error
         self._lock = handle
-        shutil.rmtree(self.home / "spool", ignore_errors=True)
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
+        self.time = LearnedTime(max(self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))))
 
     def unlock(self) -> None:
         """Let others use the home."""
@@ -102,6 +122,7 @@ class DeviceState:
 
     def keep(self) -> None:
         """Make the state durable."""
+        self.values["timeMs"] = int(self.time.permanent_ms)
         write_durably(self.home / STATE, json.dumps(self.values).encode("utf-8"))
 
     @property

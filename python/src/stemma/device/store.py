@@ -20,6 +20,8 @@ MAX_LEAVES = 1_000_000
 MAX_PATH_BYTES = 65_535
 MAX_TENSOR_BYTES = 2**40
 MAX_STATE_BYTES = 64 * 1024 * 1024
+SPOOL = "spool"
+"""The folder of what has come of transfers that are not complete."""
 KEPT_FILE = "stemma.file"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}")
 _TAKEN_NAMES = frozenset(
@@ -139,6 +141,12 @@ class Store:
             yield piece
         if hasher.hexdigest() != leaf.id:
             raise StemmaError("OBJECT_HASH_MISMATCH", f"The tensor {leaf.path} is damaged. Fetch the model again.")
+
+    def forget_transfers(self, before: float) -> None:
+        """Remove what has come of transfers that ended before that time, and were not complete."""
+        for file in (self.home / SPOOL).glob("*"):
+            if file.suffix != "" or file.stat().st_mtime < before:
+                file.unlink()
 
     def switch(self, line: str, version: str) -> None:
         """Let the line's link point to a version, atomically."""

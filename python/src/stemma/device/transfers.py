@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stemma.device.store import Store, pieces_of, sync_file
+from stemma.device.store import SPOOL, Store, pieces_of, sync_file
 from stemma.device.wire import MAX_BLOCK_BYTES, Message
 from stemma.errors import StemmaError
 from stemma.identities import tensor_hasher
@@ -43,15 +43,21 @@ class Wanted:
 
 
 class Download:
-    """The receiving side: what is asked for, what has come, and a file that is filled."""
+    """
+    The receiving side: what is asked for, what has come, and a file that is filled.
 
-    def __init__(self, store: Store, transfer: str, wanted: Sequence[Wanted], now: float) -> None:
-        self.transfer = transfer
+    The same objects of a version are one transfer, also after a restart: what its file has of each block that the
+    manifest names is not asked for again.
+    """
+
+    def __init__(self, store: Store, version: str, wanted: Sequence[Wanted], now: float) -> None:
+        named = " ".join([version, *(f"{each.kind}:{each.id}" for each in wanted)])
+        self.transfer = hashlib.sha256(f"stemma-fetch {named}".encode()).hexdigest()[:32]
         self._store = store
         self._wanted = list(wanted)
-        self._file = store.home / "spool" / transfer
+        self._file = store.home / SPOOL / self.transfer
         self._file.parent.mkdir(exist_ok=True)
-        self._file.write_bytes(b"")
+        self._file.touch()
         self._bytes = self._block_bytes = self._blocks = self._parts = 0
         self._hashes: dict[int, bytes] = {}
         self._lengths: dict[int, int] = {}
@@ -104,10 +110,30 @@ class Download:
         known = shape == (self._bytes, self._block_bytes, self._parts) and part < self._parts
         if not known or len(hashes) != 32 * count or any(each["code"] != 0 for each in encodings):
             raise self._failed("TRANSFER_MANIFEST_INVALID", "a part of its manifest does not fit what was asked for")
-        self._hashes[part] = hashes
+        if part not in self._hashes:
+            self._hashes[part] = hashes
+            self._have.update(self._found(range(part * BLOCKS_OF_PART, part * BLOCKS_OF_PART + count)))
         for index, encoding in enumerate(encodings, part * OBJECTS_OF_PART):
             self._lengths[index] = encoding["byte_length"]
         self._moved, self._stalls = now, 0
+
+    def _found(self, blocks: range) -> list[int]:
+        """Those of these blocks that the file has already."""
+        begun = -(-self._file.stat().st_size // self._block_bytes)
+        return [block for block in blocks if block < begun and self._hash_of(block) == self._named_hash(block)]
+
+    def _hash_of(self, block: int) -> bytes:
+        digest = hashlib.sha256()
+        for piece in pieces_of(self._file, block * self._block_bytes, self._size_of(block)):
+            digest.update(piece)
+        return digest.digest()
+
+    def _named_hash(self, block: int) -> bytes:
+        at = 32 * (block % BLOCKS_OF_PART)
+        return self._hashes[block // BLOCKS_OF_PART][at : at + 32]
+
+    def _size_of(self, block: int) -> int:
+        return min(self._block_bytes, self._bytes - block * self._block_bytes)
 
     def _set_shape(self, length: int, block_bytes: int, parts: int) -> None:
         unknown = sum(each.byte_length is None for each in self._wanted)
@@ -123,13 +149,11 @@ class Download:
     def on_block(self, block: Message, now: float) -> None:
         """Take a block where its hash is the manifest's."""
         index, data = block["index"], block["data"]
-        hashes = self._hashes.get(index // BLOCKS_OF_PART)
-        if hashes is None or index >= self._blocks or index in self._have or index not in self._asked:
+        is_named = index < self._blocks and index // BLOCKS_OF_PART in self._hashes
+        if not is_named or index in self._have or index not in self._asked:
             return
-        at = 32 * (index % BLOCKS_OF_PART)
-        size = min(self._block_bytes, self._bytes - index * self._block_bytes)
         self._asked.discard(index)
-        if len(data) != size or hashlib.sha256(data).digest() != hashes[at : at + 32]:
+        if len(data) != self._size_of(index) or hashlib.sha256(data).digest() != self._named_hash(index):
             self._wrong[index] = self._wrong.get(index, 0) + 1
             if self._wrong[index] >= MAX_WRONG:
                 raise self._failed("BLOCK_HASH_MISMATCH", f"block {index} came {MAX_WRONG} times with another hash")
@@ -168,7 +192,7 @@ class Download:
 
     def _failed(self, code: str, why: str) -> StemmaError:
         return StemmaError(
-            code, f"The transfer {self.transfer} is dropped: {why}. The model is fetched when it is offered again."
+            code, f"The transfer {self.transfer} ends: {why}. The model is fetched when it is offered again."
         )
 
 

@@ -30,6 +30,7 @@ export function saverOptions(
   return {
     outbox,
     home,
+    current: { active: () => Promise.resolve(undefined) },
     profile: testProfile(profile),
     config: parseConfig({ format: 1 }, "test"),
     enrolment: { fleet: "f", device: "d" },

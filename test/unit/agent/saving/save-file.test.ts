@@ -16,9 +16,10 @@ import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { faultyFiles, fullAfter } from "../../../helpers/files/faulty-files.js";
+import { zeroHash } from "../../../../shared/tensor/hash.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { line, openOutbox, openSaver, runs, saverOptions, writeModel } from "./open-saver.js";
-import { collectBytes, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
+import { collectBytes, saveBase, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
 import { ModelFolder, shardedModel, shardNames, torchModel } from "../../../helpers/foreign-models.js";
 
 /** Changes one byte of the last tensor. */
@@ -105,6 +106,21 @@ describe("a file of another program", () => {
     const second = await saver.save(line, { file: next, base: first.versionId.slice(0, 8) });
     assert.deepEqual([second.base, second.changed, second.newTensorBytes], [first.versionId, 1, 8]);
     assert.equal(outbox.newest(line)?.versionId, second.versionId);
+  });
+
+  it("is compared with what the link names, also before that switch is recorded", async (t) => {
+    const { folder, home, outbox } = await openSaver(t);
+    const before = await runs(outbox, opaqueSource());
+    const linked = await saveBase(outbox, opaqueSource(), line);
+    for (const [active, base] of [
+      [linked, linked],
+      [zeroHash, before],
+    ] as const) {
+      const current = { active: () => Promise.resolve(active) };
+      const saver = new FileSaver({ ...saverOptions(outbox, home), current });
+      const file = await writeModel(join(folder, "m"), opaque(active === linked ? 1 : 2), opaqueNames);
+      assert.equal((await saver.save(line, { file })).base, base);
+    }
   });
 
   it("may be of any form that is read: shards with their index, and not one of them, or a state dict", async (t) => {
