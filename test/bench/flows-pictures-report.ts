@@ -54,12 +54,12 @@ the set are for validation and held out.
 - *Carried*: the data with the model, as MMlib's approach saves them each time: the samples coded as \`data push\` stores
   them, and *known*. Stemma stores them once, for all models; a device sends at most 8 MiB of them with a model, so it
   sends none of these.
-- *Known*: the data are stored at the server: the record, and all that says how the model was made. This is what has to
-  stay of the model once its tensors are dropped.
+- *Known*: the data are stored at the server: the record, and all that says how the model was made. This has to
+  stay of the model once its tensors are dropped, beside data and engine.
 - *Left*: the data stay on the device: what it sent over MQTT, the parameters as an update. The server stores and serves
   the model, and cannot make it again: its replay ended as *unreplayable*.
 
-With the data stored, the server's replay gave every model bit for bit. Its time has reading the stored data in it. A
+With the data stored, the server's replay gave every model bit for bit. Its time includes reading the stored data. Each
 time was measured once.
 
 ${markdownTable(figures, [...columns, ...widerColumns])}

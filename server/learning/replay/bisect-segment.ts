@@ -3,6 +3,7 @@
  * after each step are compared, then the arrays of the first that differ. The device's are its own word, and decide
  * nothing.
  */
+import { stateAfterInChild } from "../../../shared/determinism/probe/state-after-in-child.js";
 import { defined } from "../../../shared/defined.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Architecture } from "../../../shared/model/model.js";
@@ -94,7 +95,6 @@ async function differingArrays(
   const wanted = { fromStep, toStep: step, isLast: isEnd, everySteps: step - fromStep, arrays: true };
   const theirs = unpackArrays(await askAgain(asked, wanted, training));
   if (theirs === undefined || theirs.leaf !== there) return undefined;
-  const { stateAfterInChild } = await import("../../../shared/determinism/probe/state-after-in-child.js");
   const { job, options } = training;
   const own = await stateAfterInChild({ training: job, ...defined({ file }), step, isEnd }, options);
   const architecture = await asked.architecture();

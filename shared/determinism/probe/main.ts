@@ -22,7 +22,6 @@ import { startWasmBackend, type StartedBackend } from "../../train/backends/wasm
 import { plainDetails } from "../../train/engine/plain-details.js";
 import { readModelFiles, readOptimizerFile } from "../../train/engine/model-files.js";
 import { readState } from "../../train/engine/state-file.js";
-import { optimizerFileName } from "../../recover/optimizer-file.js";
 import { guardKernels } from "../../train/native/guard-kernels.js";
 import type { TrainingBase } from "../../train/run-training.js";
 import { registerNativeGradients, refuseMissing } from "../../train/native/native-gradients.js";
@@ -174,7 +173,7 @@ async function readBase(folder: string | undefined): Promise<TrainingBase | unde
     architecture,
     folder,
   );
-  const optimizer = join(folder, optimizerFileName);
+  const optimizer = join(folder, "optimizer.safetensors");
   if ((await files.stat(optimizer)) === undefined) return { model };
   return {
     model,
