@@ -54,7 +54,12 @@ export async function bisectSegment(
     const { job, options } = training;
     const [here] = await segmentsInChild(job, [{ ...asked.segment.job, everySteps }], options);
     const parting = here && findParting(here, there, { everySteps, fromStep });
-    return parting && describeParting(parting, await differingArrays(asked, training, parting), asked.model);
+    if (parting === undefined) return undefined;
+    // The step is told without them too.
+    const arrays = await differingArrays(asked, training, parting).catch((error: unknown) => {
+      if (!isStemmaError(error)) throw error;
+    });
+    return describeParting(parting, arrays ?? undefined, asked.model);
   } catch (error) {
     if (isStemmaError(error)) return undefined;
     throw error;

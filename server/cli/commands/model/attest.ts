@@ -42,8 +42,8 @@ const sign = plain(null, {
   },
   help: `
 The file, or folder of --form tfjs, must be what stemma model recover writes of the version: it is
-recovered again and compared. A P-256 key is made for this one signature and certified by the release key, whose
-certificate verifiers pin:
+recovered again and compared. A P-256 key is made for this one signature and certified by the
+release key, whose certificate verifiers pin:
 
   stemma model recover soh --file soh.safetensors
   stemma model attest soh soh.safetensors --file soh.sigstore.json \\

@@ -4,6 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { bisectSegment } from "../../../../../server/learning/replay/bisect-segment.js";
+import type { PreparedTraining } from "../../../../../server/learning/replay/train-again.js";
+import { StemmaError } from "../../../../../shared/errors.js";
 import { compareArrays, describeArrays } from "../../../../../server/learning/replay/compare-arrays.js";
 import { stateAfterInChild } from "../../../../../shared/determinism/probe/state-after-in-child.js";
 import { stateAfter } from "../../../../../shared/determinism/probe/state-after.js";
@@ -16,7 +19,7 @@ import { fuseActivations } from "../../../../../shared/train/backends/fused-laye
 import { beginTraining } from "../../../../../shared/train/run-training.js";
 import type { TensorFlow } from "../../../../../shared/train/tensorflow.js";
 import { segmentsInChild } from "../../../../../shared/train/train-in-child.js";
-import { packArrays, unpackArrays } from "../../../../../shared/wire/kept-states.js";
+import { packArrays, packLeaves, unpackArrays } from "../../../../../shared/wire/kept-states.js";
 import { job as jobOf } from "../../../shared/train/engine-runs.js";
 
 const parameters = { epochs: 1, units: 4, patience: 0 };
@@ -94,6 +97,22 @@ describe("the arrays of two states", () => {
   it("name all layers where gradients are clipped to a norm that all of them share", async () => {
     const found = await compared(alteringGradient(backend.tf, 3, 2), { ...parameters, clipNorm: 1e-6 });
     assert.deepEqual([found?.differing, found?.layers.length], [18, 3]);
+  });
+
+  it("are left out, and not the step, where the device does not give them", async () => {
+    let asked = 0;
+    const command = () =>
+      asked++ === 0
+        ? Promise.resolve({ code: "", result: packLeaves([sha256("x"), sha256("y")]) })
+        : Promise.reject(new StemmaError("TIMED_OUT", "x"));
+    const fleet = { isOnline: () => true, command };
+    const segment = { index: 0, job: { fromStep: 0, toStep: 2, isLast: false } };
+    const architecture = () => assert.fail("nothing came");
+    const device = { device: "van", versionId: sha256("version"), model: "soh:2" };
+    const training = { job, options: { workFolder: work } } as unknown as PreparedTraining;
+    const found = await bisectSegment({ fleet, ...device, segment, architecture }, training);
+    assert.match(found ?? "", /in step 1\. States do not tell/);
+    assert.equal(asked, 2);
   });
 
   it("are the same for an honest device, and not compared with others", async () => {
