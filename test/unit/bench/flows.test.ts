@@ -269,7 +269,10 @@ describe("the report of the flows", () => {
     assert.throws(() => withPictures(flowsMarkdown(results, new Map()), other), /no section/);
     for (const line of flowsText({ ...results, pictures: [pictures] }).split("\n"))
       assert.ok(line.length <= 80, line);
-    assert.ok(!picturesChart([pictures, pictures]).includes("NaN"));
+    for (const figures of [[pictures], [pictures, pictures]])
+      assert.doesNotMatch(picturesChart(figures), /NaN|undefined|d=""/);
+    // A line through one point is not seen: there is a marker.
+    assert.equal(picturesChart([pictures]).match(/<path d="[^"]+z" fill="none"/g)?.length, 4);
   });
 
   it("has recoveries from an encoded store beside those before, and the days of a measurement in parts", () => {
