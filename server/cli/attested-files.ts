@@ -1,7 +1,8 @@
 /** The files of an exported model, a file or a folder of files, and how they differ from those that were attested. */
-import { readdir } from "node:fs/promises";
+import { opendir } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { fileError } from "../../shared/files/file-error.js";
 import { regularFiles } from "../../shared/files/regular-files.js";
 import { printable } from "../../shared/printable.js";
 import { hashFile } from "../../shared/programs/hash-file.js";
@@ -21,7 +22,7 @@ export interface ExportedFiles {
 
 /**
  * @param attestation the path of its attestation, which may be in the folder and is not one of its files
- * @throws FILE_MISSING, FILE_NOT_REGULAR
+ * @throws FILE_MISSING, FILE_NOT_REGULAR, FILE_FAILED
  */
 export async function exportedFiles(given: string, attestation: string): Promise<ExportedFiles> {
   const path = resolve(given);
@@ -36,22 +37,28 @@ export async function exportedFiles(given: string, attestation: string): Promise
     );
   if (found === undefined) throw refuse("FILE_MISSING", "is not there");
   const exported = { path, name: basename(path), isFolder: found.kind === "folder" };
-  if (found.kind === "file")
-    return { ...exported, files: [{ name: aloneName, sha256: await hashFile(path) }] };
+  if (found.kind === "file") return { ...exported, files: [await attestedFile(path, aloneName)] };
   if (found.kind !== "folder") throw refuse("FILE_NOT_REGULAR", "is neither a file nor a folder");
-  const entries = await readdir(path, { withFileTypes: true });
-  if (entries.length > maxFiles) throw refuse("FILE_NOT_REGULAR", `has more than ${maxFiles} files`);
-  const files: AttestedFile[] = [];
-  for (const entry of entries) {
-    const file = join(path, entry.name);
-    if (!entry.isFile())
-      throw refuse(
-        "FILE_NOT_REGULAR",
-        `has ${printable(entry.name.slice(0, 200))} in it, which is not a file`,
-      );
-    if (file !== resolve(attestation)) files.push({ name: entry.name, sha256: await hashFile(file) });
+  const names: string[] = [];
+  for await (const entry of await opendir(path)) {
+    const shown = printable(entry.name.slice(0, 200));
+    if (!entry.isFile()) throw refuse("FILE_NOT_REGULAR", `has ${shown} in it, which is not a file`);
+    if (join(path, entry.name) === resolve(attestation)) continue;
+    if (names.push(entry.name) > maxFiles)
+      throw refuse("FILE_NOT_REGULAR", `has more than ${maxFiles} files`);
   }
+  const files: AttestedFile[] = [];
+  for (const name of names) files.push(await attestedFile(join(path, name), name));
   return { ...exported, files };
+}
+
+/** @throws FILE_MISSING, FILE_FAILED */
+async function attestedFile(path: string, name: string): Promise<AttestedFile> {
+  try {
+    return { name, sha256: await hashFile(path) };
+  } catch (error) {
+    throw fileError(error, "read", printable(path));
+  }
 }
 
 /** Says how files differ from those that were attested; undefined where they are the same. Pure. */

@@ -146,8 +146,8 @@ async function exportedVersion(
   const form = exported.isFolder ? "--form tfjs --folder FOLDER" : "--file FILE";
   throw new StemmaError(
     "EXPORT_MISMATCH",
-    `${exported.path} is not what stemma model recover writes of ${name}:${number}. Write it again: ` +
-      `stemma model recover ${name}:${number} ${form}.`,
+    `${exported.path} is not what this writes: stemma model recover ${name}:${number} ${form}. Run that, and name ` +
+      "what it writes.",
   );
 }
 
