@@ -150,7 +150,7 @@ export function describeParting(parting: Parting, arrays: ComparedArrays | undef
   const where = parting.kind === "step" ? `step ${parting.step}` : `steps ${parting.from} to ${parting.to}`;
   const which = arrays === undefined ? "" : `, after which ${describeArrays(arrays)}`;
   return (
-    `run again now, the device parts from this server in ${where}${which}. States do not tell the operation: run ` +
+    `run again now, the device parts by its own answers from this server in ${where}${which}. States do not tell the operation: run ` +
     `\`stemma probe ${model} --file here.json\` here and \`stemma probe ${model} --file there.json\` on the device, ` +
     "then `stemma probe diff here.json there.json`"
   );

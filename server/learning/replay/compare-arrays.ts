@@ -2,6 +2,7 @@
  * Compares the arrays of two states of a training after the same step, and says of which layers they differ, in the
  * order of the backward pass: the last layer first. Pure.
  */
+import { counted } from "../../../shared/cli/output.js";
 import { weightSlots } from "../../../shared/model/architecture.js";
 import type { Architecture } from "../../../shared/model/model.js";
 import type { StateAfter } from "../../../shared/determinism/probe/state-after-job.js";
@@ -23,7 +24,7 @@ export interface DifferingLayer {
   readonly weights: readonly string[];
 }
 
-/** Layers that are named, and weights of each; of more layers, the number is told. */
+/** Layers that are named, and weights of each; of those beyond, the number is told. */
 const maxNamed = 4;
 
 /** @returns undefined where the device has not as many arrays as this server, or they are not of this architecture */
@@ -52,11 +53,14 @@ function pathOf(name: string): string {
 
 /** "2 of 12 arrays of weights and optimizer differ, last first: layer 2 (Dense): kernel, bias" */
 export function describeArrays({ of, differing, layers }: ComparedArrays): string {
-  if (differing === 0) return "no array differs, but the place in the data or a number of the optimizer";
-  const names = layers
-    .slice(0, maxNamed)
-    .map(({ layer, weights }) => `${layer}: ${weights.slice(0, maxNamed).map(short).join(", ")}`);
-  const more = layers.length > maxNamed ? `; and ${layers.length - maxNamed} layers before them` : "";
+  if (differing === 0)
+    return "no array of weights or optimizer differs, but another part of the state, such as the place in the data";
+  const names = layers.slice(0, maxNamed).map(({ layer, weights }) => {
+    const others = weights.length > maxNamed ? ` and ${weights.length - maxNamed} more` : "";
+    return `${layer}: ${weights.slice(0, maxNamed).map(short).join(", ")}${others}`;
+  });
+  const more =
+    layers.length > maxNamed ? `; and ${counted(layers.length - maxNamed, "layer")} before these` : "";
   return `${differing} of ${of} arrays of weights and optimizer differ, last first: ${names.join("; ")}${more}`;
 }
 

@@ -1,6 +1,8 @@
 /** Runs a training to a step in a process of its own, with the probe's bundle. Does not load TensorFlow.js. */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { defined } from "../../defined.js";
 import { builtInEngineFolder, builtInProbeFolder, engineIdOfFolder } from "../../train/engine-folder.js";
 import { runEngineProcess } from "../../train/engine-process.js";
 import { stateAfterFile, type StateAfter, type StateAfterJob } from "./state-after-job.js";
@@ -9,6 +11,8 @@ export interface StateAfterOptions {
   /** A folder of the caller's own, which it removes. */
   readonly workFolder: string;
   readonly signal?: AbortSignal | undefined;
+  /** Limit in MiB for the tensors' memory. Overrides the training's. */
+  readonly memoryLimitMb?: number | undefined;
 }
 
 /**
@@ -18,14 +22,20 @@ export interface StateAfterOptions {
  */
 export async function stateAfterInChild(
   request: Omit<StateAfterJob, "engine" | "engineId">,
-  { workFolder, signal }: StateAfterOptions,
+  { workFolder, signal, memoryLimitMb }: StateAfterOptions,
 ): Promise<StateAfter | undefined> {
   const folder = join(workFolder, "state-after");
   const [jobFolder, resultFolder] = [join(folder, "job"), join(folder, "result")];
   await rm(folder, { recursive: true, force: true });
   for (const each of [jobFolder, resultFolder]) await mkdir(each, { recursive: true });
   const engine = builtInEngineFolder();
-  const job: StateAfterJob = { ...request, engine, engineId: await engineIdOfFolder(engine) };
+  const { training } = request;
+  const limits = {
+    ...defined({ memoryLimitMb: memoryLimitMb ?? training.memoryLimitMb }),
+    threads: training.threads ?? availableParallelism(),
+  };
+  const limited = { ...request, training: { ...training, ...limits } };
+  const job: StateAfterJob = { ...limited, engine, engineId: await engineIdOfFolder(engine) };
   await writeFile(join(jobFolder, "job.json"), JSON.stringify(job));
   const script = join(builtInProbeFolder(), "probe.mjs");
   await runEngineProcess({ purpose: "probe", jobFolder, resultFolder, script }, { signal });

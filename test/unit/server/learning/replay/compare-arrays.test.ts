@@ -94,6 +94,22 @@ describe("the arrays of two states", () => {
     );
   });
 
+  it("tell how many layers and weights are not named", () => {
+    const layer = (at: number, weights: number) => ({
+      layer: `layer ${at} (Bidirectional)`,
+      weights: Array.from({ length: weights }, (_, i) => `w${i}`),
+    });
+    const text = describeArrays({
+      of: 9,
+      differing: 9,
+      layers: [6, 4, 1, 1, 1].map((n, i) => layer(9 - i, n)),
+    });
+    assert.match(
+      text,
+      /layer 9 \(Bidirectional\): w0, w1, w2, w3 and 2 more; layer 8 .*w3; .*; and 1 layer before these$/,
+    );
+  });
+
   it("name all layers where gradients are clipped to a norm that all of them share", async () => {
     const found = await compared(alteringGradient(backend.tf, 3, 2), { ...parameters, clipNorm: 1e-6 });
     assert.deepEqual([found?.differing, found?.layers.length], [18, 3]);
@@ -118,7 +134,7 @@ describe("the arrays of two states", () => {
   it("are the same for an honest device, and not compared with others", async () => {
     const found = await compared(backend.tf, parameters);
     assert.deepEqual(found, { of: 18, differing: 0, layers: [] });
-    assert.match(describeArrays(found), /^no array differs/);
+    assert.match(describeArrays(found), /^no array of weights or optimizer differs/);
     const state = { leaf: sha256("a"), arrays: [{ name: "weight/9/9", hash: sha256("b") }] };
     assert.equal(compareArrays({ layers: [], outputs: [] }, state, { hashes: [] }), undefined);
     assert.equal(compareArrays({ layers: [], outputs: [] }, state, { hashes: ["00"] }), undefined);
@@ -140,5 +156,7 @@ describe("the arrays of two states", () => {
     }
     const beyond = { training: job, step: last.step + 1, isEnd: false };
     assert.equal(await stateAfterInChild(beyond, { workFolder: work }), undefined);
+    const limited = stateAfterInChild(beyond, { workFolder: work, memoryLimitMb: 0.001 });
+    await assert.rejects(limited, { code: "MEMORY_EXHAUSTED" });
   });
 });
