@@ -70,12 +70,12 @@ export function differenceFrom(
   for (const { name, sha256 } of attested) {
     const here = hashes.get(name);
     const what = name === aloneName ? "the file" : printable(name.slice(0, 200));
-    if (here === undefined) return `${what} was attested, and is not there`;
+    if (here === undefined) return `${what} was signed, and is not there`;
     if (here !== sha256)
-      return `${what} has the SHA-256 ${here.slice(0, 16)}…, and ${sha256.slice(0, 16)}… was attested`;
+      return `${what} has the SHA-256 ${here.slice(0, 16)}…, and ${sha256.slice(0, 16)}… was signed`;
     hashes.delete(name);
   }
   const [added] = hashes.keys();
   if (added === undefined) return undefined;
-  return `${added === aloneName ? "the file" : printable(added.slice(0, 200))} was not attested`;
+  return `${added === aloneName ? "the file" : printable(added.slice(0, 200))} was not signed`;
 }

@@ -59,8 +59,8 @@ the set are for validation and held out.
 - *Left*: the data stay on the device: what it sent over MQTT, the parameters as an update. The server stores and serves
   the model, and cannot make it again: its replay ended as *unreplayable*.
 
-With the data stored, the server's replay gave every model bit for bit. Its time includes reading the stored data. Each
-time was measured once.
+With the data stored, the server's replay gave every model bit for bit. Both times, measured once,
+include the validation and held-out pictures, which are most of a set; the replay's includes reading the stored data.
 
 ${markdownTable(figures, [...columns, ...widerColumns])}
 

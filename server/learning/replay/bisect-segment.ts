@@ -151,7 +151,7 @@ export function describeParting(parting: Parting, arrays: ComparedArrays | undef
   const which = arrays === undefined ? "" : `, after which ${describeArrays(arrays)}`;
   return (
     `run again now, the device parts by its own answers from this server in ${where}${which}. States do not tell the operation: run ` +
-    `\`stemma probe ${model} --file here.json\` here and \`stemma probe ${model} --file there.json\` on the device, ` +
+    `\`stemma probe ${model} --file here.json\` on this server and \`stemma probe ${model} --file there.json\` on the device, ` +
     "then `stemma probe diff here.json there.json`"
   );
 }

@@ -100,10 +100,10 @@ test("a file is attested as its version, and the documents of a release are comp
   await refused("weights.bin has the SHA-256", ...folder);
   await refused("EXPORT_MISMATCH", "model", "attest", "tiny", at("web"), ...again);
   await rm(join(at("web"), "weights.bin"));
-  await refused("weights.bin was attested, and is not there", ...folder);
+  await refused("weights.bin was signed, and is not there", ...folder);
   await writeFile(join(at("web"), "weights.bin"), weights);
   await writeFile(join(at("web"), "more.bin"), weights);
-  await refused("more.bin was not attested", ...folder);
+  await refused("more.bin was not signed", ...folder);
 
   await done("release", "init", at("first"), "--key", at("owner.key"));
   await done("release", "sign", at("first"), ...key);

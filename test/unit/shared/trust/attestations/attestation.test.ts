@@ -150,12 +150,12 @@ describe("attestations", () => {
     assert.deepEqual(signatureStatement("web", attested), folder);
     assert.equal(differenceFrom(attested, files), undefined);
     const cases: readonly (readonly [readonly AttestedFile[], RegExp])[] = [
-      [files.slice(1), /^weights\.bin was attested, and is not there$/],
-      [[...files, { name: "more\u001b", sha256 }], /^more.+ was not attested$/],
+      [files.slice(1), /^weights\.bin was signed, and is not there$/],
+      [[...files, { name: "more\u001b", sha256 }], /^more.+ was not signed$/],
       [[{ name: "weights.bin", sha256: other }, files[1]!], /^weights\.bin has the SHA-256/],
-      [[{ name: ".", sha256 }], /^model\.json was attested/],
+      [[{ name: ".", sha256 }], /^model\.json was signed/],
     ];
     for (const [found, text] of cases) assert.match(differenceFrom(attested, found) ?? "", text);
-    assert.match(differenceFrom([{ name: ".", sha256 }], files) ?? "", /^the file was attested/);
+    assert.match(differenceFrom([{ name: ".", sha256 }], files) ?? "", /^the file was signed/);
   });
 });
