@@ -45,6 +45,7 @@ import {
 } from "./command-errors.js";
 import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
+import type { SegmentAnswer } from "./trainer/segments-again.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
 /** The part of the agent that the commands need. */
@@ -71,8 +72,11 @@ export interface CommandTarget {
   trial(asked: TrialRequest | TrialEnd): Promise<TrialAnswer | undefined>;
   /** Gives a part of a state of a training. @throws NOT_FOUND */
   keptState(asked: KeptStateRequest): Promise<KeptStatePart>;
-  /** Runs a segment of an earlier training again. @throws NOT_FOUND, TRAINING_REFUSED while a training runs */
-  segmentLeaves(asked: SegmentLeavesRequest): Promise<{ readonly leaves: string }>;
+  /**
+   * Runs a segment of an earlier training again, for its leaves or for the state at its end.
+   * @throws NOT_FOUND, TRAINING_REFUSED while a training runs
+   */
+  segmentLeaves(asked: SegmentLeavesRequest): Promise<SegmentAnswer>;
   /** A request for a new certificate. @throws NOT_ALLOWED where this device has a token */
   requestCertificate(): Promise<object>;
   /** Takes the answer to it; resolves with the end of the new certificate. @throws ENROLMENT_INVALID */

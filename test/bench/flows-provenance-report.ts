@@ -58,8 +58,8 @@ this with each recovery, Stemma once, for the proof: it keeps what it has proved
 
 ${markdownTable(useCases, columns)}
 
-What a fine-tune takes on the wire, counted three ways (MM3). MMlib's pictures are five times the size of its smallest
-model, these are not: \`data\` of another size move the first row only.
+What a fine-tune takes on the wire, counted three ways (MM3). \`data\` of another size move the first row only; those of
+MMlib's sizes follow.
 
 ${markdownTable(counted(figures), [
   { title: "DATA", value: ({ data }) => data },

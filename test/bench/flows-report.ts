@@ -8,6 +8,8 @@ import { recoverMs } from "./flows-home.js";
 import { saveMs, type FlowFigures, type UseCaseFigures } from "./flows-standard.js";
 import type { ProvenanceFigures } from "./flows-provenance.js";
 import { provenanceMarkdown, provenanceText } from "./flows-provenance-report.js";
+import type { PictureFigures } from "./flows-pictures.js";
+import { picturesText } from "./flows-pictures-report.js";
 import { lineChart, type Line, type LinePanel } from "./line-chart.js";
 import { machineLine } from "./machine.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";
@@ -20,6 +22,7 @@ export interface FlowResults {
   readonly coded: readonly CodedStoreFigures[];
   readonly depths: readonly (DepthFigures & { readonly update: string })[];
   readonly provenance?: ProvenanceFigures;
+  readonly pictures?: readonly PictureFigures[];
   /** First and last day of the measurement; absent: today. */
   readonly days?: readonly string[];
 }
@@ -224,11 +227,19 @@ export function flowsText(results: FlowResults): string {
     renderTable(reachesOf(results), reachColumns),
     "",
     ...(results.provenance === undefined ? [] : [provenanceText(results.provenance)]),
+    ...(results.pictures === undefined ? [] : [picturesText(results.pictures)]),
   ].join("\n");
 }
 
-/** @param charts file names of the charts, by model */
-export function flowsMarkdown(results: FlowResults, charts: ReadonlyMap<string, string>): string {
+/**
+ * @param charts file names of the charts, by model
+ * @param pictures the section on provenance with MMlib's sizes of data
+ */
+export function flowsMarkdown(
+  results: FlowResults,
+  charts: ReadonlyMap<string, string>,
+  pictures = "",
+): string {
   const steps = results.flows.flatMap(({ model, update, approach, useCases }) =>
     useCases.map((figures): StepRow => ({ ...figures, of: `${model}, ${approach}, ${update}` })),
   );
@@ -279,11 +290,11 @@ ${markdownTable(mmlib, [
 
 ${[...charts].map(([model, file]) => `![${model}: bytes, time to save, time to recover](${file})`).join("\n\n")}
 
-${results.provenance === undefined ? "" : `${provenanceMarkdown(results.provenance)}\n`}## All use cases
+${results.provenance === undefined ? "" : `${provenanceMarkdown(results.provenance)}\n`}${pictures === "" ? "" : `${pictures}\n`}## All use cases
 
 ${markdownTable(steps, stepColumns)}
 
-${machineLine(results.days)}
+Sections that do not say it themselves: ${machineLine(results.days).replace("Measured", "measured")}
 `;
 }
 

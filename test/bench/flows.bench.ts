@@ -3,8 +3,10 @@
  * approach, beside floors of the same run and MMlib's own figures.
  *
  *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--resume FILE] [--markdown FILE] [--quick] …
+ *   stemma bench flows --pictures [--resume FILE] [--markdown FILE]
  *   stemma bench flows --distributed [--nodes 5,10,20] [--approaches snapshot,update] [--rounds 3] [--resume FILE] …
  *
+ * `--pictures` measures provenance with MMlib's sizes of data alone, and replaces that section of the report.
  * `--distributed` runs the flow on many nodes, each a process. `--quick` measures MobileNetV2 and ResNet-18 once, with
  * fewer recoveries of each model and one encoded store, and two nodes. With --markdown the report is written to FILE,
  * and charts beside it. All rounds take hours: with --resume each one that ended is kept in FILE, and the same command
@@ -12,7 +14,7 @@
  * one that the paper describes.
  */
 import { rmSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -23,6 +25,8 @@ import {
   distributedText,
   type DistributedResults,
 } from "./flows-distributed-report.js";
+import { measurePictures, pictureSets, type PictureFigures } from "./flows-pictures.js";
+import { picturesChart, picturesMarkdown, picturesText, withPictures } from "./flows-pictures-report.js";
 import { measureProvenanceFlow } from "./flows-provenance.js";
 import { flowChart, flowsMarkdown, flowsText, type FlowResults } from "./flows-report.js";
 import { measureDepth } from "./flows-depth.js";
@@ -44,6 +48,7 @@ const { values: options } = parseArgs({
     output: { type: "string", short: "o", default: "table" },
     quick: { type: "boolean", default: false },
     distributed: { type: "boolean", default: false },
+    pictures: { type: "boolean", default: false },
     nodes: { type: "string" },
     approaches: { type: "string" },
     models: { type: "string" },
@@ -62,15 +67,18 @@ process.once("SIGINT", () => {
   process.exit(130);
 });
 try {
-  const standard = options.distributed ? undefined : await runStandard();
-  const distributed = options.distributed || options.quick ? await runDistributed() : undefined;
+  const isWhole = !options.distributed && !options.pictures;
+  const standard = isWhole ? await runStandard() : undefined;
+  const pictures = options.pictures ? await runPictures() : undefined;
+  const distributed = options.distributed || (options.quick && isWhole) ? await runDistributed() : undefined;
   const texts = [
+    ...(pictures === undefined ? [] : [picturesText(pictures)]),
     ...(standard === undefined ? [] : [flowsText(standard)]),
     ...(distributed === undefined ? [] : [distributedText(distributed)]),
   ];
   process.stdout.write(
     options.output === "json"
-      ? `${JSON.stringify({ ...standard, ...(distributed === undefined ? {} : { distributed }) })}\n`
+      ? `${JSON.stringify({ ...standard, ...(pictures && { pictures }), ...(distributed && { distributed }) })}\n`
       : texts.join("\n"),
   );
 } finally {
@@ -124,15 +132,53 @@ async function runStandard(): Promise<FlowResults> {
         : { perPhase: 4, pictures: 256, alpha: 1, folder },
     ),
   );
-  const results: FlowResults = { rounds, flows, coded, depths, provenance, days: saved.days };
+  const pictures = await measureAllPictures(saved);
+  const results: FlowResults = { rounds, flows, coded, depths, provenance, pictures, days: saved.days };
   const { markdown } = options;
   if (markdown !== undefined) {
     const charts = new Map(models.map((model) => [model, markdown.replace(/(\.md)?$/, `-${model}.svg`)]));
     for (const [model, chart] of charts) await writeFile(chart, flowChart(model, flows));
     const names = new Map([...charts].map(([model, chart]) => [model, basename(chart)]));
-    await writeFile(markdown, flowsMarkdown(results, names));
+    const section = picturesMarkdown(
+      pictures,
+      await writePicturesChart(markdown, pictures),
+      machineLine(saved.days),
+    );
+    await writeFile(markdown, flowsMarkdown(results, names, section));
   }
   return results;
+}
+
+async function measureAllPictures(saved: SavedParts): Promise<readonly PictureFigures[]> {
+  // A device sends samples of less than 8 MiB with the model.
+  const sets = options.quick ? [{ name: "quick", useCase: "U3", pictures: 200, side: 128 }] : pictureSets;
+  const figures: PictureFigures[] = [];
+  for (const set of sets) {
+    say(`provenance, ${set.name}`);
+    const request = { set, alpha: options.quick ? 0.35 : 1, folder };
+    figures.push(await saved.part(`provenance, ${set.name}`, () => measurePictures(request)));
+  }
+  return figures;
+}
+
+async function runPictures(): Promise<readonly PictureFigures[]> {
+  const saved = await openParts("stemma bench flows --pictures");
+  const figures = await measureAllPictures(saved);
+  const { markdown } = options;
+  if (markdown !== undefined) {
+    const before = await readFile(markdown, "utf8");
+    const chart = await writePicturesChart(markdown, figures);
+    const section = picturesMarkdown(figures, chart, machineLine(saved.days));
+    await writeFile(markdown, withPictures(before, section));
+  }
+  return figures;
+}
+
+/** Returns the name of the chart beside the report. */
+async function writePicturesChart(report: string, figures: readonly PictureFigures[]): Promise<string> {
+  const chart = report.replace(/(\.md)?$/, "-pictures.svg");
+  await writeFile(chart, picturesChart(figures));
+  return basename(chart);
 }
 
 /** @throws Error with --resume where the code is not that of a commit */

@@ -1,5 +1,5 @@
 /** Draws panels of lines over a common legend, as an SVG. Axes begin at their lowest tick. Pure. */
-import { colourOf, escape, round } from "./svg.js";
+import { colourOf, escape, markerOf, round } from "./svg.js";
 
 export interface LinePoint {
   readonly x: number;
@@ -59,7 +59,8 @@ function drawPanel(
   const points = lines.flatMap((line) => line.points);
   const xTicks = xLabels?.map((_, i) => i) ?? ticksUpTo(0, Math.max(...points.map((point) => point.x), 0));
   const yTicks = ticksUpTo(fromY, Math.max(...points.map((point) => point.y), fromY));
-  const [xEnd, yEnd] = [xTicks.at(-1) as number, yTicks.at(-1) as number];
+  // The end is 0 where there is one name alone.
+  const [xEnd, yEnd] = [xTicks.at(-1) || 1, yTicks.at(-1) as number];
   const x = (value: number): number => round(left + (plot.width * value) / xEnd);
   const y = (value: number): number =>
     round(plot.top + plot.height * (1 - (Math.max(value, fromY) - fromY) / (yEnd - fromY)));
@@ -81,6 +82,8 @@ function drawPanel(
       ({ name, points: own, isStepped = false }) =>
         `<path d="${own
           .map((point, i) => {
+            // A line of one point is not seen.
+            if (own.length === 1) return markerOf(names.indexOf(name), x(point.x), y(point.y));
             if (i === 0) return `M${x(point.x)} ${y(point.y)}`;
             return isStepped ? `H${x(point.x)}V${y(point.y)}` : `L${x(point.x)} ${y(point.y)}`;
           })

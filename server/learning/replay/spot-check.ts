@@ -3,6 +3,7 @@
  * far less than a whole replay, and never a proof. What is chosen is written down before the device is asked for it, so
  * a device that does not answer is asked for the same segments again. Nothing is freed because of it.
  */
+import { decodeArchitecture } from "../../../shared/model/architecture.js";
 import { defined } from "../../../shared/defined.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { SpotCheck } from "../../../shared/journal/facts/version-facts.js";
@@ -155,9 +156,13 @@ async function bisected(
 ): Promise<JudgedSegments> {
   const segment = runs.find(({ index }) => index !== undefined && index === judged.refutedSegment);
   if (judged.refuted === undefined || segment === undefined) return judged;
-  const { versionId, record } = summary;
+  const { versionId, record, name, version } = summary;
   const fleet = await context.live?.fleet(repository.fleet);
-  const found = await bisectSegment({ fleet, device: record.device, versionId, segment }, training);
+  const asked = { fleet, device: record.device, versionId, model: `${name}:${version}`, segment };
+  const { architecture: id } = record.objects;
+  const architecture = async () =>
+    id && decodeArchitecture(await repository.objects.read("architecture", id));
+  const found = await bisectSegment({ ...asked, architecture }, training);
   return found === undefined ? judged : { ...judged, refuted: `${judged.refuted}; ${found}` };
 }
 

@@ -13,15 +13,22 @@ import * as tensorFlow from "@tensorflow/tfjs";
 import { encodeProbe, type ProbeRun } from "../probe-summary.js";
 import { messageOf } from "../../error-text.js";
 import { isStemmaError } from "../../errors.js";
+import { nodeFiles } from "../../files/node-files.js";
 import { decodeArchitecture } from "../../model/architecture.js";
+import { engineThreads } from "../../train/backends/capability.js";
+import { chooseBackend } from "../../train/backends/choose.js";
 import { fuseActivations } from "../../train/backends/fused-layers.js";
 import { startWasmBackend, type StartedBackend } from "../../train/backends/wasm.js";
 import { plainDetails } from "../../train/engine/plain-details.js";
-import { readModelFiles } from "../../train/engine/model-files.js";
+import { readModelFiles, readOptimizerFile } from "../../train/engine/model-files.js";
+import { readState } from "../../train/engine/state-file.js";
 import { guardKernels } from "../../train/native/guard-kernels.js";
+import type { TrainingBase } from "../../train/run-training.js";
 import { registerNativeGradients, refuseMissing } from "../../train/native/native-gradients.js";
 import { readManifest, startNativeBackend } from "../../train/native/start-native.js";
 import { summaryFile, tensorsFile, type ProbeJob } from "./probe-job.js";
+import { stateAfter } from "./state-after.js";
+import { stateAfterFile, type StateAfter, type StateAfterJob } from "./state-after-job.js";
 import { probeModel, type ProbeRequest } from "./probe-model.js";
 import { TensorSpool } from "./tensor-spool.js";
 
@@ -105,7 +112,12 @@ async function requestOf(job: ProbeJob): Promise<ProbeRequest> {
 }
 
 async function main(jobFolder: string, resultFolder: string): Promise<void> {
-  const job = JSON.parse(await readFile(join(jobFolder, "job.json"), "utf8")) as ProbeJob;
+  const job = JSON.parse(await readFile(join(jobFolder, "job.json"), "utf8")) as ProbeJob | StateAfterJob;
+  if ("training" in job) {
+    const state = (await runToStep(job)) ?? null;
+    await writeFile(join(resultFolder, stateAfterFile), JSON.stringify({ state }));
+    return;
+  }
   const request = await requestOf(job);
   const backend = await startBackend(job);
   const spool = job.tensors ? new TensorSpool(join(resultFolder, tensorsFile)) : undefined;
@@ -120,6 +132,53 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   await spool?.finish(join(resultFolder, tensorsFile));
   // Written last, so that a folder with a summary is complete.
   await writeFile(join(resultFolder, summaryFile), encodeProbe({ ...run, runs: { count: 1, differing: 0 } }));
+}
+
+/** Runs a training as the engine does, from a state to a step. */
+async function runToStep(job: StateAfterJob): Promise<StateAfter | undefined> {
+  const { training, file, step, isEnd, engine, engineId } = job;
+  const { memoryLimitMb, threads = 1, ownRecipe, base } = training;
+  const files = nodeFiles();
+  const backend = await startWasmBackend({
+    folder: engine,
+    memoryLimitMb,
+    threads: engineThreads(threads, os.availableParallelism()),
+  });
+  const state = file === undefined ? undefined : (await readState(files, file))?.fit;
+  const ports = {
+    tf: backend.tf,
+    fuseActivations,
+    files,
+    monotonic: () => performance.now(),
+    engine: engineId,
+    backend: chooseBackend({}),
+    environment: {},
+    ownRecipe: ownRecipe && {
+      bundle: await files.read(ownRecipe.file),
+      expected: ownRecipe.id,
+      command: ownRecipe.command,
+    },
+  };
+  const found = await stateAfter(training, await readBase(base?.folder), ports, { state, step, isEnd });
+  backend.close();
+  return found;
+}
+
+async function readBase(folder: string | undefined): Promise<TrainingBase | undefined> {
+  if (folder === undefined) return undefined;
+  const files = nodeFiles();
+  const architecture = await files.read(join(folder, "architecture.json"));
+  const model = await readModelFiles(
+    await files.read(join(folder, "model.safetensors")),
+    architecture,
+    folder,
+  );
+  const optimizer = join(folder, "optimizer.safetensors");
+  if ((await files.stat(optimizer)) === undefined) return { model };
+  return {
+    model,
+    optimizer: { state: await readOptimizerFile(await files.read(optimizer), folder), sha256: "" },
+  };
 }
 
 /** An error as a message for a person who typed `stemma probe`. */

@@ -1,6 +1,6 @@
 /**
  * In-toto statements (Statement v1) about a file with a model, and the form of the OpenSSF Model Signing specification
- * 1.0 for one file. Pure.
+ * 1.0 for one file, or for a folder of files. Pure.
  */
 import { createHash } from "node:crypto";
 import * as z from "zod";
@@ -20,7 +20,10 @@ export type Statement = z.infer<typeof statementSchema>;
 
 const signatureSchema = z.object({
   serialization: z.object({ method: z.literal("files"), hash_type: z.literal("sha256") }),
-  resources: z.tuple([z.object({ name: z.literal("."), algorithm: z.literal("sha256"), digest: hash })]),
+  resources: z
+    .array(z.object({ name: z.string().min(1), algorithm: z.literal("sha256"), digest: hash }))
+    .min(1)
+    .max(1000),
 });
 
 /** A file by its name and the SHA-256 of its bytes, lower-case hex. */
@@ -36,28 +39,41 @@ function digestOfResources(digests: readonly string[]): string {
     .digest("hex");
 }
 
-/** The statement that a verifier of the specification reads: of a file alone, its one resource has the name ".". */
-export function signatureStatement({ name, sha256 }: AttestedFile): Statement {
+/** The name of the one resource of a statement about a file alone. */
+export const aloneName = ".";
+
+/**
+ * The statement that a verifier of the specification reads.
+ * @param name of the file or folder
+ * @param files those of a folder by their names in it, or one with the name "."
+ */
+export function signatureStatement(name: string, files: readonly AttestedFile[]): Statement {
+  const sorted = [...files].sort((a, b) => (a.name < b.name ? -1 : 1));
   return {
     _type: statementType,
-    subject: [{ name, digest: { sha256: digestOfResources([sha256]) } }],
+    subject: [{ name, digest: { sha256: digestOfResources(sorted.map(({ sha256 }) => sha256)) } }],
     predicateType: signaturePredicate,
     predicate: {
       serialization: { method: "files", hash_type: "sha256", allow_symlinks: false },
-      resources: [{ name: ".", algorithm: "sha256", digest: sha256 }],
+      resources: sorted.map((file) => ({ name: file.name, algorithm: "sha256", digest: file.sha256 })),
     },
   };
 }
 
 /**
- * The SHA-256 of the file that a statement is about; undefined where it is of another form, or its parts contradict
- * each other.
+ * The files that a statement is about: those of a folder, or one with the name "."; undefined where it is of another
+ * form, or its parts contradict each other.
  */
-export function attestedHash({ predicateType, predicate, subject }: Statement): string | undefined {
+export function attestedFiles({
+  predicateType,
+  predicate,
+  subject,
+}: Statement): readonly AttestedFile[] | undefined {
   const { sha256 } = subject[0].digest;
-  if (predicateType !== signaturePredicate) return sha256;
+  if (predicateType !== signaturePredicate) return [{ name: aloneName, sha256 }];
   const parsed = signatureSchema.safeParse(predicate);
   if (!parsed.success) return undefined;
-  const { digest } = parsed.data.resources[0];
-  return digestOfResources([digest]) === sha256 ? digest : undefined;
+  const files = parsed.data.resources.map(({ name, digest }) => ({ name, sha256: digest }));
+  if (new Set(files.map(({ name }) => name)).size !== files.length) return undefined;
+  return digestOfResources(files.map((file) => file.sha256)) === sha256 ? files : undefined;
 }

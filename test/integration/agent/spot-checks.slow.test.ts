@@ -194,6 +194,23 @@ describe("a spot check", () => {
     assert.equal((await operations.model({ fleet, model })).spotCheck?.outcome, "refuted");
   });
 
+  it("says in which weights the device's state is another one after the step in which it parts", async () => {
+    const model = await train({ lie: withLeaf(3) });
+    // The device trains with another rate when it is asked again.
+    const file = join(home, "states", "soh", model, "training.json");
+    const training = JSON.parse(await readFile(file, "utf8")) as { job: { parameters: object } };
+    training.job.parameters = { ...training.job.parameters, learningRate: 0.02 };
+    await writeFile(file, JSON.stringify(training));
+    const report = await check(model);
+    assert.equal(report.outcome, "refuted", report.because);
+    // Gradients were the same: the optimizer's arrays are, and all weights differ.
+    assert.match(report.because, /in step 5, after which 6 of 18 arrays of weights and optimizer differ, /);
+    assert.match(
+      report.because,
+      /last first: layer 4 \(Dense\): .*; layer 1 \(LSTM\): .*`stemma probe [^ ]+:\d+ --file/,
+    );
+  });
+
   it("asks for the same segments until they are given", async () => {
     const model = await train();
     await agent.close();

@@ -14,6 +14,8 @@ import {
   distributedText,
   type DistributedResults,
 } from "../../bench/flows-distributed-report.js";
+import type { PictureFigures } from "../../bench/flows-pictures.js";
+import { picturesChart, picturesMarkdown, withPictures } from "../../bench/flows-pictures-report.js";
 import type { ProvenanceFigures } from "../../bench/flows-provenance.js";
 import {
   flowChart,
@@ -187,6 +189,12 @@ const provenance: ProvenanceFigures = {
   ],
 };
 
+const pictures: PictureFigures = {
+  ...{ name: "CO-512", useCase: "U3", pictures: 512, side: 216, pixelBytes: 71_663_616 },
+  ...{ codedBytes: 121_828_147, storyBytes: 76_000, sentBytes: 8_000_000, modelBytes: 9_000_000 },
+  ...{ trainMs: 80_000, replayMs: 120_000 },
+};
+
 const arrived = (useCase: string): DistributedUseCase => ({
   useCase,
   saveMs: 1_234,
@@ -256,6 +264,24 @@ describe("the report of the flows", () => {
     for (const text of ["| 660 kB | 7.33 % |", "| 65.0 kB | 0.72 % |", "| 9.00 MB | 100.00 % |"])
       assert.ok(markdown.includes(text), text);
     for (const line of flowsText({ ...results, provenance }).split("\n")) assert.ok(line.length <= 80, line);
+  });
+
+  it("has the data of MMlib's sizes in a section of its own, which is measured alone too", () => {
+    const section = picturesMarkdown([pictures], "chart.svg", "Measured then.");
+    const row = "| CO-512 | U3 | 71.7 MB | 122 MB | 76.0 kB | 8.00 MB | 9.00 MB | 1.50 × | 80 s | 120 s |";
+    assert.ok(section.includes(row), section);
+    assert.ok(section.includes("1.70 bytes a pixel"));
+    const report = flowsMarkdown({ ...results, provenance }, new Map(), section);
+    const other = picturesMarkdown([{ ...pictures, sentBytes: 7_000_000 }], undefined, "Measured later.");
+    const again = withPictures(report, other);
+    assert.equal(again, report.replace(section, other));
+    assert.throws(() => withPictures(flowsMarkdown(results, new Map()), other), /no section/);
+    for (const line of flowsText({ ...results, pictures: [pictures] }).split("\n"))
+      assert.ok(line.length <= 80, line);
+    for (const figures of [[pictures], [pictures, pictures]])
+      assert.doesNotMatch(picturesChart(figures), /NaN|undefined|d=""/);
+    // A line through one point is not seen: there is a marker.
+    assert.equal(picturesChart([pictures]).match(/<path d="[^"]+z" fill="none"/g)?.length, 4);
   });
 
   it("has recoveries from an encoded store beside those before, and the days of a measurement in parts", () => {

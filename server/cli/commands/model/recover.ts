@@ -14,6 +14,7 @@ import { withContext, type CommandContext } from "../../context.js";
 import { requireEndingOfFile, requireEndingOfForm } from "../../file-ending.js";
 import { inputOption } from "../../input-option.js";
 import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../stream-file.js";
+import { modelJsonText, tfjsNames } from "../../tfjs-files.js";
 import { nameOf } from "../../version-text.js";
 import { explainCommand } from "../../explain-recovery.js";
 import { recoverFleet } from "./recover-fleet.js";
@@ -307,7 +308,7 @@ async function recoverForTfjs(
     weightsFile: basename(paths.weights),
   });
   const report = await writeStream(context, reference, stream, { path: paths.weights, overwrite: force });
-  await writeDurably(nodeFiles(), paths.json, Buffer.from(`${JSON.stringify(json)}\n`));
+  await writeDurably(nodeFiles(), paths.json, Buffer.from(modelJsonText(json)));
   printReport(context, report, paths.json, await optimizer?.write(second));
 }
 
@@ -322,7 +323,7 @@ function tfjsPaths(
       "--form tfjs writes two files. Name their folder with --folder DIR, or the model.json with --file PATH.",
     );
   if (folder !== undefined)
-    return { json: resolve(folder, "model.json"), weights: resolve(folder, "weights.bin") };
+    return { json: resolve(folder, tfjsNames.json), weights: resolve(folder, tfjsNames.weights) };
   const json = resolve(file ?? "");
   const stem = basename(json, ".json").replace(/[^\w.-]/g, "_");
   return { json, weights: join(dirname(json), `${stem}.weights.bin`) };

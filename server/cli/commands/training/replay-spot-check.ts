@@ -19,7 +19,8 @@ device for the states that they begin with, and runs them again:
 
   spot-checked   each gave the state that the device committed to; this proves nothing of the
                  others, and the chance that a wrong one was missed is printed
-  refuted        a segment gives another state, or the ends are not those of the model
+  refuted        a segment gives another state, or the ends are not those of the model; where the
+                 device helps, with the step and the layers in which it parts from this server
   not available  the device does not have the states any more
   waits          the device is not connected; run the command again when it is
 

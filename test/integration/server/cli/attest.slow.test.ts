@@ -75,6 +75,35 @@ test("a file is attested as its version, and the documents of a release are comp
   await refused("NOT_FOUND", "model", "attest", "tiny", at("out.safetensors"), "--provenance", ...again);
   await refused("FILE_MISSING", "model", "attest", "tiny", at("none"), ...again);
   await refused("FILE_NOT_REGULAR", "model", "attest", "tiny", at("."), ...again);
+  await done("model", "recover", "tiny", "--form", "tfjs", "--folder", at("web"));
+  await refused("USAGE", "model", "attest", "tiny", at("web"), "--provenance", ...again);
+  await done("model", "attest", "tiny", at("web"), "--file", at("web.json"), ...key);
+  const folder = [
+    "model",
+    "attestation",
+    at("web"),
+    "--signature",
+    at("web.json"),
+    "--owner",
+    at("owner.key"),
+  ];
+  assert.match((await done(...folder)).stdout, /were signed as web\n/);
+  await refused(
+    "SIGNATURE_INVALID",
+    ...folder.slice(0, 3),
+    "--signature",
+    at("sig.json"),
+    ...folder.slice(5),
+  );
+  const weights = await readFile(join(at("web"), "weights.bin"));
+  await writeFile(join(at("web"), "weights.bin"), Buffer.concat([weights, Buffer.of(0)]));
+  await refused("weights.bin has the SHA-256", ...folder);
+  await refused("EXPORT_MISMATCH", "model", "attest", "tiny", at("web"), ...again);
+  await rm(join(at("web"), "weights.bin"));
+  await refused("weights.bin was signed, and is not there", ...folder);
+  await writeFile(join(at("web"), "weights.bin"), weights);
+  await writeFile(join(at("web"), "more.bin"), weights);
+  await refused("more.bin was not signed", ...folder);
 
   await done("release", "init", at("first"), "--key", at("owner.key"));
   await done("release", "sign", at("first"), ...key);
@@ -113,4 +142,14 @@ test("the reference implementation of Model Signing accepts an attestation, and 
   await verify("sig.json");
   await writeFile(file, "another model");
   await assert.rejects(verify("sig.json"), /mismatch|Verification failed/i);
+  await done("model", "recover", "tiny", "--form", "tfjs", "--folder", at("web"));
+  await done("model", "attest", "tiny", at("web"), "--file", at("web.json"), ...key);
+  const verifyFolder = () =>
+    modelSigning(
+      ...["verify", "certificate", at("web"), "--signature", at("web.json")],
+      ...["--certificate_chain", at("owner.pem")],
+    );
+  await verifyFolder();
+  await writeFile(join(at("web"), "more.bin"), "more");
+  await assert.rejects(verifyFolder(), /mismatch|Verification failed|extra/i);
 });

@@ -1,7 +1,11 @@
 /** The choice of segments, what it misses, and what is said of the segments that were run. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { bisectSegment, describeParting } from "../../../../../server/learning/replay/bisect-segment.js";
+import {
+  bisectSegment,
+  describeParting,
+  findParting,
+} from "../../../../../server/learning/replay/bisect-segment.js";
 import {
   chanceToMiss,
   chooseSegments,
@@ -138,13 +142,25 @@ describe("where a device and a server part", () => {
       () => Promise.resolve({ code: "", result: { leaves: "!" } }),
     ];
     for (const command of answers) {
-      const asked = { fleet: { isOnline: () => true, command }, device: "van", versionId: leaf("version") };
+      const asked = {
+        fleet: { isOnline: () => true, command },
+        ...{
+          device: "van",
+          versionId: leaf("version"),
+          model: "soh:2",
+          architecture: () => assert.fail("nothing came"),
+        },
+      };
       assert.equal(await bisectSegment({ ...asked, segment: run(1) }, training), undefined);
     }
   });
 
   const here = { leaves: [3, 4, 5].map((step) => ({ step, leaf: leaf(step) })) };
-  const told = (...there: readonly Hash[]) => describeParting(here, there, { everySteps: 1, fromStep: 2 });
+  const describePart = (there: readonly Hash[], everySteps: number) => {
+    const found = findParting(here, there, { everySteps, fromStep: 2 });
+    return found && describeParting(found, undefined, "soh:2");
+  };
+  const told = (...there: readonly Hash[]) => describePart(there, 1);
 
   it("is not awaited once the check has to end", async () => {
     const ending = new AbortController();
@@ -154,16 +170,26 @@ describe("where a device and a server part", () => {
       ending.abort();
       return new Promise<never>(() => undefined);
     };
-    const asked = { fleet: { isOnline: () => true, command }, device: "van", versionId: leaf("version") };
+    const asked = {
+      fleet: { isOnline: () => true, command },
+      ...{
+        device: "van",
+        versionId: leaf("version"),
+        model: "soh:2",
+        architecture: () => assert.fail("nothing came"),
+      },
+    };
     assert.equal(await bisectSegment({ ...asked, segment: run(1) }, training), undefined);
   });
 
   it("is the first step with another state", () => {
-    assert.match(told(leaf(3), leaf("x"), leaf("y")) ?? "", /in step 4:/);
-    assert.match(told(leaf("x"), leaf("y"), leaf("z")) ?? "", /in step 3:/);
-    assert.match(told(leaf(3)) ?? "", /in step 4:/);
-    const coarse = describeParting(here, [leaf(3), leaf("x"), leaf("y")], { everySteps: 5, fromStep: 2 });
-    assert.match(coarse ?? "", /steps 4 to 4/);
+    assert.match(
+      told(leaf(3), leaf("x"), leaf("y")) ?? "",
+      /in step 4\. .*`stemma probe soh:2 --file there.json` on the device/,
+    );
+    assert.match(told(leaf("x"), leaf("y"), leaf("z")) ?? "", /in step 3\./);
+    assert.match(told(leaf(3)) ?? "", /in step 4\./);
+    assert.match(describePart([leaf(3), leaf("x"), leaf("y")], 5) ?? "", /steps 4 to 4/);
   });
 
   it("is nowhere for a device that comes to the server's states, and unknown for one that gives none", () => {

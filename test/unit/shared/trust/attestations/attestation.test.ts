@@ -4,12 +4,17 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify, X509Certif
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { differenceFrom } from "../../../../../server/cli/attested-files.js";
 import {
   attest,
   maxStatementBytes,
   verifyAttestation,
 } from "../../../../../shared/trust/attestations/bundle.js";
-import { attestedHash, signatureStatement } from "../../../../../shared/trust/attestations/statement.js";
+import {
+  attestedFiles,
+  signatureStatement,
+  type AttestedFile,
+} from "../../../../../shared/trust/attestations/statement.js";
 import { connectionKeyOf, publicKeyInfo } from "../../../../../shared/trust/certificates/connection-key.js";
 import {
   certifyKey,
@@ -23,7 +28,7 @@ const vectors = join(repositoryRoot, "test/vectors/trust");
 const owner = keyOfSeed("07".repeat(32));
 const other = keyOfSeed("08".repeat(32));
 const sha256 = createHash("sha256").update("abc").digest("hex");
-const statement = signatureStatement({ name: "model.safetensors", sha256 });
+const statement = signatureStatement("model.safetensors", [{ name: ".", sha256 }]);
 const golden = readFileSync(join(vectors, "model.sigstore.json"));
 
 interface Bundle {
@@ -60,7 +65,7 @@ function bundleWith(certificate: Uint8Array, key: ReturnType<typeof createPrivat
 describe("attestations", () => {
   it("of the past verify, and a release key has the same certificate for ever", () => {
     assert.deepEqual(verifyAttestation("golden", golden, owner.publicKey), statement);
-    assert.equal(attestedHash(statement), sha256);
+    assert.deepEqual(attestedFiles(statement), [{ name: ".", sha256 }]);
     assert.equal(pemOf(ownerCertificate(owner)), readFileSync(join(vectors, "owner.pem"), "utf8"));
   });
 
@@ -112,9 +117,9 @@ describe("attestations", () => {
   it("are bounded, whatever comes", () => {
     for (const text of ["", "{}", "[]", "null", "x".repeat(2 * 1024 * 1024)]) refuses(Buffer.from(text));
     refuses(Buffer.concat([golden, Buffer.alloc(1024 * 1024, 0x20)]));
-    const long = signatureStatement({ name: "x".repeat(maxStatementBytes), sha256 });
+    const long = signatureStatement("x".repeat(maxStatementBytes), [{ name: ".", sha256 }]);
     assert.throws(() => attest(long, owner), { code: "RECORD_TOO_LARGE" });
-    const full = signatureStatement({ name: "\0".repeat(maxStatementBytes / 6 - 200), sha256 });
+    const full = signatureStatement("\0".repeat(maxStatementBytes / 6 - 200), [{ name: ".", sha256 }]);
     assert.deepEqual(verifyAttestation("full", Buffer.from(attest(full, owner)), owner.publicKey), full);
   });
 
@@ -124,11 +129,33 @@ describe("attestations", () => {
       ...statement,
       subject: [{ ...subject, digest: { sha256: "0".repeat(64) } }] as [typeof subject],
     };
-    assert.equal(attestedHash(lying), undefined);
-    assert.equal(attestedHash({ ...statement, predicate: {} }), undefined);
-    assert.equal(
-      attestedHash({ ...statement, predicateType: "https://slsa.dev/provenance/v1" }),
-      subject.digest.sha256,
-    );
+    assert.equal(attestedFiles(lying), undefined);
+    assert.equal(attestedFiles({ ...statement, predicate: {} }), undefined);
+    assert.deepEqual(attestedFiles({ ...statement, predicateType: "https://slsa.dev/provenance/v1" }), [
+      { name: ".", sha256: subject.digest.sha256 },
+    ]);
+    const twice = [".", "."].map((name) => ({ name, sha256 }));
+    assert.equal(attestedFiles(signatureStatement("m", twice)), undefined);
+  });
+
+  it("of a folder name its files in an order of their own, and tell which one differs", () => {
+    const other = sha256.replace(/^./, "0");
+    const files = [
+      { name: "weights.bin", sha256 },
+      { name: "model.json", sha256: other },
+    ];
+    const folder = signatureStatement("web", files);
+    const attested = attestedFiles(folder)!;
+    assert.deepEqual(attested, [files[1], files[0]]);
+    assert.deepEqual(signatureStatement("web", attested), folder);
+    assert.equal(differenceFrom(attested, files), undefined);
+    const cases: readonly (readonly [readonly AttestedFile[], RegExp])[] = [
+      [files.slice(1), /^weights\.bin was signed, and is not there$/],
+      [[...files, { name: "more\u001b", sha256 }], /^more.+ was not signed$/],
+      [[{ name: "weights.bin", sha256: other }, files[1]!], /^weights\.bin has the SHA-256/],
+      [[{ name: ".", sha256 }], /^model\.json was signed/],
+    ];
+    for (const [found, text] of cases) assert.match(differenceFrom(attested, found) ?? "", text);
+    assert.match(differenceFrom([{ name: ".", sha256 }], files) ?? "", /^the file was signed/);
   });
 });
