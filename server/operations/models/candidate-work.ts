@@ -15,6 +15,7 @@ import { recipeByName } from "../../../shared/train/recipes/registry.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type TrainingJob } from "../../../shared/train/training.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
+import { renewSources } from "../../learning/enumeration/source-lease.js";
 import {
   trainCandidate,
   type TrainedSoFar,
@@ -51,6 +52,8 @@ interface CandidateWorkOptions {
   readonly seed: string;
   readonly folder: string;
   readonly limits: CostLimits;
+  /** The lease on the versions that candidates come from. */
+  readonly lease: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: TrainProgress) => void;
 }
@@ -105,8 +108,9 @@ export class CandidateWork {
   }
 
   async train(number: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar> {
-    const { plan, repository, limits, signal, onProgress } = this.options;
+    const { plan, repository, limits, lease, signal, onProgress } = this.options;
     const candidate = this.#candidate(number);
+    await renewSources(repository, lease);
     const { clock } = this.context.home.ports;
     const settings = Object.entries(candidate.combination.varied).map(([name, value]) => `${name}=${value}`);
     const title = [
@@ -144,7 +148,7 @@ export class CandidateWork {
 
   /** Saves what a candidate became, with its base where that is not a version yet. */
   async save(number: number, outcome: TrainingOutcome): Promise<Hash> {
-    const { repository, query, seed } = this.options;
+    const { repository, query, seed, lease } = this.options;
     const { model, combination } = this.#candidate(number);
     const base = await this.#baseVersion(model);
     const known = await this.#savedBefore(model.keptName, base, outcome);
@@ -160,6 +164,7 @@ export class CandidateWork {
       dataName: combination.data,
       metadata: { ...combination.varied, "commit.message": query.trim(), "evaluate.seed": seed },
       base,
+      lease,
       outcome,
       data: await dataOfTraining(repository, outcome.result.datasetHash, registered.kind),
     });
@@ -208,14 +213,15 @@ export class CandidateWork {
   async #baseFolder(model: PlannedModel): Promise<string> {
     const known = this.#bases.get(model);
     if (known !== undefined) return known;
-    const { repository, folder, seed } = this.options;
+    const { repository, folder, seed, lease } = this.options;
     const { versionId } = model.row;
     const path = join(folder, `base-${this.#bases.size}`);
     await rm(path, { recursive: true, force: true });
     await repository.ensureTensors(versionId, this.options.signal);
-    if (model.derived === undefined) await writeModelFolder(repository, repository.resolve(versionId), path);
+    if (model.derived === undefined)
+      await writeModelFolder(repository, repository.resolve(versionId), path, lease);
     else {
-      const leaves = await inheritableLeaves(repository, versionId, model.derived);
+      const leaves = await inheritableLeaves(repository, versionId, { ...model.derived, lease });
       await writeModelFiles(
         await derivedSource(repository, leaves, model.derived.model, new Streams(seed, 0)),
         path,
@@ -226,13 +232,13 @@ export class CandidateWork {
   }
 
   async #baseVersion({ row, derived }: PlannedModel): Promise<VersionSummary> {
-    const { repository, query, seed } = this.options;
+    const { repository, query, seed, lease } = this.options;
     if (derived === undefined) return repository.resolve(row.versionId);
     const saved = await saveDerivation(
       this.context,
       repository,
       { row, name: derived.name, result: derived.model },
-      { query, seed, ...defined({ inherited: derived.inherited }) },
+      { query, seed, lease, ...defined({ inherited: derived.inherited }) },
     );
     return repository.resolve(saved?.versionId ?? row.versionId);
   }

@@ -10,15 +10,20 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { EvaluatedModels } from "../../interface/api/models/enumeration-schemas.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
-import { openEnumerationLog, type EnumerationLog } from "../../learning/enumeration/enumeration-log.js";
+import {
+  openEnumerationLog,
+  type EnumerationEvent,
+  type EnumerationLog,
+} from "../../learning/enumeration/enumeration-log.js";
 import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
+import { leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { queryInvalid, versionGone } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
 import { plannedEvaluation } from "../../learning/query/run-query.js";
 import { costLimits } from "../../learning/training/bounded-cost.js";
-import { openTraining } from "../../learning/training/kept-trainings.js";
+import { openTraining, type KeptTraining } from "../../learning/training/kept-trainings.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -34,7 +39,6 @@ export async function evaluateQuery(
   const { home, fleets } = context;
   await requireRoom(home);
   const repository = await fleets.get(fleet);
-  const source = await repositorySource(repository, home.ports.clock, rank);
   const kept = await openTraining(home, {
     fleet,
     seed: asked ?? null,
@@ -43,16 +47,15 @@ export async function evaluateQuery(
     ...defined({ rank }),
   });
   let isUnfinished = true;
+  let lease: string | undefined;
   try {
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
     const begun = log.events.find((event) => event.event === "begun");
-    const { versions: found, sources } = begun ?? {};
-    isUnfinished = found !== undefined;
-    const plan = await plannedEvaluation(source, query, {
-      ...{ config, seed: kept.seed },
-      ...defined({ found, sources: found && (sources ?? []) }),
-    });
-    requireModels(plan, found, query);
+    isUnfinished = begun !== undefined;
+    const asked = { query, config, ...defined({ rank, signal }) };
+    const planned = await planLeased(context, { repository, kept, begun, ...asked });
+    const { plan } = planned;
+    lease = planned.lease;
     const work = await CandidateWork.open(context, {
       repository,
       fleet,
@@ -61,9 +64,10 @@ export async function evaluateQuery(
       seed: kept.seed,
       folder: kept.folder,
       limits: await costLimits(context, maxMinutes),
+      lease,
       ...defined({ signal, onProgress }),
     });
-    if (found === undefined)
+    if (begun === undefined)
       await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
     isUnfinished = true;
     const ends = await train(plan, log, work);
@@ -72,7 +76,48 @@ export async function evaluateQuery(
   } catch (error) {
     throw isUnfinished && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
   } finally {
-    await kept.release(isUnfinished && kept.canContinue);
+    const goesOn = isUnfinished && kept.canContinue;
+    if (!goesOn && lease !== undefined) await repository.leases.end(lease);
+    await kept.release(goesOn);
+  }
+}
+
+interface Planning extends Pick<OperationInput<"evaluateQuery">, "query" | "config" | "rank"> {
+  readonly repository: FleetRepository;
+  readonly kept: KeptTraining;
+  readonly begun: Extract<EnumerationEvent, { readonly event: "begun" }> | undefined;
+  readonly signal?: AbortSignal;
+}
+
+/** The plans that are made at most, where a collection removes a source between plan and lease. */
+const maxPlans = 4;
+
+/** The plan, and a lease on all versions that it comes from. */
+async function planLeased(
+  { home }: OperationsContext,
+  { repository, kept, begun, query, config, rank, signal }: Planning,
+): Promise<{ readonly plan: EvaluationPlan; readonly lease: string }> {
+  const { folder, seed } = kept;
+  const { versions: found, sources = [] } = begun ?? {};
+  const before = await leaseIn(repository, folder);
+  if (found === undefined && before !== undefined) await repository.leases.end(before);
+  if (found !== undefined)
+    requireLeased(repository, [...found, ...sources.flatMap((id) => id ?? [])], before);
+  for (let plans = 1; ; plans++) {
+    const source = await repositorySource(repository, home.ports.clock, rank);
+    const plan = await plannedEvaluation(source, query, {
+      ...{ config, seed },
+      ...defined({ found, sources: found && sources }),
+    });
+    requireModels(plan, found, query);
+    if (found !== undefined && before !== undefined) return { plan, lease: before };
+    const versions = new Set([...versionsOf(plan), ...sourcesOf(plan).flatMap((id) => id ?? [])]);
+    try {
+      return { plan, lease: await leaseSources(repository, [...versions], { folder, signal }) };
+    } catch (error) {
+      const isGone = isStemmaError(error, "OBJECT_MISSING") || isStemmaError(error, "MODEL_RETIRED");
+      if (!isGone || found !== undefined || plans === maxPlans) throw error;
+    }
   }
 }
 
