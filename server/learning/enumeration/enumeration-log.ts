@@ -38,10 +38,10 @@ export type EnumerationEvent = z.infer<typeof event>;
 export type EnumerationLog = EventLog<EnumerationEvent>;
 
 export function openEnumerationLog(files: Files, folder: string): Promise<EnumerationLog> {
-  return EventLog.open(files, join(folder, "log.jsonl"), { schema: event, damaged });
+  return EventLog.open(files, join(folder, "log.jsonl"), { schema: event, damaged: enumerationDamaged });
 }
 
-const damaged = (path: string, why: string): StemmaError =>
+export const enumerationDamaged = (path: string, why: string): StemmaError =>
   new StemmaError(
     "SEARCH_DAMAGED",
     `${path} cannot be continued: ${why}. Remove its folder, and the evaluation begins again.`,

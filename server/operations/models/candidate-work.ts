@@ -44,7 +44,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { derivedSource, inheritableLeaves, saveDerivation } from "./save-derived.js";
 
-interface CandidateWorkOptions {
+export interface CandidateWorkOptions {
   readonly repository: FleetRepository;
   readonly fleet: string;
   readonly plan: EvaluationPlan;
@@ -103,7 +103,15 @@ export class CandidateWork {
     for (const { release } of this.#opened.values()) await release?.();
   }
 
-  folderOf(candidate: number): string {
+  /** The server trains one candidate after the other. */
+  readonly concurrency = 1;
+
+  /** Removes what a candidate left on the disk. */
+  forget(candidate: number): Promise<void> {
+    return rm(this.#folderOf(candidate), { recursive: true, force: true });
+  }
+
+  #folderOf(candidate: number): string {
     return join(this.options.folder, `candidate-${candidate}`);
   }
 
@@ -130,7 +138,7 @@ export class CandidateWork {
         clock,
         limits,
         predict: (planned) => plannedCost(repository, reference, planned),
-        workFolder: this.folderOf(number),
+        workFolder: this.#folderOf(number),
         worker: this.#worker,
         ...defined({ signal }),
         onProgress: ({ iteration, loss, phase }) =>
@@ -196,7 +204,7 @@ export class CandidateWork {
         (await jobRecipe(this.context, {
           repository,
           recipe: own.recipe,
-          workFolder: this.folderOf(number),
+          workFolder: this.#folderOf(number),
         })),
       parameters: await declaredFor(this.context, { repository, own, name: recipe }, passed),
       dataset: this.#data(data).dataset,
