@@ -42,7 +42,7 @@ export const notASearchLine = (line: string): StemmaError =>
   );
 export const noWorker = (why: string, line: string): StemmaError =>
   lost(
-    `No device can take part in the search: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
+    `No device can train candidates: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
   );
 /** @param failure of a training on the device */
 export const workerLost = (
