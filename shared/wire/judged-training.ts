@@ -23,7 +23,7 @@ export const trainingCourseRequest = endTrainingRequest.extend({
 export type TrainingCourseRequest = z.infer<typeof trainingCourseRequest>;
 
 const measurement = z.object({
-  iteration: z.number(),
+  iteration: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
   epoch: z.number(),
   loss: z.number(),
   learningRate: z.number(),
