@@ -30,7 +30,13 @@ const event = z.discriminatedUnion("event", [
     /** The reason why there is no figure. */
     reason: z.string().optional(),
   }),
-  z.strictObject({ event: z.literal("saved"), candidate: count, versionId: hash }),
+  z.strictObject({
+    event: z.literal("saved"),
+    candidate: count,
+    versionId: hash,
+    /** The version's own figure, where the training that was judged may be another one. */
+    own: z.strictObject({ figure: z.number().nullable(), iteration: count.nullable() }).optional(),
+  }),
   /** The training of a candidate that was to be kept did not come to its end. */
   z.strictObject({ event: z.literal("failed"), candidate: count, reason: z.string() }),
 ]);

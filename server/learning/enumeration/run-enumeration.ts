@@ -4,6 +4,7 @@
  * on: a figure is noted before anything depends on it, and equal trainings give equal bits.
  */
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { defined } from "../../../shared/defined.js";
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
 import { isDiverged, isLostProcess } from "../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -31,6 +32,8 @@ export interface EnumerationPorts<Outcome extends EndedTraining> {
   readonly log: Pick<EnumerationLog, "events" | "append">;
   /** Candidates that are trained at the same time. */
   readonly concurrency: number;
+  /** True if what is saved may come of another training than the one that was judged: its own figure is reported. */
+  readonly mayTrainAgain?: boolean;
   /** Trains a candidate until it has a figure, or to its end; goes on where it was. */
   train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar<Outcome>>;
   /** Makes a version of a candidate that has ended; one that is there is not saved twice. */
@@ -121,7 +124,8 @@ class Enumeration<Outcome extends EndedTraining> {
     const end = this.endOf(candidate);
     for (const event of log.events) {
       if (!("candidate" in event) || event.candidate !== candidate) continue;
-      if (event.event === "saved") this.#ends.set(candidate, { ...end, versionId: event.versionId });
+      if (event.event === "saved")
+        this.#ends.set(candidate, { ...end, ...event.own, versionId: event.versionId });
       if (event.event === "failed") this.#ends.set(candidate, { ...end, reason: event.reason });
       if (event.event !== "judged") return await this.ports.forget(candidate);
     }
@@ -129,8 +133,9 @@ class Enumeration<Outcome extends EndedTraining> {
     try {
       const ended = this.#outcomes.get(candidate) ?? (await this.ports.train(candidate, undefined)).outcome;
       const versionId = await this.ports.save(candidate, ended as Outcome);
-      event = { event: "saved", candidate, versionId };
-      this.#ends.set(candidate, { ...end, versionId });
+      const own = this.ports.mayTrainAgain === true ? this.#figureAtEnd(ended as Outcome) : undefined;
+      event = { event: "saved", candidate, versionId, ...defined({ own }) };
+      this.#ends.set(candidate, { ...end, ...own, versionId });
     } catch (error) {
       const { message } = faultOf(error);
       event = { event: "failed", candidate, reason: message };
@@ -162,6 +167,12 @@ class Enumeration<Outcome extends EndedTraining> {
     }
     await log.append({ event: "judged", candidate, round: index, ...judged });
     return judged;
+  }
+
+  /** The figure that the last round went by, of a training that has ended. */
+  #figureAtEnd(outcome: Outcome): JudgedFigure {
+    const { measurements } = outcome.result;
+    return figureOf({ measurements, outcome }, this.request.figure, this.request.rounds.at(-1)?.iteration);
   }
 
   #noFigure(iteration: number | undefined): string {

@@ -110,6 +110,8 @@ export class DeviceTrainings {
   >();
   readonly #places: WaitingLine<DeviceWork>;
   readonly #stop = new AbortController();
+  /** The error after which nothing is trained any more. */
+  #failure: unknown;
   /** Devices whose agents do not tell how a training goes. */
   readonly #silent = new Set<string>();
 
@@ -123,7 +125,13 @@ export class DeviceTrainings {
   /** Trains a candidate until it has a figure, and meanwhile on, or to its end. */
   async train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar<DeviceOutcome>> {
     const { training, done } = this.#trainings.get(candidate) ?? this.#begin(candidate, wanted);
-    const ended = done.then((outcome) => ({ measurements: outcome.result.measurements, outcome }));
+    const ended = done.then(
+      (outcome) => ({ measurements: outcome.result.measurements, outcome }),
+      (error: unknown) => {
+        // A candidate that nobody waits for may have failed first: why the others were stopped is told.
+        throw isStemmaError(error, "TRAINING_STOPPED") ? (this.#failure ?? error) : error;
+      },
+    );
     const { name, steps } = wanted ?? {};
     if (name === undefined || steps === undefined) return await ended;
     const judged = new Promise<TrainedSoFar<DeviceOutcome>>((resolve) => {
@@ -184,7 +192,10 @@ export class DeviceTrainings {
         this.#places.giveBack(device);
         if (failure !== undefined) throw failure;
         // The others end too: a full disk would meet them next.
-        if (!signal.aborted && !isStemmaError(error, "NOT_A_NUMBER")) this.#stop.abort();
+        if (!signal.aborted && !isStemmaError(error, "NOT_A_NUMBER")) {
+          this.#failure = error;
+          this.#stop.abort();
+        }
         throw error;
       }
     }

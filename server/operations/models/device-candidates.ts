@@ -95,6 +95,7 @@ export class DeviceCandidates {
   }
 
   readonly concurrency: number;
+  readonly mayTrainAgain = true;
 
   /** @throws USAGE, SEARCH_WORKER_LOST where no device can take part, SELECTION_INVALID, DATASET_UNKNOWN */
   static async open(context: OperationsContext, options: DeviceCandidatesOptions): Promise<DeviceCandidates> {

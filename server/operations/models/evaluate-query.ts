@@ -141,7 +141,7 @@ const devicesModule = () => import("./device-candidates.js");
 /** The trainings of candidates, on the server or on devices. */
 interface Work<Outcome extends EndedTraining> extends Pick<
   EnumerationPorts<Outcome>,
-  "concurrency" | "train" | "save" | "forget"
+  "concurrency" | "mayTrainAgain" | "train" | "save" | "forget"
 > {
   /** The device that trained what a candidate became. */
   deviceOf?(candidate: number): string | undefined;
@@ -160,7 +160,7 @@ async function train<Outcome extends EndedTraining>(
       { rule, figure, rounds, candidates: numbers },
       {
         log,
-        concurrency: work.concurrency,
+        ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true },
         train: (candidate, wanted) => work.train(candidate, wanted),
         save: (candidate, outcome) => work.save(candidate, outcome),
         forget: (candidate) => work.forget(candidate),

@@ -1,12 +1,14 @@
 /** An evaluation whose candidates agents train: judged early, continued after a stop, without devices that are lost. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
+import { Trainer } from "../../../../../agent/trainer/trainer.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
@@ -152,6 +154,51 @@ describe("an evaluation on devices", () => {
     }
   });
 
+  it("judges candidates of agents of an earlier release at their end", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const unknown = (): Promise<never> =>
+      Promise.reject(
+        new StemmaError("USAGE", 'This agent knows the commands report, train, not "training-course".'),
+      );
+    const courses = t.mock.method(Trainer.prototype, "course", unknown).mock;
+    t.mock.method(Trainer.prototype, "end", unknown);
+    await addAgent("v1");
+    const { operations } = server.handle;
+    const asked = { fleet, query: asks('top(1, m["loss"], 20)'), config, seed: "3", on: "line=search" };
+    const report = await operations.evaluateQuery(asked);
+    assert.ok(courses.callCount() <= 1, "it is not asked again");
+    assert.deepEqual(report.otherDevices, []);
+    const [best] = [...report.candidates].sort((a, b) => (a.figure ?? 9) - (b.figure ?? 9));
+    assert.deepEqual(
+      report.candidates.filter(({ saved }) => saved !== undefined),
+      [best],
+    );
+  });
+
+  it("reports the figure of what it saved where a judged candidate went to another device", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    let trainings = 0;
+    const train: AgentPorts["train"] = async (job, options) => {
+      if (++trainings > 1) return await trainInChild(job, options);
+      const stop = new AbortController();
+      const training = trainInChild(job, { ...options, signal: stop.signal }).catch(() => undefined);
+      while (!(await wasJudged(server))) await setImmediate();
+      stop.abort();
+      await training;
+      throw new StemmaError("DATASET_EMPTY", "The images have gone.");
+    };
+    await Promise.all([addAgent("v1", train), addAgent("v2", train)]);
+    const report = await operations.evaluateQuery({
+      ...{ fleet, query: asks('top(1, m["loss"], 20)', "0.01"), seed: "3", on: "line=search" },
+      config: { ...config, epochs: 40 },
+    });
+    assert.equal(report.otherDevices?.length, 1);
+    const [{ saved, figure, iteration } = assert.fail()] = report.candidates;
+    const { measurements } = await operations.model({ fleet, model: saved?.versionId ?? "" });
+    assert.equal(measurements?.find((each) => each.iteration === iteration)?.loss, figure);
+  });
+
   it("refuses what devices cannot do", async (t) => {
     const { server, addAgent } = await startFleet(t);
     const { operations } = server.handle;
@@ -168,4 +215,10 @@ describe("an evaluation on devices", () => {
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   await Promise.resolve();
   yield bytes;
+}
+
+async function wasJudged({ home }: TestServer): Promise<boolean> {
+  const folder = join(home, "run", "trainings");
+  const [name = ""] = await readdir(folder);
+  return /judged/.test(await readFile(join(folder, name, "log.jsonl"), "utf8"));
 }
