@@ -10,6 +10,8 @@ import { weightSlots } from "../../../shared/model/architecture.js";
 import { inheritableKey, type ModelMetadata } from "../../../shared/model/metadata.js";
 import type { ModelSource } from "../../../shared/model/model.js";
 import { canonicalMeasurements } from "../../../shared/provenance/measurement-forms.js";
+import { valueOf } from "../../../shared/provenance/openings.js";
+import type { CommittedMembers } from "../../../shared/provenance/provenance.js";
 import { Streams } from "../../../shared/random/streams.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { holdsRight } from "../../interface/api/rights.js";
@@ -28,7 +30,7 @@ import { DeviceWork, type AskedTraining } from "../../learning/nas/device-work.j
 import { ableDevices } from "../../learning/nas/search-devices.js";
 import { retireStart, startNameOf } from "../../learning/nas/train-on-device.js";
 import type { PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
-import { findOwnRecipe } from "../../learning/training/own-recipes.js";
+import { declaredFor, findOwnRecipe } from "../../learning/training/own-recipes.js";
 import { layoutFrom } from "../../services/context/inherited-layout.js";
 import { requireDataset } from "../../services/context/named-data.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
@@ -219,11 +221,8 @@ export class DeviceCandidates {
   /** A version of its own for each candidate, by which what devices report is told apart. */
   async #start(number: number, known: Hash | undefined): Promise<CandidateStart> {
     const { repository, seed, lease } = this.options;
-    const { model, combination, frozenLayers } = this.#candidate(number);
-    const parameters = {
-      ...combination.parameters,
-      ...(frozenLayers.length === 0 ? {} : { frozenLayers: frozenLayers.join(",") }),
-    };
+    const { model } = this.#candidate(number);
+    const parameters = this.#parameters(number);
     if (known !== undefined && repository.get(known)?.state !== "retired")
       return { start: known, parameters };
     const { row, derived } = model;
@@ -259,13 +258,31 @@ export class DeviceCandidates {
     );
     if (changed !== undefined)
       throw device.lost(`it changed the tensor ${changed.path}, whose layer was not to be trained`);
-    const recipe = (await readOpenedProvenance(repository, trained.record.objects))?.provenance.recipe;
+    const opened = await readOpenedProvenance(repository, trained.record.objects);
+    const recipe = opened?.provenance.recipe;
     const used = recipe === undefined ? undefined : "bundle" in recipe ? recipe.bundle : recipe.name;
-    const wanted = findOwnRecipe(repository, combination.recipe)?.recipe ?? combination.recipe;
-    if (used !== wanted)
+    const own = findOwnRecipe(repository, combination.recipe);
+    if (opened === undefined || used !== (own?.recipe ?? combination.recipe))
       throw device.lost(
         `its line trains with ${used ?? "an unknown recipe"}, and ${combination.recipe} was asked for`,
       );
+    const asked = await declaredFor(
+      this.context,
+      { repository, own, name: combination.recipe },
+      this.#parameters(candidate),
+    );
+    const told = (valueOf(opened, "parameters") ?? {}) as NonNullable<CommittedMembers["parameters"]>;
+    const other = Object.keys(asked).find((name) => told[name]?.value !== asked[name]);
+    if (other !== undefined)
+      throw device.lost(`it does not tell that it trained with ${other} ${String(asked[other])}`);
+  }
+
+  #parameters(candidate: number): CandidateStart["parameters"] {
+    const { combination, frozenLayers } = this.#candidate(candidate);
+    return {
+      ...combination.parameters,
+      ...(frozenLayers.length === 0 ? {} : { frozenLayers: frozenLayers.join(",") }),
+    };
   }
 
   async #outcome(versionId: Hash, device: DeviceWork, signal: AbortSignal): Promise<DeviceOutcome["result"]> {

@@ -199,6 +199,19 @@ describe("an evaluation on devices", () => {
     assert.equal(measurements?.find((each) => each.iteration === iteration)?.loss, figure);
   });
 
+  it("gives a device up that trained with other settings", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    await addAgent("v1", (job, options) =>
+      trainInChild({ ...job, parameters: { ...job.parameters, learningRate: 0.5 } }, options),
+    );
+    const asked = { fleet, query: asks('top(1, m["loss"])', "0.01"), config, seed: "3", on: "line=search" };
+    await assert.rejects(operations.evaluateQuery({ ...asked, config: { ...config, epochs: 1 } }), {
+      code: "SEARCH_WORKER_LOST",
+      message: /v1 trains no more candidates: it does not tell that it trained with learningRate 0\.01/,
+    });
+  });
+
   it("refuses what devices cannot do", async (t) => {
     const { server, addAgent } = await startFleet(t);
     const { operations } = server.handle;
