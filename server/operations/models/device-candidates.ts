@@ -43,6 +43,8 @@ import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
 /** Minutes that a device may take to run a candidate's start, and then to train it. */
 const defaultPatience = 30;
+/** The lines whose devices train for an evaluation of this process. */
+const takenLines = new Set<string>();
 
 type Asked = Pick<OperationInput<"evaluateQuery">, "line" | "patience"> & { readonly on: string };
 
@@ -73,6 +75,7 @@ export class DeviceCandidates {
   readonly #trainings: DeviceTrainings;
   /** The devices that took no part, or were given up, each with the reason. */
   readonly others: { readonly device: string; readonly why: string }[];
+  readonly #taken: string;
   readonly #trainedOn = new Map<number, string>();
 
   private constructor(
@@ -83,13 +86,16 @@ export class DeviceCandidates {
       devices,
       others,
       notes,
+      taken,
     }: Pick<DeviceCandidates, "others"> & {
       readonly devices: readonly DeviceWork[];
       readonly notes: DeviceNotes;
+      readonly taken: string;
     },
   ) {
     const { asked, signal } = options;
     this.others = others;
+    this.#taken = taken;
     this.concurrency = devices.length;
     this.#trainings = new DeviceTrainings({
       ...{ devices, line: lineOf(asked), notes, signal, ports: this.#ports() },
@@ -101,9 +107,8 @@ export class DeviceCandidates {
 
   /** @throws USAGE, SEARCH_WORKER_LOST where no device can take part, SELECTION_INVALID, DATASET_UNKNOWN */
   static async open(context: OperationsContext, options: DeviceCandidatesOptions): Promise<DeviceCandidates> {
-    const { operations, fleet, plan, asked, folder } = options;
-    const data = new Set(plan.query.combinations.map((each) => each.data));
-    const [first = "", second] = data;
+    const { fleet, plan, asked } = options;
+    const [first = "", second] = new Set(plan.query.combinations.map((each) => each.data));
     if (second !== undefined)
       throw new StemmaError(
         "USAGE",
@@ -111,6 +116,23 @@ export class DeviceCandidates {
       );
     await requireDataset(context, fleet, first);
     const line = lineOf(asked);
+    const taken = [context.home.path, fleet, line].join("\0");
+    if (takenLines.has(taken)) throw lineTaken(line);
+    takenLines.add(taken);
+    try {
+      return await DeviceCandidates.#open(context, options, { line, data: first, taken });
+    } catch (error) {
+      takenLines.delete(taken);
+      throw error;
+    }
+  }
+
+  static async #open(
+    context: OperationsContext,
+    options: DeviceCandidatesOptions,
+    { line, data, taken }: { readonly line: string; readonly data: string; readonly taken: string },
+  ): Promise<DeviceCandidates> {
+    const { operations, fleet, asked, folder } = options;
     const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
     const notes = await openDeviceNotes(nodeFiles(), folder);
     await retireLeft(options, notes);
@@ -120,17 +142,18 @@ export class DeviceCandidates {
     const devices = able.map(
       (device) =>
         new DeviceWork({
-          ...{ operations, events, evaluations, clock, fleet, device, line, data: first },
+          ...{ operations, events, evaluations, clock, fleet, device, line, data },
           patienceMs: (asked.patience ?? defaultPatience) * 60_000,
           request: (training) => askToTrain(context, options, device, training),
         }),
     );
-    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes });
+    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes, taken });
   }
 
   async close(): Promise<void> {
     await this.#trainings.close();
     await this.events.close();
+    takenLines.delete(this.#taken);
   }
 
   /** The device that trained a candidate last. */
@@ -295,6 +318,13 @@ export class DeviceCandidates {
     return { measurements, metric: after === null ? null : { name: metric.name, after } };
   }
 }
+
+const lineTaken = (line: string): StemmaError =>
+  new StemmaError(
+    "TRAINING_REFUSED",
+    `Devices of the line ${line} train for another evaluation. Wait until it has ended, or name another line.`,
+    { line },
+  );
 
 const lineOf = ({ line = "search" }: Asked): string => line;
 

@@ -74,12 +74,16 @@ export async function evaluateQuery(
       ...defined({ signal, onProgress }),
     };
     const trainBy = async <Outcome extends EndedTraining>(work: Work<Outcome>): Promise<EvaluatedModels> => {
-      if (begun === undefined)
-        await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
-      isUnfinished = true;
-      const ends = await train(plan, log, work);
-      isUnfinished = false;
-      return { seed: kept.seed, ...reportOf(plan, ends, { repository, work }) };
+      try {
+        if (begun === undefined)
+          await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
+        isUnfinished = true;
+        const ends = await train(plan, log, work);
+        isUnfinished = false;
+        return { seed: kept.seed, ...reportOf(plan, ends, { repository, work }) };
+      } finally {
+        await work.close();
+      }
     };
     if (on === undefined) {
       const limits = await costLimits(context, maxMinutes);
@@ -154,21 +158,17 @@ async function train<Outcome extends EndedTraining>(
   log: EnumerationLog,
   work: Work<Outcome>,
 ): Promise<readonly CandidateEnd[]> {
-  try {
-    const numbers = candidates.map(({ number }) => number);
-    return await runEnumeration(
-      { rule, figure, rounds, candidates: numbers },
-      {
-        log,
-        ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true },
-        train: (candidate, wanted) => work.train(candidate, wanted),
-        save: (candidate, outcome) => work.save(candidate, outcome),
-        forget: (candidate) => work.forget(candidate),
-      },
-    );
-  } finally {
-    await work.close();
-  }
+  const numbers = candidates.map(({ number }) => number);
+  return await runEnumeration(
+    { rule, figure, rounds, candidates: numbers },
+    {
+      log,
+      ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true },
+      train: (candidate, wanted) => work.train(candidate, wanted),
+      save: (candidate, outcome) => work.save(candidate, outcome),
+      forget: (candidate) => work.forget(candidate),
+    },
+  );
 }
 
 function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["row"]["versionId"][] {

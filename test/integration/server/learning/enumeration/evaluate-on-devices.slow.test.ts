@@ -164,7 +164,16 @@ describe("an evaluation on devices", () => {
     t.mock.method(Trainer.prototype, "end", unknown);
     await addAgent("v1");
     const { operations } = server.handle;
-    const asked = { fleet, query: asks('top(1, m["loss"], 20)'), config, seed: "3", on: "line=search" };
+    const asked = {
+      fleet,
+      query: asks('top(1, m["loss"], 20)').replace(
+        " keep",
+        ' and config.net["conv*"].lr in ["base", 0] keep',
+      ),
+      config,
+      seed: "3",
+      on: "line=search",
+    };
     const report = await operations.evaluateQuery(asked);
     assert.ok(courses.callCount() <= 1, "it is not asked again");
     assert.deepEqual(report.otherDevices, []);
@@ -210,6 +219,21 @@ describe("an evaluation on devices", () => {
       code: "SEARCH_WORKER_LOST",
       message: /v1 trains no more candidates: it does not tell that it trained with learningRate 0\.01/,
     });
+  });
+
+  it("runs one evaluation of a line at a time", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), config, on: "line=search" };
+    let other: Promise<unknown> | undefined;
+    await addAgent("v1", (job, options) => {
+      other ??= assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" });
+      return trainInChild(job, options);
+    });
+    const first = await operations.evaluateQuery({ ...on, seed: "3" });
+    await other;
+    const second = await operations.evaluateQuery({ ...on, seed: "4" });
+    for (const { otherDevices } of [first, second]) assert.deepEqual(otherDevices, []);
   });
 
   it("refuses what devices cannot do", async (t) => {
