@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { isStemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { Clock } from "../../../shared/ports.js";
 import { objectsOf } from "../../../shared/model/record-objects.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -15,6 +16,7 @@ import { versionGone } from "../query/query-errors.js";
 
 /** The longest that a lease may last. */
 const leaseMs = 24 * 3_600_000;
+const renewMs = 3_600_000;
 
 type Leased = Pick<
   FleetRepository,
@@ -79,8 +81,17 @@ export async function leaseSources(
   return id;
 }
 
-export function renewSources({ leases }: Pick<Leased, "leases">, lease: string): Promise<void> {
-  return leases.renew(lease, leaseMs);
+/**
+ * Renews a lease each hour until the returned function is called: one training may take longer than a lease lasts.
+ * Where it has ended nevertheless, only what was retired meanwhile is refused, by whoever reads it.
+ */
+export function keepLeased({ leases }: Pick<Leased, "leases">, clock: Clock, lease: string): () => void {
+  const renew = (): void => {
+    leases.renew(lease, leaseMs).catch(() => undefined);
+    cancel = clock.after(renewMs, renew);
+  };
+  let cancel = clock.after(renewMs, renew);
+  return () => cancel();
 }
 
 /** The objects that a training from the version reads, and a save with it as base. */

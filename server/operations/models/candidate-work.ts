@@ -15,7 +15,6 @@ import { recipeByName } from "../../../shared/train/recipes/registry.js";
 import type { TrainingOutcome } from "../../../shared/train/train-in-child.js";
 import { jobFormat, type TrainingJob } from "../../../shared/train/training.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
-import { renewSources } from "../../learning/enumeration/source-lease.js";
 import {
   trainCandidate,
   type TrainedSoFar,
@@ -116,9 +115,8 @@ export class CandidateWork {
   }
 
   async train(number: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar> {
-    const { plan, repository, limits, lease, signal, onProgress } = this.options;
+    const { plan, repository, limits, signal, onProgress } = this.options;
     const candidate = this.#candidate(number);
-    await renewSources(repository, lease);
     const { clock } = this.context.home.ports;
     const settings = Object.entries(candidate.combination.varied).map(([name, value]) => `${name}=${value}`);
     const title = [

@@ -19,7 +19,7 @@ import {
   type CandidateEnd,
   type EnumerationPorts,
 } from "../../learning/enumeration/run-enumeration.js";
-import { leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
+import { keepLeased, leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
 import type { EndedTraining } from "../../learning/enumeration/train-candidate.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
@@ -61,6 +61,7 @@ export async function evaluateQuery(
   });
   let isUnfinished = true;
   let lease: string | undefined;
+  let stopRenewing: (() => void) | undefined;
   try {
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
     const begun = log.events.find((event) => event.event === "begun");
@@ -69,6 +70,7 @@ export async function evaluateQuery(
     const planned = await planLeased(context, { repository, kept, begun, ...asked });
     const { plan } = planned;
     lease = planned.lease;
+    stopRenewing = keepLeased(repository, home.ports.clock, lease);
     const of = {
       ...{ repository, fleet, plan, query, seed: kept.seed, folder: kept.folder, lease },
       ...defined({ signal, onProgress }),
@@ -95,6 +97,7 @@ export async function evaluateQuery(
   } catch (error) {
     throw isUnfinished && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
   } finally {
+    stopRenewing?.();
     const goesOn = isUnfinished && kept.canContinue;
     if (!goesOn && lease !== undefined) await repository.leases.end(lease);
     await kept.release(goesOn);

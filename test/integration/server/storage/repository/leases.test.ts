@@ -10,6 +10,7 @@ import { modelSourceOfTensors } from "../../../../../shared/save/model-source.js
 import { startTransfer } from "../../../../../server/operations/models/transfer-model.js";
 import { recoverAsStream } from "../../../../../server/operations/models/recover-stream.js";
 import {
+  keepLeased,
   leaseIn,
   leaseSources,
   requireLeased,
@@ -161,6 +162,23 @@ test("retirement and collection at any moment of a transfer leave a whole child,
     assert.ok((await readUnder(repository, held)) > 0);
     await repository.close();
   }
+});
+
+test("a lease lasts as long as it is kept, also while one training takes more than a day", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const a = await save(repository, "a");
+  const folder = await mkdtemp(join(tmpdir(), "stemma-lease-"));
+  const lease = await leaseSources(repository, [a], { folder });
+  const stop = keepLeased(repository, ports.clock, lease);
+  for (let hour = 0; hour < 60; hour++) ports.clock.advance(3_600_000);
+  assert.ok(repository.leases.covers(lease, a));
+  stop();
+  for (let hour = 0; hour < 24; hour++) ports.clock.advance(3_600_000);
+  assert.ok(!repository.leases.covers(lease, a));
+  await assert.rejects(repository.leases.renew(lease, 1), { code: "LEASE_EXPIRED" });
+  await rm(folder, { recursive: true });
+  await repository.close();
 });
 
 test("a lease on several versions is on each of them, and lasts longer when it is renewed", async () => {
