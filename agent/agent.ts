@@ -336,6 +336,8 @@ export class Agent {
         if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
         return answer;
       },
+      trainingCourse: (asked) => this.#services.trainer.course(asked),
+      endTraining: (asked) => this.#services.trainer.end(asked),
       keptState: (asked) => this.#services.states.part(asked),
       segmentLeaves: (asked) => {
         const { trainer, segments } = this.#services;

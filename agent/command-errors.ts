@@ -26,6 +26,10 @@ export const trialInvalid = (): StemmaError =>
   wrongUse(
     "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
   );
+export const trainingNotNamed = (): StemmaError =>
+  wrongUse(
+    "A training is named by line and base, the id of the version that it begins from; training-course takes steps, too. Correct it and send it again.",
+  );
 export const stateNotNamed = (): StemmaError =>
   wrongUse(
     "The command kept-state takes versionId, step and at, the place where the part begins. Correct it and send it again.",

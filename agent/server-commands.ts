@@ -31,6 +31,15 @@ import {
   type KeptStateRequest,
   type SegmentLeavesRequest,
 } from "../shared/wire/kept-states.js";
+import {
+  endTrainingCommand,
+  endTrainingRequest,
+  trainingCourseCommand,
+  trainingCourseRequest,
+  type EndTrainingRequest,
+  type TrainingCourse,
+  type TrainingCourseRequest,
+} from "../shared/wire/judged-training.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
 import {
@@ -38,6 +47,7 @@ import {
   bodyNotObject,
   conditionsInvalid,
   evaluateInvalid,
+  trainingNotNamed,
   trialInvalid,
   segmentNotNamed,
   stateNotNamed,
@@ -53,6 +63,10 @@ export interface CommandTarget {
   status(): Promise<AgentStatus>;
   /** Starts a training; does not wait for it. @throws LINE_UNKNOWN, TRAINING_REFUSED */
   train(line: string, request: TrainingRequest): void;
+  /** The losses of the training that runs. @throws NOT_FOUND where another one runs, or none */
+  trainingCourse(asked: TrainingCourseRequest): Promise<TrainingCourse>;
+  /** Ends the training that runs, without a model; resolves when it has ended. @throws NOT_FOUND */
+  endTraining(asked: EndTrainingRequest): Promise<void>;
   activate(line: string, versionId: Hash): Promise<void>;
   /** @throws LINE_UNKNOWN, MODEL_NOT_FOUND, TRAINING_REFUSED while a training runs, DATASET_EMPTY */
   evaluate(line: string, request: EvaluationRequest): Promise<LineEvaluation>;
@@ -108,6 +122,10 @@ export async function runServerCommand(
     }
     case "train":
       return requestTraining(target, line, body, request);
+    case trainingCourseCommand:
+      return await trainingCourseAnswer(target, body);
+    case endTrainingCommand:
+      return await endTraining(target, body);
     case "activate":
       return await activate(target, line, body["versionId"]);
     case "evaluate":
@@ -139,7 +157,7 @@ export async function runServerCommand(
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, kept-state, segment-leaves, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, training-course, end-training, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, kept-state, segment-leaves, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }
@@ -156,10 +174,26 @@ function requestTraining(
   target.train(line, {
     recipe: body["recipe"] as string | undefined,
     parameters: body["parameters"] as TrainingRequest["parameters"],
+    isJudged: body["judged"] === true,
     by: { who: callerText(textOf(body["by"])) ?? "server", through: "server" },
     request,
   });
   return resultOf({ line, message: `${line} trains as soon as it can` });
+}
+
+/** @throws USAGE, NOT_FOUND */
+async function trainingCourseAnswer(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = trainingCourseRequest.safeParse(body);
+  if (!asked.success) throw trainingNotNamed();
+  return resultOf(await target.trainingCourse(asked.data));
+}
+
+/** @throws USAGE, NOT_FOUND */
+async function endTraining(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = endTrainingRequest.safeParse(body);
+  if (!asked.success) throw trainingNotNamed();
+  await target.endTraining(asked.data);
+  return resultOf({});
 }
 
 /** @throws MODEL_NOT_FOUND */

@@ -63,6 +63,7 @@ import "./operations/hub/bundle-operations.js";
 import "./operations/models/attached-file.js";
 import "./operations/models/dataset-operations.js";
 import "./operations/models/engine-operations.js";
+import "./operations/models/device-candidates.js";
 import "./operations/models/evaluate-query.js";
 import "./operations/models/explain-recovery.js";
 import "./operations/models/import-model.js";

@@ -43,6 +43,19 @@ export const recipeNotWanted = (line: string): StemmaError =>
 export const limitNotAllowed = (most: number): StemmaError =>
   new StemmaError("USAGE", `The limit takes a whole number from 1 to ${most}.`);
 
+export const notThisTraining = (line: string): StemmaError =>
+  new StemmaError(
+    "NOT_FOUND",
+    `The line ${line} does not train from that version now: its training has not begun, or has ended.`,
+    { line },
+  );
+export const endedByServer = (line: string): StemmaError =>
+  new StemmaError(
+    "TRAINING_STOPPED",
+    `The server ended the training of ${line}, which it had asked for. The line keeps the model that it runs.`,
+    { line },
+  );
+
 // Models, recipes and samples.
 export const nothingToStartFrom = (line: string): StemmaError =>
   refused(`The line ${line} has no model to start from. Assign one on the server.`, { line });

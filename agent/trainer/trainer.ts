@@ -5,6 +5,12 @@
 import { messageOf, stackOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type {
+  EndTrainingRequest,
+  TrainingCourse,
+  TrainingCourseRequest,
+} from "../../shared/wire/judged-training.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -18,6 +24,7 @@ import {
   deviceBusy,
   earlierUnfinished,
   lineUnknown,
+  notThisTraining,
   trainingInterrupted,
 } from "./trainer-errors.js";
 import { configuredRecipe, isOwnSamples, recipeOf, type TrainingRequest } from "./training-job.js";
@@ -86,6 +93,8 @@ export class Trainer {
   readonly #lastFailures = new Map<string, TrainingFailure>();
   /** The time when a training that was cut short begins again, by line. */
   readonly #againAtMs = new Map<string, number>();
+  /** Called when the training that runs has ended. */
+  readonly #waitForEnd: (() => void)[] = [];
   /** True if other work was refused because of the training that runs. */
   #refusedWork = false;
   /** The time until when no training begins by itself, by the monotonic clock. */
@@ -144,6 +153,25 @@ export class Trainer {
       this.#requested.push({ run: () => work().then(resolve, reject), reject });
       this.wake();
     });
+  }
+
+  /** The losses of the training that runs. @throws NOT_FOUND where another one runs, or none */
+  async course({ line, base, steps }: TrainingCourseRequest): Promise<TrainingCourse> {
+    return await this.#runs.course(this.#requireRunning(line, base), steps);
+  }
+
+  /** Ends the training that runs, without a model; resolves when it has ended. @throws NOT_FOUND */
+  async end({ line, base }: EndTrainingRequest): Promise<void> {
+    this.#requireRunning(line, base);
+    const ended = new Promise<void>((resolve) => this.#waitForEnd.push(resolve));
+    this.#runs.end();
+    await ended;
+  }
+
+  #requireRunning(line: string, base: Hash): Running {
+    const { running } = this;
+    if (running?.line !== line || running.base !== base) throw notThisTraining(line);
+    return running;
   }
 
   /** The recipe that a line would be trained with. @throws TRAINING_REFUSED where none is set */
@@ -411,11 +439,17 @@ export class Trainer {
   }
 
   #succeeded(line: string): void {
+    this.#told();
     this.#failures.delete(line);
     this.#lastFailures.delete(line);
   }
 
+  #told(): void {
+    for (const resolve of this.#waitForEnd.splice(0)) resolve();
+  }
+
   #failed(line: string, error: unknown): void {
+    this.#told();
     if (this.#stopped) return;
     if (this.#begun(line) === undefined) {
       this.#lastFailures.set(line, {

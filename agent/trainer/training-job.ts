@@ -24,6 +24,8 @@ export interface TrainingRequest {
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** The caller who asks; absent: a schedule. */
   readonly by?: Caller | undefined;
+  /** True if the server judges it while it runs: it then saves its state more often. */
+  readonly isJudged?: boolean | undefined;
   /** The server's request that asks (shared/request-id.ts). */
   readonly request?: string | undefined;
 }

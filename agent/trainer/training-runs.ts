@@ -15,6 +15,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
 import { isFurther, savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { EngineNotice, TrainingProgress } from "../../shared/train/training.js";
+import type { TrainingCourse } from "../../shared/wire/judged-training.js";
 import type { TrainingBackends } from "../backend/training-backend.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
@@ -27,7 +28,7 @@ import { dataUsedBy } from "./data-used.js";
 import type { KeptStates } from "./kept-states.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
 import { trainOnBackend, type BackendOptions } from "./train-on-backend.js";
-import { commandNotSet, nothingToStartFrom, withoutArchitecture } from "./trainer-errors.js";
+import { commandNotSet, endedByServer, nothingToStartFrom, withoutArchitecture } from "./trainer-errors.js";
 import { settingsOf } from "./training-settings.js";
 import {
   engineJobOf,
@@ -73,6 +74,10 @@ export interface TrainingCause {
 
 export class TrainingRuns {
   readonly #abort = new AbortController();
+  /** Ends the running training alone, without a model. */
+  #ending: AbortController | undefined;
+  /** True if the server looks at the states of the training that was begun last. */
+  #isJudged = false;
   #running: Running | undefined;
   /** The number of samples that each line's last training left out; reported when it changes. */
   readonly #skipped = new Map<string, number>();
@@ -86,6 +91,17 @@ export class TrainingRuns {
   /** Cuts the running training short; it goes on at the next start of the agent. */
   stop(): void {
     this.#abort.abort();
+  }
+
+  /** Ends the running training without a model. */
+  end(): void {
+    this.#ending?.abort();
+  }
+
+  /** The losses of the running training from a step on. */
+  async course({ line, invocation }: Running, steps: number): Promise<TrainingCourse> {
+    const { courseOf } = await import("./training-course.js");
+    return await courseOf(this.options.files, this.#workFolder(line, invocation), steps);
   }
 
   /** Resolves when the running training has saved a further state than it had, or `signal` aborts. */
@@ -133,6 +149,7 @@ export class TrainingRuns {
     const { outbox, activator, clock } = this.options;
     const base = await activator.soundBase(line);
     if (base === undefined) throw nothingToStartFrom(line);
+    this.#isJudged = request.isJudged === true;
     const recipe = recipeOf(this.options.config, line, request);
     if (!isExternalRecipe(recipe)) await this.#requireArchitecture(line, base.versionId);
     const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
@@ -200,11 +217,14 @@ export class TrainingRuns {
     // One folder for all tries of a training: the engine finds its saved state there.
     const workFolder = this.#workFolder(line, invocation);
     this.#running = { line, invocation, because, base: base.versionId, progress: undefined };
+    const ending = new AbortController();
+    this.#ending = ending;
+    const signal = AbortSignal.any([this.#abort.signal, ending.signal]);
     let isCutShort = false;
     try {
       await files.makeFolder(workFolder);
       if (isExternalRecipe(begun.job.recipe))
-        return await this.#runExternal(line, begun, { base, workFolder });
+        return await this.#runExternal(line, begun, { base, workFolder, signal });
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
       // The space that the trained model needs is kept free; the state of the training may use the rest.
       const { remainingBytes: left } = judgeDisk(
@@ -218,10 +238,10 @@ export class TrainingRuns {
       const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders, room.kept);
       const outcome = await trainOnBackend(this.#backendOptions(line, invocation), job, {
         workFolder,
-        signal: this.#abort.signal,
+        signal,
         memoryLimitMb: job.memoryLimitMb,
         state: {
-          everySeconds: settingsOf(profile).stateEverySeconds,
+          everySeconds: this.#isJudged ? judgedStateEverySeconds : settingsOf(profile).stateEverySeconds,
           maxBytes: room.state,
         },
         onNotice: (notice) => {
@@ -238,12 +258,16 @@ export class TrainingRuns {
       await this.#keepStates(line, trained, { from: keptFolder(workFolder), training: begun });
       this.options.onTrained(line, trained);
       return trained;
-    } catch (error) {
-      isCutShort = this.#abort.signal.aborted || isStemmaError(error, "TRAINING_STOPPED");
-      await this.#afterError(line, begun, error);
+    } catch (cause) {
+      const isEnded = ending.signal.aborted && !this.#abort.signal.aborted;
+      const error = isEnded ? endedByServer(line) : cause;
+      isCutShort = !isEnded && (this.#abort.signal.aborted || isStemmaError(error, "TRAINING_STOPPED"));
+      if (isEnded) await this.fail(line, begun, error);
+      else await this.#afterError(line, begun, error);
       throw error;
     } finally {
       this.#running = undefined;
+      this.#ending = undefined;
       if (!isCutShort) await files.remove(workFolder);
     }
   }
@@ -292,7 +316,11 @@ export class TrainingRuns {
   async #runExternal(
     line: string,
     { invocation, job }: Begun,
-    { base, workFolder }: { readonly base: BaseFolder; readonly workFolder: string },
+    {
+      base,
+      workFolder,
+      signal,
+    }: { readonly base: BaseFolder; readonly workFolder: string; readonly signal: AbortSignal },
   ): Promise<Trained> {
     const trainer = this.options.config.lines[line]?.trainer;
     if (trainer === undefined || externalRecipe(trainer) !== job.recipe)
@@ -304,7 +332,7 @@ export class TrainingRuns {
       trainer,
       base,
       workFolder,
-      signal: this.#abort.signal,
+      signal,
       onProgress: (progress) => {
         if (this.#running !== undefined) this.#running = { ...this.#running, progress };
       },
@@ -357,6 +385,8 @@ export class TrainingRuns {
   }
 }
 
+/** Seconds between two saved states of a training that the server judges. */
+const judgedStateEverySeconds = 0.5;
 /** Milliseconds between two looks at the saved state of a training that is to end at its next one. */
 const furtherCheckMs = 100;
 /** Longest message of a failure in the journal, in UTF-16 code units. */

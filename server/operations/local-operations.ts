@@ -284,7 +284,11 @@ function modelGroups(context: OperationsContext) {
     evaluateQuery: async (
       input: OperationInput<"evaluateQuery">,
       options?: Parameters<ServerOperations["evaluateQuery"]>[1],
-    ) => (await import("./models/evaluate-query.js")).evaluateQuery(context, input, options),
+    ) =>
+      (await import("./models/evaluate-query.js")).evaluateQuery(context, input, {
+        ...options,
+        operations: () => localOperations(context),
+      }),
     ...onUse(["describeBundle", "proveBundle", "beginDeposit", "finishDeposit", "searchHub"], async () =>
       (await import("./hub/bundle-operations.js")).bundleOperations(context),
     ),

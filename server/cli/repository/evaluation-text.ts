@@ -80,7 +80,7 @@ export function reportText(report: EvaluatedModels): Printed {
   const others = report.candidates.filter(({ saved }) => saved === undefined);
   const table = listed([...kept, ...others], {
     nameOf: ({ saved }) => (saved === undefined ? "" : nameOf(saved)),
-    columns,
+    columns: report.otherDevices === undefined ? columns : [...columns, deviceColumn],
   });
   return {
     ...table,
@@ -89,6 +89,7 @@ export function reportText(report: EvaluatedModels): Printed {
     notes: [
       ...notMadeNotes(report),
       ...newWeightsNotes(report),
+      ...(report.otherDevices ?? []).map(({ device, why }) => `stemma: note: without ${device}: ${why}`),
       `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
         seedText(report),
     ],
@@ -108,6 +109,8 @@ const columns: readonly Column<EvaluatedCandidate>[] = [
     value: ({ saved, reason }) => (saved === undefined ? `no: ${reason ?? ""}` : nameOf(saved)),
   },
 ];
+
+const deviceColumn: Column<EvaluatedCandidate> = { title: "DEVICE", value: ({ device }) => device };
 
 function notMadeNotes({ notMade }: Pick<PlannedEvaluation, "notMade">): readonly string[] {
   return notMade.map(
@@ -129,10 +132,12 @@ function newWeightsNotes({ newWeights }: Pick<PlannedEvaluation, "newWeights">):
 }
 
 /** Models that are stored meanwhile may have new layers too. */
-const seedText = ({ seed, newWeights }: EvaluatedModels): string =>
-  newWeights.length === 0
-    ? `--seed ${seed} trains the same`
-    : `--seed ${seed} draws the same, and inherits from the models stored then`;
+const seedText = ({ seed, newWeights, otherDevices }: EvaluatedModels): string =>
+  otherDevices !== undefined
+    ? `--seed ${seed} draws the same; each device trains by its line's own seed`
+    : newWeights.length === 0
+      ? `--seed ${seed} trains the same`
+      : `--seed ${seed} draws the same, and inherits from the models stored then`;
 
 function settingsText(settings: Readonly<Record<string, Setting>>): string {
   return Object.entries(settings)

@@ -26,6 +26,16 @@ const maxMinutes = {
   read: readBy("--max-minutes", queryOperations.evaluateQuery.body.shape.maxMinutes),
 } as const;
 
+const { patience } = queryOperations.evaluateQuery.body.shape;
+const deviceOptions = {
+  on: "<selection> evaluate: devices train that this means, not the server (docs/selections.md)",
+  line: "<line> with --on: the devices' line, whose name begins with search (search)",
+  patience: {
+    text: "<minutes> with --on: how long a device may take to run a model, and to train it (30)",
+    read: readBy("--patience", patience),
+  },
+} as const;
+
 const run = plain("runQuery", {
   name: "run",
   isDefault: true,
@@ -41,6 +51,7 @@ const run = plain("runQuery", {
     seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
     rank: "<weights> evaluate: choose by prefix=1,quality=0.5,age=0.1 whom new layers inherit from",
     maxMinutes,
+    ...deviceOptions,
   },
   help: `
 The language is described in docs/dql.md. -o name prints a line for each result. With
@@ -51,6 +62,7 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
   stemma query 'select m where m["conv*"].next has POOL("MAX")' -o name
   stemma query --file best.dql --explain
   stemma query 'construct b from a where a.tag = "best" mutate a["conv*($1)"].insert = RELU("relu$1")' --save
+  stemma query --file tune.dql --on line=search        (devices train, as for stemma nas run)
   stemma query 'evaluate m from "mine" with config = "config.json" vary config.lr auto keep top(1, m["loss"], 100)'
 `,
   run: async (choices, context): Promise<Printed> => {
@@ -61,7 +73,8 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
     const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
     const evaluated = await evaluationIn(query);
     if (evaluated !== undefined) return await evaluate(evaluated, { ...choices, query }, context);
-    if (choices.rank !== undefined) throw new StemmaError("USAGE", "--rank is for evaluate. Leave it away.");
+    const other = (["rank", "on", "line", "patience"] as const).find((name) => choices[name] !== undefined);
+    if (other !== undefined) throw new StemmaError("USAGE", `--${other} is for evaluate. Leave it away.`);
     if (!save && seed !== undefined)
       throw new StemmaError("USAGE", "--seed is for --save and for evaluate. Add one, or leave --seed away.");
     if (save && explain) throw new StemmaError("USAGE", "--explain saves nothing. Leave it or --save away.");
@@ -92,14 +105,22 @@ interface EvaluateChoices {
   readonly seed?: string | undefined;
   readonly rank?: string | undefined;
   readonly maxMinutes?: number | undefined;
+  readonly on?: string | undefined;
+  readonly line?: string | undefined;
+  readonly patience?: number | undefined;
 }
 
 async function evaluate(
   { config: { value: path } }: Evaluate,
-  { query, explain, save, seed, rank, maxMinutes: minutes }: EvaluateChoices,
+  { query, explain, save, seed, rank, maxMinutes: minutes, on, line, patience: most }: EvaluateChoices,
   { call, operations, fleet, output, signal }: PlainContext,
 ): Promise<Printed> {
   if (save) throw new StemmaError("USAGE", "evaluate saves what it keeps. Leave --save away.");
+  if (on === undefined && (line ?? most) !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--line and --patience go with --on SELECTION. Add it, or leave them away.",
+    );
   const { readConfig, planText, reportText } = await import("./evaluation-text.js");
   const config = await readConfig(String(path));
   if (explain) {
@@ -110,7 +131,7 @@ async function evaluate(
   }
   const opened = await operations();
   const report = await opened.evaluateQuery(
-    { fleet, query, config, ...defined({ seed, rank, maxMinutes: minutes }) },
+    { fleet, query, config, ...defined({ seed, rank, maxMinutes: minutes, on, line, patience: most }) },
     { onProgress: ({ line }) => output.progress(line, true), signal },
   );
   output.endProgress();

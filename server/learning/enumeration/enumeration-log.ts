@@ -30,7 +30,13 @@ const event = z.discriminatedUnion("event", [
     /** The reason why there is no figure. */
     reason: z.string().optional(),
   }),
-  z.strictObject({ event: z.literal("saved"), candidate: count, versionId: hash }),
+  z.strictObject({
+    event: z.literal("saved"),
+    candidate: count,
+    versionId: hash,
+    /** The version's own figure, where the training that was judged may be another one. */
+    own: z.strictObject({ figure: z.number().nullable(), iteration: count.nullable() }).optional(),
+  }),
   /** The training of a candidate that was to be kept did not come to its end. */
   z.strictObject({ event: z.literal("failed"), candidate: count, reason: z.string() }),
 ]);
@@ -38,10 +44,10 @@ export type EnumerationEvent = z.infer<typeof event>;
 export type EnumerationLog = EventLog<EnumerationEvent>;
 
 export function openEnumerationLog(files: Files, folder: string): Promise<EnumerationLog> {
-  return EventLog.open(files, join(folder, "log.jsonl"), { schema: event, damaged });
+  return EventLog.open(files, join(folder, "log.jsonl"), { schema: event, damaged: enumerationDamaged });
 }
 
-const damaged = (path: string, why: string): StemmaError =>
+export const enumerationDamaged = (path: string, why: string): StemmaError =>
   new StemmaError(
     "SEARCH_DAMAGED",
     `${path} cannot be continued: ${why}. Remove its folder, and the evaluation begins again.`,

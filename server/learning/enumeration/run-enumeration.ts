@@ -3,12 +3,21 @@
  * others leave no place for, trains what is kept to its end and has it saved. Killed at any moment, the same call goes
  * on: a figure is noted before anything depends on it, and equal trainings give equal bits.
  */
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { defined } from "../../../shared/defined.js";
 import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
-import { isDiverged, isLostProcess, type TrainingOutcome } from "../../../shared/train/train-in-child.js";
+import { isDiverged, isLostProcess } from "../../../shared/train/train-in-child.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { survivors, type Figure, type KeepRule, type Round } from "../query/evaluate/keep-rule.js";
 import type { EnumerationEvent, EnumerationLog } from "./enumeration-log.js";
-import { figureOf, type JudgedFigure, type TrainedSoFar, type WantedFigure } from "./train-candidate.js";
+import {
+  candidateFaults,
+  figureOf,
+  type EndedTraining,
+  type JudgedFigure,
+  type TrainedSoFar,
+  type WantedFigure,
+} from "./train-candidate.js";
 
 export interface EnumerationRequest {
   readonly rule: KeepRule;
@@ -18,12 +27,17 @@ export interface EnumerationRequest {
   readonly candidates: readonly number[];
 }
 
-export interface EnumerationPorts {
+/** @typeParam Outcome of a training that has ended */
+export interface EnumerationPorts<Outcome extends EndedTraining> {
   readonly log: Pick<EnumerationLog, "events" | "append">;
+  /** Candidates that are trained at the same time. */
+  readonly concurrency: number;
+  /** True if what is saved may come of another training than the one that was judged: its own figure is reported. */
+  readonly mayTrainAgain?: boolean;
   /** Trains a candidate until it has a figure, or to its end; goes on where it was. */
-  train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar>;
+  train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar<Outcome>>;
   /** Makes a version of a candidate that has ended; one that is there is not saved twice. */
-  save(candidate: number, outcome: TrainingOutcome): Promise<Hash>;
+  save(candidate: number, outcome: Outcome): Promise<Hash>;
   /** Removes what a candidate left on the disk. */
   forget(candidate: number): Promise<void>;
 }
@@ -41,12 +55,6 @@ export interface CandidateEnd {
   readonly reason?: string;
 }
 
-/** Errors of one candidate, after which the others go on. */
-const candidateFaults: ReadonlySet<string> = new Set([
-  ...(["NOT_A_NUMBER", "ARCHITECTURE_MISMATCH", "RECIPE_PARAMETERS_INVALID", "OPTIMIZER_REFUSED"] as const),
-  ...(["MEMORY_EXHAUSTED", "TRAINING_TOO_LONG", "LAYER_NOT_ALLOWED", "RECIPE_FAILED"] as const),
-]);
-
 function faultOf(error: unknown): StemmaError {
   if (isStemmaError(error) && (isDiverged(error) || isLostProcess(error) || candidateFaults.has(error.code)))
     return error;
@@ -54,9 +62,9 @@ function faultOf(error: unknown): StemmaError {
 }
 
 /** @throws what training, saving and the log throw; TRAINING_STOPPED where the signal ended it */
-export async function runEnumeration(
+export async function runEnumeration<Outcome extends EndedTraining>(
   request: EnumerationRequest,
-  ports: EnumerationPorts,
+  ports: EnumerationPorts<Outcome>,
 ): Promise<readonly CandidateEnd[]> {
   const running = new Enumeration(request, ports);
   let left = request.candidates;
@@ -71,15 +79,15 @@ interface Judged extends JudgedFigure {
   readonly reason?: string | undefined;
 }
 
-class Enumeration {
+class Enumeration<Outcome extends EndedTraining> {
   readonly #ends = new Map<number, CandidateEnd>();
   /** The ended trainings of candidates that may be kept. */
-  readonly #outcomes = new Map<number, TrainingOutcome>();
+  readonly #outcomes = new Map<number, Outcome>();
   readonly #ruledOut = new Set<number>();
 
   constructor(
     private readonly request: EnumerationRequest,
-    private readonly ports: EnumerationPorts,
+    private readonly ports: EnumerationPorts<Outcome>,
   ) {}
 
   endOf(candidate: number): CandidateEnd {
@@ -94,7 +102,8 @@ class Enumeration {
     const figures = new Map<number, Figure>();
     let ahead: readonly number[] = [];
     // By their numbers: which are judged first decides nothing, and a candidate's place in the log is plain.
-    for (const candidate of candidates.toSorted((a, b) => a - b)) {
+    const inOrder = candidates.toSorted((a, b) => a - b);
+    await mapConcurrent(inOrder, this.ports.concurrency, async (candidate) => {
       const { figure, iteration, reason } = await this.#judge(candidate, round);
       figures.set(candidate, figure);
       this.#ends.set(candidate, {
@@ -104,8 +113,9 @@ class Enumeration {
         ...(reason === undefined ? {} : { reason }),
       });
       ahead = survivors(this.request.rule, round, figures);
-      for (const other of figures.keys()) if (!ahead.includes(other)) await this.#ruleOut(other, round);
-    }
+      const behind = [...figures.keys()].filter((other) => !ahead.includes(other));
+      for (const other of behind) await this.#ruleOut(other, round);
+    });
     return ahead;
   }
 
@@ -114,16 +124,18 @@ class Enumeration {
     const end = this.endOf(candidate);
     for (const event of log.events) {
       if (!("candidate" in event) || event.candidate !== candidate) continue;
-      if (event.event === "saved") this.#ends.set(candidate, { ...end, versionId: event.versionId });
+      if (event.event === "saved")
+        this.#ends.set(candidate, { ...end, ...event.own, versionId: event.versionId });
       if (event.event === "failed") this.#ends.set(candidate, { ...end, reason: event.reason });
       if (event.event !== "judged") return await this.ports.forget(candidate);
     }
     let event: EnumerationEvent;
     try {
       const ended = this.#outcomes.get(candidate) ?? (await this.ports.train(candidate, undefined)).outcome;
-      const versionId = await this.ports.save(candidate, ended as TrainingOutcome);
-      event = { event: "saved", candidate, versionId };
-      this.#ends.set(candidate, { ...end, versionId });
+      const versionId = await this.ports.save(candidate, ended as Outcome);
+      const own = this.ports.mayTrainAgain === true ? this.#figureAtEnd(ended as Outcome) : undefined;
+      event = { event: "saved", candidate, versionId, ...defined({ own }) };
+      this.#ends.set(candidate, { ...end, ...own, versionId });
     } catch (error) {
       const { message } = faultOf(error);
       event = { event: "failed", candidate, reason: message };
@@ -155,6 +167,12 @@ class Enumeration {
     }
     await log.append({ event: "judged", candidate, round: index, ...judged });
     return judged;
+  }
+
+  /** The figure that the last round went by, of a training that has ended. */
+  #figureAtEnd(outcome: Outcome): JudgedFigure {
+    const { measurements } = outcome.result;
+    return figureOf({ measurements, outcome }, this.request.figure, this.request.rounds.at(-1)?.iteration);
   }
 
   #noFigure(iteration: number | undefined): string {

@@ -16,6 +16,12 @@ import { trainWithinLimits } from "../training/limited-training.js";
 /** Seconds between two saved states: a judged candidate trains on until the next one, or it is repeated so far. */
 const stateEverySeconds = 0.5;
 
+/** Errors of one candidate, after which the others go on. */
+export const candidateFaults: ReadonlySet<string> = new Set([
+  ...(["NOT_A_NUMBER", "ARCHITECTURE_MISMATCH", "RECIPE_PARAMETERS_INVALID", "OPTIMIZER_REFUSED"] as const),
+  ...(["MEMORY_EXHAUSTED", "TRAINING_TOO_LONG", "LAYER_NOT_ALLOWED", "RECIPE_FAILED"] as const),
+]);
+
 export interface CandidateTraining extends Pick<
   LimitedOptions,
   "what" | "clock" | "limits" | "predict" | "workFolder" | "worker" | "signal" | "onProgress"
@@ -23,10 +29,18 @@ export interface CandidateTraining extends Pick<
   readonly job: TrainingJob;
 }
 
+/** The part of a training that has ended by which it is judged. */
+export interface EndedTraining {
+  readonly result: Pick<TrainingOutcome["result"], "measurements"> & {
+    /** The metric on held-out samples. */
+    readonly metric: { readonly name: string; readonly after: number } | null;
+  };
+}
+
 /** The measurements so far, and what came of a training that has ended. */
-export interface TrainedSoFar {
+export interface TrainedSoFar<Outcome extends EndedTraining = TrainingOutcome> {
   readonly measurements: readonly Measurement[];
-  readonly outcome?: TrainingOutcome;
+  readonly outcome?: Outcome;
 }
 
 /** The figure that a training is to have before it may be ended. */
@@ -122,7 +136,7 @@ export interface JudgedFigure {
  * measurements of every step; or the last one, when the metric on held-out samples is known too.
  */
 export function figureOf(
-  { measurements, outcome }: TrainedSoFar,
+  { measurements, outcome }: TrainedSoFar<EndedTraining>,
   name: string,
   steps: number | undefined,
 ): JudgedFigure {

@@ -5,6 +5,7 @@
  */
 import { dirname } from "node:path";
 import type * as z from "zod";
+import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import type { Files } from "../../../shared/ports.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
 
@@ -22,6 +23,7 @@ export class EventLog<Event> {
   readonly #schema: z.ZodType<Event>;
   readonly #events: Event[];
   #end: number;
+  readonly #appends = new SerialQueue();
 
   private constructor(
     { files, path, schema }: { files: Files; path: string; schema: z.ZodType<Event> },
@@ -59,8 +61,12 @@ export class EventLog<Event> {
     return this.#events;
   }
 
-  /** Resolves when the events are durable. */
-  async append(...events: readonly Event[]): Promise<void> {
+  /** Resolves when the events are durable, after those of earlier calls. */
+  append(...events: readonly Event[]): Promise<void> {
+    return this.#appends.run(() => this.#append(events));
+  }
+
+  async #append(events: readonly Event[]): Promise<void> {
     const lines = events.map((each) => {
       const text = JSON.stringify(this.#schema.parse(each));
       return `${sha256(text).slice(0, digestDigits)} ${text}\n`;

@@ -34,12 +34,14 @@ export interface SearchDevices {
 /** Lines that searches may give models to, which are untrained at first: never one that does a device's work. */
 const searchLine = /^search(?:[-_].*)?$/;
 
-/** @throws USAGE, SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID */
-export async function devicesOfSearch(
-  operations: ServerOperations,
-  { select, clock, ...options }: SearchDevicesOptions,
-): Promise<SearchDevices> {
-  const { fleet, line } = options;
+/**
+ * The devices of a selection that can take part, and the others.
+ * @throws USAGE, SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID
+ */
+export async function ableDevices(
+  operations: Pick<ServerOperations, "devices">,
+  { fleet, select, line }: Pick<SearchDevicesOptions, "fleet" | "select" | "line">,
+): Promise<{ readonly able: readonly string[]; readonly others: SearchDevices["others"] }> {
   if (!searchLine.test(line)) throw notASearchLine(line);
   const found = (await operations.devices({ fleet, select })).map((each) => ({
     device: each.device,
@@ -51,19 +53,28 @@ export async function devicesOfSearch(
           ? undefined
           : "it is not connected",
   }));
-  const able = found.filter(({ why }) => why === undefined);
+  const able = found.filter(({ why }) => why === undefined).map(({ device }) => device);
   const others = [
     ...found.flatMap(({ device, why }) => (why === undefined ? [] : [{ device, why }])),
-    ...able.slice(maxSearchDevices).map(({ device }) => ({ device, why: "there are enough" })),
+    ...able.slice(maxSearchDevices).map((device) => ({ device, why: "there are enough" })),
   ];
   if (able.length === 0) throw noDevice(others, { select, line, fleet });
+  return { able: able.slice(0, maxSearchDevices), others };
+}
+
+/** @throws as ableDevices */
+export async function devicesOfSearch(
+  operations: ServerOperations,
+  { select, clock, ...options }: SearchDevicesOptions,
+): Promise<SearchDevices> {
+  const { able, others } = await ableDevices(operations, { ...options, select });
   await retireStarts(operations, options);
   const events = new DeviceEvents(operations, clock);
   const evaluations = new SerialQueue();
   return {
-    trainers: able
-      .slice(0, maxSearchDevices)
-      .map(({ device }) => new DeviceTrainer({ ...options, operations, events, evaluations, clock, device })),
+    trainers: able.map(
+      (device) => new DeviceTrainer({ ...options, operations, events, evaluations, clock, device }),
+    ),
     others,
     close: () => events.close(),
   };

@@ -48,12 +48,17 @@ export const notASearchLine = (line: string): StemmaError =>
   );
 export const noWorker = (why: string, line: string): StemmaError =>
   lost(
-    `No device can take part in the search: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
+    `No device can train candidates: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,
   );
-export const workerLost = (device: string, why: string): StemmaError =>
+/** @param failure of a training on the device */
+export const workerLost = (
+  device: string,
+  why: string,
+  failure?: { readonly code: string; readonly message: string },
+): StemmaError =>
   lost(
     `The device ${device} trains no more candidates: ${why}. Look at it with \`stemma device show ${device}\`; the same command goes on with it.`,
-    { device },
+    { device, failure },
   );
 export const judgeStopped = (): StemmaError =>
   new StemmaError(

@@ -32,6 +32,8 @@ export interface EvaluationIdentity extends Pick<TrainingIdentity, "fleet" | "se
   readonly config: Readonly<Record<string, unknown>> | null;
   /** Weights by which models are chosen that new layers come from; absent: none. */
   readonly rank?: string;
+  /** The line of the devices that train; absent: the server trains. */
+  readonly line?: string;
 }
 
 export interface KeptTraining {

@@ -37,6 +37,8 @@ export interface FinishedTraining {
   /** Metadata of the version beside those of its training. */
   readonly metadata?: ModelMetadata;
   readonly base: VersionSummary | undefined;
+  /** A lease on the base, which may be retired meanwhile. */
+  readonly lease?: string;
   readonly outcome: TrainingOutcome;
   readonly data: readonly UsedObject[];
 }
@@ -44,7 +46,19 @@ export interface FinishedTraining {
 /** Saves what a training on the server made, with its lineage, measurements, checkpoints and provenance. */
 export async function saveOutcome(
   { home, caller }: OperationsContext,
-  { repository, engine, name, called, dataName, notes, metadata, base, outcome, data }: FinishedTraining,
+  {
+    repository,
+    engine,
+    name,
+    called,
+    dataName,
+    notes,
+    metadata,
+    base,
+    lease,
+    outcome,
+    data,
+  }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
   const recipe = reportedBundle(result.provenance);
@@ -53,7 +67,8 @@ export async function saveOutcome(
   const closing = [() => file.close()];
   try {
     const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
-    const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
+    const names =
+      base === undefined ? undefined : (await repository.recover(base.versionId, defined({ lease }))).names;
     const model = await modelToSaveOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, ...defined({ names }) },
     });
@@ -64,6 +79,7 @@ export async function saveOutcome(
     const report = await repository.save(model, {
       name,
       bases: base === undefined ? [] : [base.versionId],
+      ...defined({ lease }),
       environment,
       ...(await layoutFrom(repository, base, model)),
       measurements: canonicalMeasurements(result.measurements),

@@ -43,7 +43,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { derivedSource, inheritableLeaves, saveDerivation } from "./save-derived.js";
 
-interface CandidateWorkOptions {
+export interface CandidateWorkOptions {
   readonly repository: FleetRepository;
   readonly fleet: string;
   readonly plan: EvaluationPlan;
@@ -51,6 +51,8 @@ interface CandidateWorkOptions {
   readonly seed: string;
   readonly folder: string;
   readonly limits: CostLimits;
+  /** The lease on the versions that candidates come from. */
+  readonly lease: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: TrainProgress) => void;
 }
@@ -100,7 +102,15 @@ export class CandidateWork {
     for (const { release } of this.#opened.values()) await release?.();
   }
 
-  folderOf(candidate: number): string {
+  /** The server trains one candidate after the other. */
+  readonly concurrency = 1;
+
+  /** Removes what a candidate left on the disk. */
+  forget(candidate: number): Promise<void> {
+    return rm(this.#folderOf(candidate), { recursive: true, force: true });
+  }
+
+  #folderOf(candidate: number): string {
     return join(this.options.folder, `candidate-${candidate}`);
   }
 
@@ -126,7 +136,7 @@ export class CandidateWork {
         clock,
         limits,
         predict: (planned) => plannedCost(repository, reference, planned),
-        workFolder: this.folderOf(number),
+        workFolder: this.#folderOf(number),
         worker: this.#worker,
         ...defined({ signal }),
         onProgress: ({ iteration, loss, phase }) =>
@@ -144,7 +154,7 @@ export class CandidateWork {
 
   /** Saves what a candidate became, with its base where that is not a version yet. */
   async save(number: number, outcome: TrainingOutcome): Promise<Hash> {
-    const { repository, query, seed } = this.options;
+    const { repository, query, seed, lease } = this.options;
     const { model, combination } = this.#candidate(number);
     const base = await this.#baseVersion(model);
     const known = await this.#savedBefore(model.keptName, base, outcome);
@@ -160,6 +170,7 @@ export class CandidateWork {
       dataName: combination.data,
       metadata: { ...combination.varied, "commit.message": query.trim(), "evaluate.seed": seed },
       base,
+      lease,
       outcome,
       data: await dataOfTraining(repository, outcome.result.datasetHash, registered.kind),
     });
@@ -191,7 +202,7 @@ export class CandidateWork {
         (await jobRecipe(this.context, {
           repository,
           recipe: own.recipe,
-          workFolder: this.folderOf(number),
+          workFolder: this.#folderOf(number),
         })),
       parameters: await declaredFor(this.context, { repository, own, name: recipe }, passed),
       dataset: this.#data(data).dataset,
@@ -208,14 +219,15 @@ export class CandidateWork {
   async #baseFolder(model: PlannedModel): Promise<string> {
     const known = this.#bases.get(model);
     if (known !== undefined) return known;
-    const { repository, folder, seed } = this.options;
+    const { repository, folder, seed, lease } = this.options;
     const { versionId } = model.row;
     const path = join(folder, `base-${this.#bases.size}`);
     await rm(path, { recursive: true, force: true });
     await repository.ensureTensors(versionId, this.options.signal);
-    if (model.derived === undefined) await writeModelFolder(repository, repository.resolve(versionId), path);
+    if (model.derived === undefined)
+      await writeModelFolder(repository, repository.resolve(versionId), path, lease);
     else {
-      const leaves = await inheritableLeaves(repository, versionId, model.derived);
+      const leaves = await inheritableLeaves(repository, versionId, { ...model.derived, lease });
       await writeModelFiles(
         await derivedSource(repository, leaves, model.derived.model, new Streams(seed, 0)),
         path,
@@ -226,13 +238,13 @@ export class CandidateWork {
   }
 
   async #baseVersion({ row, derived }: PlannedModel): Promise<VersionSummary> {
-    const { repository, query, seed } = this.options;
+    const { repository, query, seed, lease } = this.options;
     if (derived === undefined) return repository.resolve(row.versionId);
     const saved = await saveDerivation(
       this.context,
       repository,
       { row, name: derived.name, result: derived.model },
-      { query, seed, ...defined({ inherited: derived.inherited }) },
+      { query, seed, lease, ...defined({ inherited: derived.inherited }) },
     );
     return repository.resolve(saved?.versionId ?? row.versionId);
   }

@@ -2,99 +2,176 @@
  * Trains the candidates that a query with `evaluate` describes, and saves what its rule keeps. An evaluation that was
  * cut short stays in its folder below run/trainings, and the same request goes on there with the same seed.
  */
-import { rm } from "node:fs/promises";
 import { defined } from "../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { EvaluatedModels } from "../../interface/api/models/enumeration-schemas.js";
 import type { TrainProgress } from "../../interface/api/models/evaluation-schemas.js";
-import type { JobOptions, OperationInput } from "../../interface/api/server-operations.js";
-import { openEnumerationLog, type EnumerationLog } from "../../learning/enumeration/enumeration-log.js";
-import { runEnumeration, type CandidateEnd } from "../../learning/enumeration/run-enumeration.js";
+import type { JobOptions, OperationInput, ServerOperations } from "../../interface/api/server-operations.js";
+import {
+  openEnumerationLog,
+  type EnumerationEvent,
+  type EnumerationLog,
+} from "../../learning/enumeration/enumeration-log.js";
+import {
+  runEnumeration,
+  type CandidateEnd,
+  type EnumerationPorts,
+} from "../../learning/enumeration/run-enumeration.js";
+import { keepLeased, leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
+import type { EndedTraining } from "../../learning/enumeration/train-candidate.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { queryInvalid, versionGone } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
 import { plannedEvaluation } from "../../learning/query/run-query.js";
 import { costLimits } from "../../learning/training/bounded-cost.js";
-import { openTraining } from "../../learning/training/kept-trainings.js";
+import { openTraining, type KeptTraining } from "../../learning/training/kept-trainings.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { CandidateWork } from "./candidate-work.js";
 
-/** @throws as runQuery; DATASET_UNKNOWN, RECIPE_UNKNOWN, DISK_FULL, TRAINING_STOPPED where the signal ended it */
+interface EvaluateOptions extends JobOptions<TrainProgress> {
+  /** The operations by which devices are reached. */
+  readonly operations: () => ServerOperations;
+}
+
+/**
+ * @throws as runQuery; DATASET_UNKNOWN, RECIPE_UNKNOWN, DISK_FULL, TRAINING_STOPPED where the signal ended it;
+ * SEARCH_WORKER_LOST where no device is left
+ */
 export async function evaluateQuery(
   context: OperationsContext,
   request: OperationInput<"evaluateQuery">,
-  { onProgress, signal }: JobOptions<TrainProgress> = {},
+  { onProgress, signal, operations }: EvaluateOptions,
 ): Promise<EvaluatedModels> {
-  const { fleet, query, config, seed: asked, rank, maxMinutes } = request;
+  const { fleet, query, config, seed: asked, rank, maxMinutes, on, line } = request;
   const { home, fleets } = context;
   await requireRoom(home);
+  if (on !== undefined) (await devicesModule()).requireDevicesAllowed(context, request);
   const repository = await fleets.get(fleet);
-  const source = await repositorySource(repository, home.ports.clock, rank);
   const kept = await openTraining(home, {
     fleet,
     seed: asked ?? null,
     evaluate: query,
     config: config ?? null,
-    ...defined({ rank }),
+    ...defined({ rank, line: on === undefined ? undefined : (line ?? "search") }),
   });
   let isUnfinished = true;
+  let lease: string | undefined;
+  let stopRenewing: (() => void) | undefined;
   try {
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
     const begun = log.events.find((event) => event.event === "begun");
-    const { versions: found, sources } = begun ?? {};
-    isUnfinished = found !== undefined;
-    const plan = await plannedEvaluation(source, query, {
-      ...{ config, seed: kept.seed },
-      ...defined({ found, sources: found && (sources ?? []) }),
-    });
-    requireModels(plan, found, query);
-    const work = await CandidateWork.open(context, {
-      repository,
-      fleet,
-      plan,
-      query,
-      seed: kept.seed,
-      folder: kept.folder,
-      limits: await costLimits(context, maxMinutes),
+    isUnfinished = begun !== undefined;
+    const asked = { query, config, ...defined({ rank, signal }) };
+    const planned = await planLeased(context, { repository, kept, begun, ...asked });
+    const { plan } = planned;
+    lease = planned.lease;
+    stopRenewing = keepLeased(repository, home.ports.clock, lease);
+    const of = {
+      ...{ repository, fleet, plan, query, seed: kept.seed, folder: kept.folder, lease },
       ...defined({ signal, onProgress }),
-    });
-    if (found === undefined)
-      await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
-    isUnfinished = true;
-    const ends = await train(plan, log, work);
-    isUnfinished = false;
-    return { seed: kept.seed, ...reportOf(plan, ends, repository) };
+    };
+    const trainBy = async <Outcome extends EndedTraining>(work: Work<Outcome>): Promise<EvaluatedModels> => {
+      try {
+        if (begun === undefined)
+          await log.append({ event: "begun", versions: versionsOf(plan), sources: sourcesOf(plan) });
+        isUnfinished = true;
+        const ends = await train(plan, log, work);
+        isUnfinished = false;
+        return { seed: kept.seed, ...reportOf(plan, ends, { repository, work }) };
+      } finally {
+        await work.close();
+      }
+    };
+    if (on === undefined) {
+      const limits = await costLimits(context, maxMinutes);
+      return await trainBy(await CandidateWork.open(context, { ...of, limits }));
+    }
+    const { DeviceCandidates } = await devicesModule();
+    const byDevices = { ...of, asked: { ...request, on }, operations: operations() };
+    return await trainBy(await DeviceCandidates.open(context, byDevices));
   } catch (error) {
     throw isUnfinished && isStemmaError(error, "TRAINING_STOPPED") ? stopped(error) : error;
   } finally {
-    await kept.release(isUnfinished && kept.canContinue);
+    stopRenewing?.();
+    const goesOn = isUnfinished && kept.canContinue;
+    if (!goesOn && lease !== undefined) await repository.leases.end(lease);
+    await kept.release(goesOn);
   }
 }
 
-async function train(
+interface Planning extends Pick<OperationInput<"evaluateQuery">, "query" | "config" | "rank"> {
+  readonly repository: FleetRepository;
+  readonly kept: KeptTraining;
+  readonly begun: Extract<EnumerationEvent, { readonly event: "begun" }> | undefined;
+  readonly signal?: AbortSignal;
+}
+
+/** The plans that are made at most, where a collection removes a source between plan and lease. */
+const maxPlans = 4;
+
+/** The plan, and a lease on all versions that it comes from. */
+async function planLeased(
+  { home }: OperationsContext,
+  { repository, kept, begun, query, config, rank, signal }: Planning,
+): Promise<{ readonly plan: EvaluationPlan; readonly lease: string }> {
+  const { folder, seed } = kept;
+  const { versions: found, sources = [] } = begun ?? {};
+  const before = await leaseIn(repository, folder);
+  if (found === undefined && before !== undefined) await repository.leases.end(before);
+  if (found !== undefined)
+    requireLeased(repository, [...found, ...sources.flatMap((id) => id ?? [])], before);
+  for (let plans = 1; ; plans++) {
+    const source = await repositorySource(repository, home.ports.clock, rank);
+    const plan = await plannedEvaluation(source, query, {
+      ...{ config, seed },
+      ...defined({ found, sources: found && sources }),
+    });
+    requireModels(plan, found, query);
+    if (found !== undefined && before !== undefined) return { plan, lease: before };
+    const versions = new Set([...versionsOf(plan), ...sourcesOf(plan).flatMap((id) => id ?? [])]);
+    try {
+      return { plan, lease: await leaseSources(repository, [...versions], { folder, signal }) };
+    } catch (error) {
+      const isGone = isStemmaError(error, "OBJECT_MISSING") || isStemmaError(error, "MODEL_RETIRED");
+      if (!isGone || found !== undefined || plans === maxPlans) throw error;
+    }
+  }
+}
+
+const devicesModule = () => import("./device-candidates.js");
+
+/** The trainings of candidates, on the server or on devices. */
+interface Work<Outcome extends EndedTraining> extends Pick<
+  EnumerationPorts<Outcome>,
+  "concurrency" | "mayTrainAgain" | "train" | "save" | "forget"
+> {
+  /** The device that trained what a candidate became. */
+  deviceOf?(candidate: number): string | undefined;
+  readonly others?: EvaluatedModels["otherDevices"];
+  close(): Promise<void>;
+}
+
+async function train<Outcome extends EndedTraining>(
   { query: { rule, figure }, rounds, candidates }: EvaluationPlan,
   log: EnumerationLog,
-  work: CandidateWork,
+  work: Work<Outcome>,
 ): Promise<readonly CandidateEnd[]> {
-  try {
-    const numbers = candidates.map(({ number }) => number);
-    return await runEnumeration(
-      { rule, figure, rounds, candidates: numbers },
-      {
-        log,
-        train: (candidate, wanted) => work.train(candidate, wanted),
-        save: (candidate, outcome) => work.save(candidate, outcome),
-        forget: (candidate) => rm(work.folderOf(candidate), { recursive: true, force: true }),
-      },
-    );
-  } finally {
-    await work.close();
-  }
+  const numbers = candidates.map(({ number }) => number);
+  return await runEnumeration(
+    { rule, figure, rounds, candidates: numbers },
+    {
+      log,
+      ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true },
+      train: (candidate, wanted) => work.train(candidate, wanted),
+      save: (candidate, outcome) => work.save(candidate, outcome),
+      forget: (candidate) => work.forget(candidate),
+    },
+  );
 }
 
 function versionsOf({ candidates }: EvaluationPlan): PlannedCandidate["model"]["row"]["versionId"][] {
@@ -123,7 +200,13 @@ function requireModels(plan: EvaluationPlan, found: readonly string[] | undefine
 function reportOf(
   { query, models, candidates, notMade }: EvaluationPlan,
   ends: readonly CandidateEnd[],
-  repository: FleetRepository,
+  {
+    repository,
+    work,
+  }: {
+    readonly repository: FleetRepository;
+    readonly work: Pick<Work<EndedTraining>, "deviceOf" | "others">;
+  },
 ): Omit<EvaluatedModels, "seed"> {
   return {
     rule: query.ruleText,
@@ -141,9 +224,10 @@ function reportOf(
         ...(summary && {
           saved: { versionId: summary.versionId, name: summary.name, version: summary.version },
         }),
-        ...defined({ reason }),
+        ...defined({ reason, device: work.deviceOf?.(candidate) }),
       };
     }),
+    ...defined({ otherDevices: work.others }),
   };
 }
 

@@ -2,6 +2,7 @@
  * Saves the models that a query derives. Each is one version, saved whole or not at all; one that is there already is
  * not saved again, so a command that was ended is repeated with its seed.
  */
+import { defined } from "../../../shared/defined.js";
 import { architectureHash, weightSlots } from "../../../shared/model/architecture.js";
 import { inheritableKey } from "../../../shared/model/metadata.js";
 import type { Leaf, ModelSource, Names } from "../../../shared/model/model.js";
@@ -45,20 +46,23 @@ export async function saveDerived(
   return { seed: isDrawn ? drawing.seed : null, derived };
 }
 
+/** Weights of another model, and the lease on it and on the source, which may be retired meanwhile. */
+interface LeasedWeights {
+  readonly inherited?: InheritedWeights | undefined;
+  readonly lease?: string;
+}
+
 /** Saves the model of a derivation, unless it is there; undefined: it cannot be made. */
 export async function saveDerivation(
   { home, live }: OperationsContext,
   repository: FleetRepository,
   { row: { versionId: source }, name, result }: Derivation,
-  {
-    query,
-    seed,
-    inherited,
-  }: { readonly query: string; readonly seed: string; readonly inherited?: InheritedWeights },
+  { query, seed, ...from }: LeasedWeights & { readonly query: string; readonly seed: string },
 ): Promise<Answer["saved"]> {
   if ("reason" in result) return undefined;
+  const { inherited, lease } = from;
   await repository.ensureTensors(source);
-  const inheritable = await inheritableLeaves(repository, source, { model: result, inherited });
+  const inheritable = await inheritableLeaves(repository, source, { model: result, ...from });
   const model = await derivedSource(repository, inheritable, result, new Streams(seed, 0));
   const id = contentId(architectureHash(result.architecture), treeRoot(model.leaves));
   const known = repository
@@ -68,6 +72,7 @@ export async function saveDerivation(
   await requireRoom(home, result.drawnBytes);
   const { summary } = await repository.save(model, {
     name,
+    ...defined({ lease }),
     // The source may have the layers that are inserted, in the same places.
     bases: [...new Set([source, ...(inherited === undefined ? [] : [inherited.row.versionId])])],
     metadata: {
@@ -87,12 +92,12 @@ export async function saveDerivation(
 export async function inheritableLeaves(
   repository: FleetRepository,
   source: Hash,
-  { model, inherited }: { readonly model: DerivedModel; readonly inherited?: InheritedWeights | undefined },
+  { model, inherited, lease }: LeasedWeights & { readonly model: DerivedModel },
 ): Promise<ReadonlyMap<string, Leaf>> {
   const found = new Map<string, Leaf>();
   const add = async (versionId: Hash, paths: Iterable<readonly [string, string]>): Promise<void> => {
     await repository.ensureTensors(versionId);
-    const stored = new Map((await repository.leaves(versionId)).map((leaf) => [leaf.path, leaf]));
+    const stored = new Map((await repository.leaves(versionId, lease)).map((leaf) => [leaf.path, leaf]));
     for (const [path, from] of paths) {
       const leaf = stored.get(from);
       if (leaf !== undefined) found.set(path, leaf);

@@ -16,18 +16,20 @@ import { requireArchitecture } from "./require-architecture.js";
 
 /**
  * Recovers a version into `folder`, which is created.
+ * @param lease on the version: it may be retired meanwhile
  * @throws MODEL_OPAQUE, and what recovery throws
  */
 export async function writeModelFolder(
   repository: FleetRepository,
   version: VersionSummary,
   folder: string,
+  lease?: string,
 ): Promise<string> {
   requireArchitecture(version);
-  await writeModelFiles(await repository.recover(version.versionId), folder);
+  await writeModelFiles(await repository.recover(version.versionId, { lease }), folder);
   const files = nodeFiles();
   if (version.record.uses?.optimizer !== undefined) {
-    const state = await repository.recover(version.versionId, { part: "optimizer" });
+    const state = await repository.recover(version.versionId, { part: "optimizer", lease });
     const { tensors, options } = await safetensorsOfOptimizer(state);
     const optimizer = await files.open(join(folder, optimizerFileName), "create");
     try {

@@ -120,7 +120,8 @@ export interface FleetRepository {
   ): Promise<NearestVersion | undefined>;
   /** Versions as short rows, and who came from whom, for queries that look at many of them. */
   rows(): Promise<Pick<RowKeeper, "find" | "basesOf" | "childrenOf">>;
-  leaves(versionId: Hash): Promise<readonly Leaf[]>;
+  /** @param lease on the version: it may be retired meanwhile */
+  leaves(versionId: Hash, lease?: string): Promise<readonly Leaf[]>;
 
   save(model: ModelSource | UnhashedModel, options: SaveOptions): Promise<SaveReport>;
   /**
@@ -246,7 +247,7 @@ export interface FleetRepository {
   setDropPolicy(scope: RetentionScope, policy: DropPolicy | null): Promise<readonly DropPolicySetting[]>;
   readonly tiers: FleetTiers;
   /** Leases on ancestors; `recover` reads under them, `save` derives under them. */
-  readonly leases: Pick<ModelLeases, "grant" | "require" | "end">;
+  readonly leases: Pick<ModelLeases, "grant" | "require" | "renew" | "covers" | "end">;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */

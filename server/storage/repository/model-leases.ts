@@ -23,6 +23,7 @@ const hash = z.custom<Hash>(isHash, "not a hash");
 const leaseSchema = z.object({
   id: z.string().regex(/^[0-9a-f]{32}$/),
   versionId: hash,
+  further: z.array(hash).exactOptional(),
   expiresAtMs: z.number(),
   objects: z.array(hash),
   tensors: z.array(z.object({ path: z.string(), name: z.string() })),
@@ -37,6 +38,8 @@ const fileSchema = z.object({
 export interface ModelLease {
   readonly id: string;
   readonly versionId: Hash;
+  /** Versions that the lease is on too. */
+  readonly further?: readonly Hash[];
   readonly expiresAtMs: number;
   /** The objects that the store must keep. */
   readonly objects: readonly Hash[];
@@ -83,11 +86,11 @@ export class ModelLeases {
         `This fleet has ${maxModelLeases} leases on models already. End one with \`stemma model transfer --end ` +
           "LEASE`, or wait until the first expires.",
       );
-    const { clock, random, objects } = this.#parts;
+    const { random, objects } = this.#parts;
     const lease: ModelLease = {
       ...wanted,
       id: Buffer.from(random.bytes(16)).toString("hex"),
-      expiresAtMs: clock.now() + Math.min(durationMs, maxLeaseMs),
+      expiresAtMs: this.#expiryAfter(durationMs),
     };
     this.#pin(lease);
     try {
@@ -127,7 +130,17 @@ export class ModelLeases {
   /** True if a lease that has not expired is on this version. */
   covers(id: string | undefined, versionId: Hash): boolean {
     const held = id === undefined ? undefined : this.#leases.get(id)?.lease;
-    return held?.versionId === versionId && held.expiresAtMs > this.#parts.clock.now();
+    if (held === undefined || held.expiresAtMs <= this.#parts.clock.now()) return false;
+    return held.versionId === versionId || held.further?.includes(versionId) === true;
+  }
+
+  /** Lets a lease last for this time from now. @throws LEASE_UNKNOWN, LEASE_EXPIRED */
+  async renew(id: string, durationMs: number): Promise<void> {
+    const lease = { ...this.require(id), expiresAtMs: this.#expiryAfter(durationMs) };
+    const before = this.#leases.get(id);
+    this.#pin(lease);
+    if (before !== undefined) this.#parts.objects.release(before.pin);
+    await this.#write();
   }
 
   /** Ends a lease; one that ended already changes nothing. */
@@ -135,6 +148,10 @@ export class ModelLeases {
     if (!this.#leases.has(id)) return;
     this.#forget(id);
     await this.#write();
+  }
+
+  #expiryAfter(durationMs: number): number {
+    return this.#parts.clock.now() + Math.min(durationMs, maxLeaseMs);
   }
 
   #pin(lease: ModelLease): void {

@@ -464,7 +464,8 @@ function lookups(context: RepositoryContext): Lookups {
     rankedSource: (architecture, weights, except) => context.prefixes.ranked(architecture, weights, except),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
     rows: context.rows,
-    leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
+    leaves: async (versionId, lease) =>
+      await readLeaves(context.objects, requireKept(context, versionId, lease).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);
       return {

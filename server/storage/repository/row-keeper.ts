@@ -1,7 +1,7 @@
 /**
  * The versions of a fleet as short rows, for queries that look at many of them (server/learning/query). A query that
- * has to go through all versions leaves their rows here, which then follow what changes. Retired versions, and those
- * whose record cannot be read, are left out.
+ * has to go through all versions leaves their rows here, which then follow what changes. Retired versions are left out
+ * where they are not asked for, and those whose record cannot be read.
  */
 import { LRUCache } from "lru-cache";
 import { inSteps } from "../../../shared/concurrency/in-steps.js";
@@ -44,6 +44,8 @@ export interface RowFilter {
   readonly device?: string;
   /** The only versions that are looked at. */
   readonly ids?: ReadonlySet<Hash>;
+  /** True if retired ones among `ids` are found too; what is stored of them, leases hold. */
+  readonly withRetired?: boolean;
   readonly namePrefix?: string;
   readonly recordedFromMs?: number;
 }
@@ -140,7 +142,7 @@ export class RowKeeper {
     for await (const version of inSteps(states)) {
       looked++;
       if (!fits(version, filter)) continue;
-      const row = this.#kept?.get(version.versionId) ?? this.#rowOf(version);
+      const row = this.#kept?.get(version.versionId) ?? this.#rowOf(version, filter.withRetired);
       if (row !== undefined && (filter.device === undefined || row.record.device === filter.device))
         rows.push(row);
       if (rows.length > maxRows) throw tooManyRows();
@@ -148,8 +150,8 @@ export class RowKeeper {
     return { rows: rows.sort(inOrder), by, looked };
   }
 
-  #rowOf(version: VersionState | undefined): VersionRow | undefined {
-    if (version === undefined || version.retired !== undefined) return undefined;
+  #rowOf(version: VersionState | undefined, withRetired = false): VersionRow | undefined {
+    if (version === undefined || (version.retired !== undefined && !withRetired)) return undefined;
     const { versionId, name, position, recordedAtMs, tensorBytes, ownBytes, storedBytes, by, tags } = version;
     if (this.table.damaged.has(versionId)) return undefined;
     const record = this.table.records.get(versionId);

@@ -1549,10 +1549,13 @@ class Operations(Caller):
         seed: str | None = None,
         rank: str | None = None,
         max_minutes: int | None = None,
+        on: str | None = None,
+        line: str | None = None,
+        patience: int | None = None,
     ) -> EvaluateQueryAnswer:
-        """Train the candidates that a query with evaluate describes on the server, and save those that it keeps
-        (docs/dql.md) (right change-models). The answer is a job that keeps running; request it by its id until
-        its state is done or failed.
+        """Train the candidates that a query with evaluate describes, on the server or on devices, and save those
+        that it keeps (docs/dql.md) (right change-models). The answer is a job that keeps running; request it by
+        its id until its state is done or failed.
         """
         answer = self._call(
             "evaluateQuery",
@@ -1565,6 +1568,9 @@ class Operations(Caller):
                 "seed": given(seed),
                 "rank": given(rank),
                 "maxMinutes": given(max_minutes),
+                "on": given(on),
+                "line": given(line),
+                "patience": given(patience),
             },
         )
         return cast("EvaluateQueryAnswer", answer)

@@ -1539,12 +1539,18 @@ class EvaluatedModelsNotMadeItem(TypedDict):
     reason: str
 
 
+class EvaluatedModelsOtherDevicesItem(TypedDict):
+    device: str
+    why: str
+
+
 class EvaluatedModels(TypedDict):
     seed: str
     rule: str
     newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: list[EvaluatedCandidate]
     notMade: list[EvaluatedModelsNotMadeItem]
+    otherDevices: NotRequired[list[EvaluatedModelsOtherDevicesItem]]
 
 
 class EvaluatedCandidate(TypedDict):
@@ -1555,6 +1561,7 @@ class EvaluatedCandidate(TypedDict):
     iteration: int | None
     saved: NotRequired[ImportReportLikelyBasesItem]
     reason: NotRequired[str]
+    device: NotRequired[str]
 
 
 class Error(TypedDict):

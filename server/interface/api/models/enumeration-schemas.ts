@@ -73,6 +73,7 @@ export const evaluatedCandidate = z
       .exactOptional()
       .describe("The version that it became"),
     reason: text.exactOptional().describe("Why it became none"),
+    device: text.exactOptional().describe("That trained the version"),
   })
   .meta({ id: "EvaluatedCandidate" });
 export type EvaluatedCandidate = ValueOf<typeof evaluatedCandidate>;
@@ -84,6 +85,10 @@ export const evaluatedModels = z
     newWeights,
     candidates: z.array(evaluatedCandidate),
     notMade,
+    otherDevices: z
+      .array(z.object({ device: text, why: text }))
+      .exactOptional()
+      .describe("Where devices train: those that took no part, or were given up"),
   })
   .meta({ id: "EvaluatedModels" });
 export type EvaluatedModels = ValueOf<typeof evaluatedModels>;

@@ -124,7 +124,7 @@ const savedQuery = z
 export const queryOperations = {
   evaluateQuery: job({
     summary:
-      "Train the candidates that a query with evaluate describes on the server, and save those that it keeps (docs/dql.md)",
+      "Train the candidates that a query with evaluate describes, on the server or on devices, and save those that it keeps (docs/dql.md)",
     path: `${fleetPath}/query/evaluate`,
     right: "change-models",
     jobsPath: `${fleetPath}/query/evaluate`,
@@ -135,6 +135,17 @@ export const queryOperations = {
       seed: seed.describe("Of every training, of new weights and of drawn settings; default: a fresh one"),
       rank: sourceRank,
       maxMinutes: maxMinutes.describe("Minutes after which each training is ended"),
+      on: shortText
+        .optional()
+        .describe("The connected devices that train, by docs/selections.md; absent: the server trains"),
+      line: shortText.optional().describe("Of these devices, whose name begins with search; default: search"),
+      patience: z
+        .number()
+        .int()
+        .min(1)
+        .max(600)
+        .optional()
+        .describe("Minutes that a device may take to run a model, and then to train it; default 30"),
     },
     progress: trainProgress,
     report: evaluatedModels,

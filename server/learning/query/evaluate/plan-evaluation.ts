@@ -161,7 +161,7 @@ async function findModels(
   const rows =
     found === undefined
       ? (await find(select)).toReversed()
-      : inOrder(found, (await run.source.find({ ids: new Set(found) })).rows);
+      : inOrder(found, (await run.source.find({ ids: new Set(found), withRetired: true })).rows);
   const models: PlannedModel[] = [];
   const add = (model: Omit<PlannedModel, "keptName">, name: string): void => {
     const keptName = `${name}-${variable}`;
@@ -207,7 +207,10 @@ async function inheritedBy(
 ): Promise<InheritedWeights | undefined> {
   if (source === null || drawers.every((draw) => draw === undefined)) return undefined;
   const id = source ?? (await models.nearest(architecture));
-  const [row] = id === undefined ? [] : (await models.find({ ids: new Set([id]) })).rows;
+  const [row] =
+    id === undefined
+      ? []
+      : (await models.find({ ids: new Set([id]), withRetired: source !== undefined })).rows;
   if (source !== undefined && row === undefined) throw versionGone(source);
   const stored = row && (await models.storedNetwork(row));
   if (row === undefined || stored === undefined) return undefined;

@@ -73,11 +73,14 @@ async function sideOf(context: RepositoryContext, versionId: Hash): Promise<Mode
   return { architecture: record.architecture, leaves, names: names.leaves };
 }
 
-/** A version that is not retired: its objects are stored. @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_ERASED */
-export function requireKept(context: RepositoryContext, versionId: Hash): VersionSummary {
+/**
+ * A version that is not retired, or that the lease is on: its objects are stored.
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_ERASED
+ */
+export function requireKept(context: RepositoryContext, versionId: Hash, lease?: string): VersionSummary {
   const version = requireVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;
-  if (retired !== undefined) {
+  if (retired !== undefined && !context.leases.covers(lease, versionId)) {
     const erased = erasedError(context, versionId);
     if (erased !== undefined) throw erased;
     throw new StemmaError(

@@ -31,7 +31,7 @@ export async function recoverVersion(
   versionId: Hash,
   options: RecoverVersionOptions = {},
 ): Promise<RecoveredModel> {
-  if (!context.leases.covers(options.lease, versionId)) requireKept(context, versionId);
+  requireKept(context, versionId, options.lease);
   await context.droppedTensors.ensure(context, versionId);
   try {
     return await recoverModel(context.objects, versionId, context.clock, {

@@ -243,8 +243,36 @@ describe("evaluate", () => {
     );
     const { evaluation: planned } = await operations.runQuery(other);
     const source = planned?.newWeights.find((each) => each.model === "max-more-deep")?.from;
-    await operations.retire({ fleet, model: source?.versionId ?? "" });
-    await assert.rejects(operations.evaluateQuery(other), { code: "MODEL_RETIRED" });
+    const gone = [source?.versionId ?? "", "max-more"];
+    for (const model of gone) await retireAndCollect(operations, model);
+    const under = await operations.evaluateQuery(other);
+    assert.deepEqual(under.newWeights.find((each) => each.model === "max-more-deep")?.from, source);
+    assert.ok(under.candidates[0]?.saved);
+    await operations.close();
+  });
+
+  it("keeps what it comes from, though it is retired and collected between choice and save", async () => {
+    const operations = await open("b");
+    const derive = (from: string) => `construct leased from a where a.name = "${from}"
+      mutate a["conv5"].insert = CONV("extra", filters=8, kernel_size=3, padding="same")`;
+    const { derived } = await operations.saveDerived({ fleet, query: derive("alexnet-avgv1"), seed: "1" });
+    const base = derived[0]?.saved?.versionId ?? "";
+    const short = { ...config, epochs: 1 };
+    const query = `evaluate k from (select a where a.name = "alexnet-avgv1-leased") with config = "c"
+      vary config.base_lr in [0.05, 0.01] keep top(2, k["loss"])`;
+    let removed: Promise<void> | undefined;
+    const report = await operations.evaluateQuery(
+      { fleet, query, config: short, seed: "5" },
+      { onProgress: () => void (removed ??= retireAndCollect(operations, base)) },
+    );
+    assert.ok(removed);
+    await removed;
+    assert.equal(report.candidates.filter(({ saved }) => saved !== undefined).length, 2);
+    const child = await operations.model({ fleet, model: report.candidates[0]?.saved?.versionId ?? "" });
+    assert.equal(child.bases[0]?.versionId, base);
+    await assert.rejects(operations.evaluateQuery({ fleet, query, config: short, seed: "5" }), {
+      code: "QUERY_INVALID",
+    });
     await operations.close();
   });
 
@@ -286,6 +314,11 @@ describe("evaluate", () => {
     await operations.close();
   });
 });
+
+async function retireAndCollect(operations: ServerOperations, model: string): Promise<void> {
+  await operations.retire({ fleet, model });
+  await operations.collect({ fleet, ...(await operations.planCollection({ fleet })) });
+}
 
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   await Promise.resolve();

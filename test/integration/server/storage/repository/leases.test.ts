@@ -1,11 +1,20 @@
 /** A lease of a transfer against retirement, collection, restart and expiry. */
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { weightSlots } from "../../../../../shared/model/architecture.js";
 import type { Architecture } from "../../../../../shared/model/model.js";
 import { modelSourceOfTensors } from "../../../../../shared/save/model-source.js";
 import { startTransfer } from "../../../../../server/operations/models/transfer-model.js";
 import { recoverAsStream } from "../../../../../server/operations/models/recover-stream.js";
+import {
+  keepLeased,
+  leaseIn,
+  leaseSources,
+  requireLeased,
+} from "../../../../../server/learning/enumeration/source-lease.js";
 import type { FleetRepository } from "../../../../../server/storage/repository/fleet-repository.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { tinyModel } from "../../../../helpers/agent-fixtures.js";
@@ -153,4 +162,48 @@ test("retirement and collection at any moment of a transfer leave a whole child,
     assert.ok((await readUnder(repository, held)) > 0);
     await repository.close();
   }
+});
+
+test("a lease lasts as long as it is kept, also while one training takes more than a day", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const a = await save(repository, "a");
+  const folder = await mkdtemp(join(tmpdir(), "stemma-lease-"));
+  const lease = await leaseSources(repository, [a], { folder });
+  const stop = keepLeased(repository, ports.clock, lease);
+  for (let hour = 0; hour < 60; hour++) ports.clock.advance(3_600_000);
+  assert.ok(repository.leases.covers(lease, a));
+  stop();
+  for (let hour = 0; hour < 24; hour++) ports.clock.advance(3_600_000);
+  assert.ok(!repository.leases.covers(lease, a));
+  await assert.rejects(repository.leases.renew(lease, 1), { code: "LEASE_EXPIRED" });
+  await rm(folder, { recursive: true });
+  await repository.close();
+});
+
+test("a lease on several versions is on each of them, and lasts longer when it is renewed", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const [a, b, c] = [await save(repository, "a"), await save(repository, "b"), await save(repository, "c")];
+  const versions = [a, b, c];
+  const folder = await mkdtemp(join(tmpdir(), "stemma-lease-"));
+  ports.clock.advance(10 * 60_000);
+  const lease = await leaseSources(repository, [a, b], { folder });
+  for (const version of versions)
+    await retireAndCollect(repository, version, () => ports.clock.advance(10 * 60_000));
+  ports.clock.advance(23 * 3_600_000);
+  assert.equal(await leaseIn(repository, folder), lease, "it is renewed");
+  ports.clock.advance(23 * 3_600_000);
+  for (const version of [a, b]) {
+    const { sources } = await repository.recover(version, { lease });
+    assert.ok(sources.length > 0);
+  }
+  requireLeased(repository, [a, b], lease);
+  assert.throws(() => requireLeased(repository, versions, lease), { code: "MODEL_RETIRED" });
+  await assert.rejects(repository.recover(c, { lease }), { code: "MODEL_RETIRED" });
+  ports.clock.advance(2 * 3_600_000);
+  assert.equal(await leaseIn(repository, folder), undefined, "it has expired");
+  await assert.rejects(leaseSources(repository, [a], { folder }), { code: "MODEL_RETIRED" });
+  await rm(folder, { recursive: true });
+  await repository.close();
 });

@@ -84,7 +84,7 @@ function portsOf(
   { request: { rounds }, loss, end }: Plain,
   events: EnumerationEvent[],
   isKilled: () => boolean,
-): EnumerationPorts & { readonly forgotten: Set<number> } {
+): EnumerationPorts<TrainingOutcome> & { readonly forgotten: Set<number> } {
   const forgotten = new Set<number>();
   const step = (): void => {
     if (isKilled()) throw new Killed();
@@ -109,6 +109,7 @@ function portsOf(
   };
   return {
     forgotten,
+    concurrency: 1 + (events.length % 3),
     log: {
       events,
       append: (event) => {

@@ -1,0 +1,261 @@
+/** An evaluation whose candidates agents train: judged early, continued after a stop, without devices that are lost. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { promisify } from "node:util";
+import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
+import { Trainer } from "../../../../../agent/trainer/trainer.js";
+import { StemmaError } from "../../../../../shared/errors.js";
+import { nodeFiles } from "../../../../../shared/files/node-files.js";
+import { trainInChild } from "../../../../../shared/train/train-in-child.js";
+import { testProfile, WaitableLog } from "../../../../helpers/agent-fixtures.js";
+import { repositoryRoot } from "../../../../helpers/markdown.js";
+import { startTestServer, testFleet as fleet, type TestServer } from "../../../../helpers/test-server.js";
+
+const images = { reader: "images-generated", parameters: { vehicle: 1, count: 120 } };
+const line = "search";
+const config = {
+  ...{ recipe: "image-classify", input_data: "images", optimizer: "sgd", batch: 1, epochs: 6 },
+  ...{ patience: 0, shiftPixels: 0 },
+};
+const asks = (keep: string, rates = "0.05, 0.01, 0.001") =>
+  `evaluate m from (select a where a.name = "net") with config = "c" vary config.base_lr in [${rates}] keep ${keep}`;
+
+interface Fleet {
+  readonly server: TestServer;
+  readonly addAgent: (device: string, train?: AgentPorts["train"]) => Promise<AgentHandle>;
+}
+
+async function startFleet(t: TestContext): Promise<Fleet> {
+  const server = await startTestServer();
+  const folder = await mkdtemp(join(tmpdir(), "stemma-evaluate-devices-"));
+  const agents: AgentHandle[] = [];
+  t.after(async () => {
+    for (const agent of agents) await agent.close();
+    await server.remove();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const { operations } = server.handle;
+  const { reader: kind, parameters } = images;
+  await operations.addDataset({ fleet, name: "images", kind, location: "", parameters });
+  const script = join(repositoryRoot, "examples/small-alexnet.mjs");
+  await promisify(execFile)(process.execPath, [script, "net", "Average", "28"], { cwd: folder });
+  const file = await readFile(join(folder, "net.safetensors"));
+  await operations.import(
+    { byteLength: file.length, chunks: chunksOf(file) },
+    { fleet, name: "net", architecture: await readFile(join(folder, "net.json"), "utf8") },
+  );
+  return {
+    server,
+    async addAgent(device, train = trainInChild) {
+      const home = join(folder, device);
+      await nodeFiles().makeFolder(home);
+      const enrolment = server.withCurrentAddress(await server.enroll(device, [line]));
+      await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
+      const log = new WaitableLog();
+      const lines = { [line]: { recipe: "image-classify", dataset: images, schedule: { rounds: 0 } } };
+      const agent = await startAgent(
+        { home, config: { format: 1, lines }, profile: { ...testProfile() }, log },
+        { train },
+      );
+      agents.push(agent);
+      await log.until("welcomed");
+      return agent;
+    },
+  };
+}
+
+describe("an evaluation on devices", () => {
+  it("keeps the best, with the device's provenance, and ends others early", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const trained: number[] = [];
+    const ended: number[] = [];
+    const count: AgentPorts["train"] = async (job, options) => {
+      trained.push(Number(job.parameters["learningRate"]));
+      options.signal?.addEventListener("abort", () => ended.push(Number(job.parameters["learningRate"])));
+      return await trainInChild(job, options);
+    };
+    await Promise.all([addAgent("v1", count), addAgent("v2", count)]);
+    const { operations } = server.handle;
+    const report = await operations.evaluateQuery({
+      ...{
+        fleet,
+        query: asks('top(1, m["loss"], 40)'),
+        config: { ...config, epochs: 40 },
+        seed: "3",
+        on: "line=search",
+      },
+    });
+    assert.deepEqual(report.otherDevices, []);
+    assert.equal(trained.length, 3);
+    const [best] = [...report.candidates].sort((a, b) => (a.figure ?? 9) - (b.figure ?? 9));
+    const kept = report.candidates.filter(({ saved }) => saved !== undefined);
+    assert.deepEqual(kept, [best]);
+    assert.equal(ended.length, 2, "the others did not train to their end");
+    const { saved, device, figure, iteration, settings } = kept[0]!;
+    assert.equal(saved?.name, "net-m");
+    const shown = await operations.model({ fleet, model: saved?.versionId ?? "" });
+    assert.equal(shown.metadata?.["evaluate.device"], device);
+    assert.equal(shown.metadata?.["base_lr"], settings["base_lr"]);
+    assert.equal(shown.measurements?.find((each) => each.iteration === iteration)?.loss, figure);
+    const [parent] = shown.bases;
+    const made = await operations.model({ fleet, model: parent?.versionId ?? "" });
+    assert.equal(made.record.device, device);
+    assert.equal(made.bases[0]?.name, "net-m-start");
+    const story = await operations.story({ fleet, model: made.versionId });
+    assert.match(JSON.stringify(story), /image-classify/);
+    const { versions } = await operations.lineage({ fleet, model: saved?.versionId ?? "" });
+    assert.equal(versions.at(-1)?.name, "net");
+  });
+
+  it("goes on where it was stopped, and without devices that cannot train", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const fails: AgentPorts["train"] = () =>
+      Promise.reject(new StemmaError("DATASET_EMPTY", "There are no images here."));
+    await addAgent("v1", fails);
+    const request = {
+      fleet,
+      query: asks('top(2, m["accuracy"])'),
+      config: { ...config, epochs: 1 },
+      seed: "3",
+    };
+    const on = { ...request, on: "line=search" };
+    await assert.rejects(operations.evaluateQuery(on), {
+      code: "SEARCH_WORKER_LOST",
+      message: /v1 .*There are no images here/,
+    });
+    const trained: number[] = [];
+    const stop = new AbortController();
+    await addAgent("v2", (job, options) => {
+      if (trained.push(Number(job.parameters["learningRate"])) === 2) stop.abort();
+      return trainInChild(job, options);
+    });
+    await assert.rejects(operations.evaluateQuery(on, { signal: stop.signal }), {
+      code: "TRAINING_STOPPED",
+      message: /goes on there/,
+    });
+    const report = await operations.evaluateQuery(on);
+    assert.deepEqual(
+      report.otherDevices?.map(({ device }) => device),
+      ["v1"],
+    );
+    assert.equal(trained.length, 3, "no candidate is trained twice");
+    const kept = report.candidates.filter(({ saved }) => saved !== undefined);
+    assert.equal(kept.length, 2);
+    for (const { saved, figure, device } of kept) {
+      assert.equal(device, "v2");
+      const measured = await operations.evaluate({ fleet, model: saved?.versionId ?? "", data: "images" });
+      assert.equal(measured.metric.value, figure, "the server measured it");
+    }
+  });
+
+  it("judges candidates of agents of an earlier release at their end", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const unknown = (): Promise<never> =>
+      Promise.reject(
+        new StemmaError("USAGE", 'This agent knows the commands report, train, not "training-course".'),
+      );
+    const courses = t.mock.method(Trainer.prototype, "course", unknown).mock;
+    t.mock.method(Trainer.prototype, "end", unknown);
+    await addAgent("v1");
+    const { operations } = server.handle;
+    const asked = {
+      fleet,
+      query: asks('top(1, m["loss"], 20)').replace(
+        " keep",
+        ' and config.net["conv*"].lr in ["base", 0] keep',
+      ),
+      config,
+      seed: "3",
+      on: "line=search",
+    };
+    const report = await operations.evaluateQuery(asked);
+    assert.ok(courses.callCount() <= 1, "it is not asked again");
+    assert.deepEqual(report.otherDevices, []);
+    const [best] = [...report.candidates].sort((a, b) => (a.figure ?? 9) - (b.figure ?? 9));
+    assert.deepEqual(
+      report.candidates.filter(({ saved }) => saved !== undefined),
+      [best],
+    );
+  });
+
+  it("reports the figure of what it saved where a judged candidate went to another device", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    let trainings = 0;
+    const train: AgentPorts["train"] = async (job, options) => {
+      if (++trainings > 1) return await trainInChild(job, options);
+      const stop = new AbortController();
+      const training = trainInChild(job, { ...options, signal: stop.signal }).catch(() => undefined);
+      while (!(await wasJudged(server))) await setImmediate();
+      stop.abort();
+      await training;
+      throw new StemmaError("DATASET_EMPTY", "The images have gone.");
+    };
+    await Promise.all([addAgent("v1", train), addAgent("v2", train)]);
+    const report = await operations.evaluateQuery({
+      ...{ fleet, query: asks('top(1, m["loss"], 20)', "0.01"), seed: "3", on: "line=search" },
+      config: { ...config, epochs: 40 },
+    });
+    assert.equal(report.otherDevices?.length, 1);
+    const [{ saved, figure, iteration } = assert.fail()] = report.candidates;
+    const { measurements } = await operations.model({ fleet, model: saved?.versionId ?? "" });
+    assert.equal(measurements?.find((each) => each.iteration === iteration)?.loss, figure);
+  });
+
+  it("gives a device up that trained with other settings", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    await addAgent("v1", (job, options) =>
+      trainInChild({ ...job, parameters: { ...job.parameters, learningRate: 0.5 } }, options),
+    );
+    const asked = { fleet, query: asks('top(1, m["loss"])', "0.01"), config, seed: "3", on: "line=search" };
+    await assert.rejects(operations.evaluateQuery({ ...asked, config: { ...config, epochs: 1 } }), {
+      code: "SEARCH_WORKER_LOST",
+      message: /v1 trains no more candidates: it does not tell that it trained with learningRate 0\.01/,
+    });
+  });
+
+  it("runs one evaluation of a line at a time", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), config, on: "line=search" };
+    let other: Promise<unknown> | undefined;
+    await addAgent("v1", (job, options) => {
+      other ??= assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" });
+      return trainInChild(job, options);
+    });
+    const first = await operations.evaluateQuery({ ...on, seed: "3" });
+    await other;
+    const second = await operations.evaluateQuery({ ...on, seed: "4" });
+    for (const { otherDevices } of [first, second]) assert.deepEqual(otherDevices, []);
+  });
+
+  it("refuses what devices cannot do", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const on = { fleet, query: asks('top(1, m["loss"])'), config, seed: "3", on: "line=search" };
+    await assert.rejects(operations.evaluateQuery(on), { code: "SEARCH_WORKER_LOST" });
+    await addAgent("v1");
+    await assert.rejects(operations.evaluateQuery({ ...on, line: "brakes" }), { code: "USAGE" });
+    await assert.rejects(operations.evaluateQuery({ ...on, maxMinutes: 3 }), { code: "USAGE" });
+    const other = { ...on, config: { ...config, recipe: "image-classify", epochs: "many" } };
+    await assert.rejects(operations.evaluateQuery(other), { code: "QUERY_INVALID" });
+  });
+});
+
+async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  await Promise.resolve();
+  yield bytes;
+}
+
+async function wasJudged({ home }: TestServer): Promise<boolean> {
+  const folder = join(home, "run", "trainings");
+  const [name = ""] = await readdir(folder);
+  return /judged/.test(await readFile(join(folder, name, "log.jsonl"), "utf8"));
+}
