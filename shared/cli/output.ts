@@ -150,9 +150,9 @@ export function formatBytes(bytes: number): string {
 /** "850 ms", "3.2 s", "4 min 10 s", "47 h 5 min", "900 d 3 h". */
 export function formatDuration(ms: number): string {
   if (ms < 1) return `${ms.toFixed(2)} ms`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 3_600_000) return inUnits(ms, [60, "min"], [1000, "s"]);
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 3_599_500) return inUnits(ms, [60, "min"], [1000, "s"]);
   if (ms < 48 * 3_600_000) return inUnits(ms, [60, "h"], [60_000, "min"]);
   return inUnits(ms, [24, "d"], [3_600_000, "h"]);
 }

@@ -85,6 +85,9 @@ test("a duration has two units, and never sixty of the smaller one", () => {
   const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000] as const;
   for (const [ms, text] of [
     [850, "850 ms"],
+    [999.7, "1.0 s"],
+    [minuteMs - 30, "1 min 0 s"],
+    [hourMs - 30, "1 h 0 min"],
     [4 * minuteMs + 10_000, "4 min 10 s"],
     [2 * minuteMs - 1, "2 min 0 s"],
     [2 * hourMs - 1, "2 h 0 min"],
