@@ -102,7 +102,7 @@ describe("stemma agent", () => {
       Ended,
     ];
     assert.equal((JSON.parse(status.out) as { device: string }).device, "v1");
-    assert.match(samples.out, /^1 samples/);
+    assert.match(samples.out, /^1 sample/);
     assert.deepEqual([bad.status, /SAMPLE_INVALID/.test(bad.err)], [1, true]);
     assert.deepEqual([train.status, /no model to start from/.test(train.err)], [1, true]);
     assert.deepEqual([second.status, /HOME_LOCKED/.test(second.err)], [1, true]);

@@ -37,7 +37,7 @@ describe("a program of a device's owner that is recorded", () => {
       Record<string, readonly [verdict: string, told: string | undefined, text: RegExp]>
     > = {
       same: ["proved", "bit-exact", /every tensor has the recorded bytes/],
-      hidden: ["refuted", "execution-exact", /1 tensors have other bytes, the first is "/],
+      hidden: ["refuted", "execution-exact", /1 tensor has other bytes, the first is "/],
       measure: ["refuted", "bit-exact", /other values of metadata\.metric\.after/],
       withheld: ["unreplayable", "other-class", /the variable TOKEN/],
       nothing: ["unreplayable", "failed", /left no metrics\.json/],
@@ -90,7 +90,7 @@ describe("a program of a device's owner that is recorded", () => {
     const [same = "", hidden = ""] = models;
     const why = await stemma("replay", "explain", hidden);
     assert.equal(why.status, 4, why.stderr);
-    assert.match(why.stdout, /weights +different: 1 tensors, the first "/);
+    assert.match(why.stdout, /weights +different: 1 tensor, the first "/);
     assert.match(why.stdout, /evaluations +equal/);
     assert.match(why.stdout, /predictions +not looked at/);
     const both = JSON.parse(

@@ -153,7 +153,7 @@ describe("a replay", () => {
       await claims.run();
       assert.deepEqual(await claims.factsOf(versionId), ["recorded", "refuted"]);
       const { ended, record } = claims.repository.claim(versionId)!;
-      assert.match(ended?.because ?? "", /1 tensors have other bytes/);
+      assert.match(ended?.because ?? "", /1 tensor has other bytes/);
       const { leaves } = decodeTree(await claims.repository.objects.read("tree", record.objects.tree));
       assert.equal(claims.repository.objects.has(leaves[2]!.tensor), false);
     });
