@@ -56,8 +56,9 @@ the set are for validation and held out.
   sends none of these.
 - *Known*: the data are stored at the server: the record, and all that says how the model was made. This has to
   stay of the model once its tensors are dropped, beside data and engine.
-- *Left*: the data stay on the device: what it sent over MQTT, the parameters as an update. The server stores and serves
-  the model, and cannot make it again: its replay ended as *unreplayable*.
+- *Left*: the data stay on the device: what it sent over MQTT, the parameters as an update, coded where the device
+  found that faster than its link (here loopback). The server stores and serves the model, and cannot make it again:
+  its replay ended as *unreplayable*.
 
 With the data stored, the server's replay gave every model bit for bit. Both times, measured once,
 include the validation and held-out pictures, which are most of a set; the replay's includes reading the stored data.

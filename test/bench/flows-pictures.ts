@@ -36,13 +36,13 @@ export const pictureSets: readonly PictureSet[] = [
 
 export interface PictureFigures extends PictureSet {
   readonly pixelBytes: number;
-  /** Of the samples as `data push` stores them, and as a device codes them. */
+  /** The samples as `data push` stores them, and as a device codes them. */
   readonly codedBytes: number;
-  /** Of record, tree and all that says how the model was made, without data and engine. */
+  /** The record, the tree and all that says how the model was made, without data and engine. */
   readonly storyBytes: number;
   /** What arrived of the model at the server, which had no data. */
   readonly sentBytes: number;
-  /** Of all tensors of the model. */
+  /** All tensors of the model. */
   readonly modelBytes: number;
   readonly trainMs: number;
   readonly replayMs: number;
@@ -144,7 +144,7 @@ async function fineTune(
   }
 }
 
-/** Without the data there is no replay; with them there is one, from the store, bit for bit. */
+/** Requires that the server cannot replay the model without the data, and proves it bit for bit with stored ones. */
 async function replayWithData(
   operations: ServerOperations,
   model: Hash,

@@ -83,7 +83,7 @@ export async function leaseSources(
 
 /**
  * Renews a lease each hour until the returned function is called: one training may take longer than a lease lasts.
- * Where it has ended nevertheless, only what was retired meanwhile is refused, by whoever reads it.
+ * Readers of a lease that ended nevertheless refuse only what was retired meanwhile.
  */
 export function keepLeased({ leases }: Pick<Leased, "leases">, clock: Clock, lease: string): () => void {
   const renew = (): void => {

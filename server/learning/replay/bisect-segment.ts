@@ -44,11 +44,13 @@ export async function bisectSegment(
   asked: BisectedSegment,
   training: PreparedTraining,
 ): Promise<string | undefined> {
-  if (asked.fleet?.isOnline(asked.device) !== true) return undefined;
+  const { fleet } = asked;
+  if (fleet?.isOnline(asked.device) !== true) return undefined;
+  const device: AnsweringDevice = { ...asked, fleet };
   try {
     const { fromStep, toStep, isLast } = asked.segment.job;
     const everySteps = Math.ceil((toStep - fromStep) / maxAnsweredLeaves);
-    const answer = await askAgain(asked, { fromStep, toStep, isLast, everySteps }, training);
+    const answer = await askAgain(device, { fromStep, toStep, isLast, everySteps }, training);
     const there = unpackLeaves(answer);
     if (there === undefined) return undefined;
     const { job, options } = training;
@@ -56,7 +58,7 @@ export async function bisectSegment(
     const parting = here && findParting(here, there, { everySteps, fromStep });
     if (parting === undefined) return undefined;
     // The step is told without them too.
-    const arrays = await differingArrays(asked, training, parting).catch((error: unknown) => {
+    const arrays = await differingArrays(device, training, parting).catch((error: unknown) => {
       if (!isStemmaError(error)) throw error;
     });
     return describeParting(parting, arrays ?? undefined, asked.model);
@@ -66,21 +68,21 @@ export async function bisectSegment(
   }
 }
 
+/** A device that can be asked now. */
+type AnsweringDevice = BisectedSegment & { readonly fleet: NonNullable<BisectedSegment["fleet"]> };
+
 /** The device's answer; undefined where it says that it cannot. */
 async function askAgain(
-  { fleet, device, versionId }: BisectedSegment,
+  { fleet, device, versionId }: AnsweringDevice,
   segment: Omit<SegmentLeavesRequest, "versionId">,
   { options }: PreparedTraining,
 ): Promise<unknown> {
-  const answer = fleet?.command(
+  const answer = fleet.command(
     device,
     { name: segmentLeavesCommand, body: { versionId, ...segment } },
     answerMs,
   );
-  const { code, result } = (await Promise.race([answer, untilStopped(options)])) ?? {
-    code: "NOT_FOUND",
-    result: null,
-  };
+  const { code, result } = await Promise.race([answer, untilStopped(options)]);
   return code === "" ? result : undefined;
 }
 
@@ -89,7 +91,7 @@ async function askAgain(
  * engine can be run to a step. @throws StemmaError where one side cannot
  */
 async function differingArrays(
-  asked: BisectedSegment,
+  asked: AnsweringDevice,
   training: PreparedTraining,
   parting: Parting,
 ): Promise<ComparedArrays | undefined> {

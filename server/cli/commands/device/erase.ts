@@ -86,7 +86,7 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
     ),
     ...when(
       recodedTensors > 0,
-      `  tensors of others that ${dryRun ? "would be" : "were"} rewritten: ${recodedTensors}, ${formatBytes(recodedBytes)}: they were coded against these`,
+      `  ${dryRun ? "would rewrite" : "rewrote"} ${counted(recodedTensors, "tensor")} of others, ${formatBytes(recodedBytes)}, coded against these`,
     ),
     ...when(descendants > 0, `  kept: ${counted(descendants, "version")} of others, trained from these`),
     ...when(

@@ -116,7 +116,7 @@ describe("an evaluation on devices", () => {
     const { server, addAgent } = await startFleet(t);
     const { operations } = server.handle;
     const fails: AgentPorts["train"] = () =>
-      Promise.reject(new StemmaError("DATASET_EMPTY", "There are no images here."));
+      Promise.reject(new StemmaError("DATASET_EMPTY", "The folder has no images."));
     await addAgent("v1", fails);
     const request = {
       fleet,
@@ -127,7 +127,7 @@ describe("an evaluation on devices", () => {
     const on = { ...request, on: "line=search" };
     await assert.rejects(operations.evaluateQuery(on), {
       code: "SEARCH_WORKER_LOST",
-      message: /v1 .*There are no images here/,
+      message: /v1 .*The folder has no images/,
     });
     const trained: number[] = [];
     const stop = new AbortController();

@@ -201,10 +201,10 @@ describe("a search on devices", () => {
   it("goes on without a device that cannot train, and ends where none is left", async (t) => {
     const { addAgent, search, lost } = await startFleet(t);
     const fails: AgentPorts["train"] = () =>
-      Promise.reject(new StemmaError("DATASET_EMPTY", "There are no images here."));
+      Promise.reject(new StemmaError("DATASET_EMPTY", "The folder has no images."));
     await addAgent("v1", fails);
     await assert.rejects(search(), { code: "SEARCH_WORKER_LOST" });
-    assert.match(lost[0] ?? "", /v1 .*There are no images here\. \[DATASET_EMPTY\]/);
+    assert.match(lost[0] ?? "", /v1 .*The folder has no images\. \[DATASET_EMPTY\]/);
     await addAgent("v2");
     const { done } = await search({ candidates: 2 });
     assert.deepEqual([done.size, lost.length], [2, 2]);
