@@ -56,7 +56,8 @@ describe(`a cut inside one object (seed ${seed})`, () => {
     const tensor = { dtype: "F32", shape: [bytes.length / 4], bytes } as const;
     const file = await collectBytes(safetensorsChunks([{ name: "b", source: sourceOfTensor(tensor) }]));
     const report = await operations.import(imports(Buffer.from(file)), { fleet, name });
-    if (isCoded) await operations.applyStorage({ fleet, ratio: 2, scheme: "independent" });
+    // No budget: by the rates that some machines measure, coding would exceed one.
+    if (isCoded) await operations.applyStorage({ fleet, ratio: null, scheme: "independent" });
     return report.summary?.versionId ?? assert.fail("nothing was saved");
   };
   /** Bytes of all objects of a model as they are sent. */
