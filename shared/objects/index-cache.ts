@@ -1,7 +1,7 @@
 /**
  * The indexes of packs in a few files, so that opening a store of many packs reads those instead of all of them.
  * Disposable: packs are immutable and named after their content, so a cached index is valid as long as its pack
- * exists; a damaged or missing file only costs time.
+ * exists; a damaged or missing file only costs time. Large packs of very many small objects are not in it.
  *
  * Format 2: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
  * u32, entries u32, the pack's format u32, index; at the end the SHA-256 of everything before it.
@@ -30,6 +30,19 @@ export interface CacheFile {
   readonly packs: readonly string[];
   /** The offset of each pack's index in the file. */
   readonly offsets: readonly number[];
+}
+
+/** A pack of at least this size stays as it is, without being merged. */
+const largePackBytes = 2 * 1024 * 1024;
+/** The share of a large pack that a cached index may have, as a divisor. */
+const leastPackPerIndex = 16;
+
+/**
+ * True if a cache file has the pack's index: not that of a large pack of very many small objects. There are few of
+ * these, and their index would be on the disk twice.
+ */
+export function isCached({ bytes, indexBytes }: Pick<CompactPack, "bytes" | "indexBytes">): boolean {
+  return bytes < largePackBytes || indexBytes * leastPackPerIndex <= bytes;
 }
 
 /** Bytes that a pack takes in a cache file. */

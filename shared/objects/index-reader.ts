@@ -10,7 +10,7 @@ import type { CompactPack, IndexPart, IndexSource } from "./compact-pack.js";
 import { packCorrupt } from "./object-errors.js";
 import { packSuffix } from "./pack-file-writer.js";
 import { packTrailerBytes } from "./pack-format.js";
-import type { CacheFile } from "./index-cache.js";
+import { isCached, type CacheFile } from "./index-cache.js";
 
 const keptBytes = 32 * 1024 * 1024;
 
@@ -20,16 +20,23 @@ type KeptParts = LRUCache<number, Buffer>;
 export class IndexReader {
   readonly #kept: KeptParts = new LRUCache({ maxSize: keptBytes, sizeCalculation: ({ length }) => length });
   #open: CacheFileSource[] = [];
+  /** Reads indexes from their packs. */
+  readonly #own = new CacheFileSource(undefined, this.#kept, (part) => this.#ofPack(part));
 
   constructor(
     private readonly files: FilesToReadNow,
     private readonly folder: string,
   ) {}
 
-  /** Takes the indexes of packs out of memory that cache files have. A file that cannot be opened takes none. */
+  /**
+   * Takes the indexes of packs out of memory that cache files have, and of packs that no cache file would have. A file
+   * that cannot be opened takes none.
+   */
   leave(packs: ReadonlyMap<string, CompactPack>, cacheFiles: readonly CacheFile[]): void {
     const before = this.#open;
     this.#open = [];
+    for (const pack of packs.values())
+      if (pack.indexBytes > 0 && (!pack.isInMemory || !isCached(pack))) pack.leaveTo(this.#own, 0);
     for (const file of cacheFiles) {
       const source = this.#sourceOf(file.name);
       if (source === undefined) continue;
@@ -68,12 +75,12 @@ export class IndexReader {
   }
 }
 
-/** A file of the index cache. */
+/** A file of the index cache, or none: then each index is read from its pack. */
 class CacheFileSource implements IndexSource {
   #file: FileToReadNow | undefined;
 
   constructor(
-    file: FileToReadNow,
+    file: FileToReadNow | undefined,
     private readonly parts: KeptParts,
     private readonly ofPack: (part: IndexPart) => Buffer,
   ) {

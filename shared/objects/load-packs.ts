@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { mapConcurrent } from "../concurrency/map-concurrent.js";
 import { isStemmaError, type StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
-import type { Files, Log } from "../ports.js";
+import type { Files, FilesToReadNow, Log } from "../ports.js";
 import { sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
 import {
@@ -14,6 +14,7 @@ import {
   decodeIndexCache,
   encodeIndexCache,
   indexOffsets,
+  isCached,
   maxCacheBytes,
 } from "./index-cache.js";
 import { IndexReader } from "./index-reader.js";
@@ -23,7 +24,7 @@ import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
 import { isPackName, type PackIndex } from "./pack-format.js";
 import type { StoreProblem } from "./pack-tensors.js";
-import { readTable, type RestoredTable } from "./table-file.js";
+import { readTable, type OnDamage, type RestoredTable } from "./table-file.js";
 import { lowFileSuffix } from "./tiers/folder-tier-files.js";
 import type { RebuiltIndex } from "./rebuild-index.js";
 
@@ -42,13 +43,17 @@ export interface OpenedPacks {
   readonly lowFiles: ReadonlySet<string>;
   /** Reads indexes that are not in memory; undefined where all of them are. */
   readonly indexReader: IndexReader | undefined;
-  /** True if the table of objects was read from its file, and nothing was added to it. */
-  readonly isTableKept: boolean;
+  /** Packs that came or went since the table of objects was written; infinite where there is none. */
+  readonly namesSinceTable: number;
 }
 
 /** True if an index is complete, as the hash in its pack's name states. */
 function isExactIndex(pack: PackIndex): boolean {
   return sha256(CompactPack.of(pack).index) === pack.name.slice(0, 64);
+}
+
+function isCachedPack(pack: PackIndex | undefined): boolean {
+  return pack === undefined || isCached(CompactPack.of(pack));
 }
 
 /** A smaller cache file is written again with what is new; so is one of whose bytes less than half is of use. */
@@ -77,7 +82,9 @@ export async function writeCache(
 ): Promise<readonly CacheFile[]> {
   const mayBeIncomplete = new Set(damaged.filter(({ id }) => id === undefined).map(({ pack }) => pack));
   const wanted = new Map(
-    [...index.packs].filter(([name, pack]) => !mayBeIncomplete.has(name) || isExactIndex(pack)),
+    [...index.packs].filter(
+      ([name, pack]) => isCached(pack) && (!mayBeIncomplete.has(name) || isExactIndex(pack)),
+    ),
   );
   const stays = present.filter(({ bytes, packs }) => {
     const usedBytes = packs.reduce((sum, name) => {
@@ -181,32 +188,63 @@ function rebuiltError(
   return packIndexDamaged(pack, entries.length, isExact, cause);
 }
 
-/** Removes what interrupted saves left, and loads all packs; those in the index cache are not read. */
+/** Removes what interrupted saves left, and loads all packs; those in the table or the index cache are not read. */
 export async function loadPacks(
   files: Files,
   folder: string,
   packFiles: PackFiles,
-  log: Log | undefined,
+  { log, onDamage }: { readonly log: Log | undefined; readonly onDamage: OnDamage },
 ): Promise<OpenedPacks> {
   const present = await files.list(folder);
   for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
-  const indexReader = indexReaderOf(files, folder);
+  const readable = canReadNow(files) ? files : undefined;
+  const indexReader = readable && new IndexReader(readable, folder);
   const isCacheFile = (name: string): boolean => cachePattern.test(name);
-  const restored = indexReader && (await readTable(files, folder, present, isCacheFile));
-  if (restored !== undefined) indexReader?.leave(restored.index.packs, restored.cacheFiles);
+  const restored = readable && (await readTable(readable, folder, { present, isCacheFile, onDamage }));
+  const names = new Set(present);
+  const isThere = (name: string): boolean => names.has(name + packSuffix);
+  const kept =
+    restored && indexReader && (await withoutGone(files, folder, restored, { indexReader, isThere }));
   const opened = await openPacks(packFiles, present, {
     log,
     indexReader,
-    restored,
+    restored: kept?.restored,
     cached: (wanted) => readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
   });
-  if (restored === undefined) indexReader?.leave(opened.index.packs, opened.cacheFiles);
-  return opened;
+  if (kept === undefined) indexReader?.leave(opened.index.packs, opened.cacheFiles);
+  return { ...opened, namesSinceTable: opened.namesSinceTable + (kept?.gone ?? 0) };
 }
 
-function indexReaderOf(files: Files, folder: string): IndexReader | undefined {
-  const { openNow } = files;
-  return openNow && new IndexReader({ ...files, openNow }, folder);
+function canReadNow(files: Files): files is FilesToReadNow {
+  return files.openNow !== undefined;
+}
+
+/**
+ * Takes packs out of a table that are gone since it was written.
+ * @returns undefined where that cannot be done: it does not hold
+ */
+async function withoutGone(
+  files: Files,
+  folder: string,
+  restored: RestoredTable,
+  {
+    indexReader,
+    isThere,
+  }: { readonly indexReader: IndexReader; readonly isThere: (name: string) => boolean },
+): Promise<{ readonly restored: RestoredTable; readonly gone: number } | undefined> {
+  const { index, cacheFiles } = restored;
+  indexReader.leave(index.packs, cacheFiles);
+  const gone = [...index.packs.keys()].filter((name) => !isThere(name));
+  try {
+    // One that came after the folder was listed is not gone: another process writes here.
+    for (const name of gone)
+      if ((await files.stat(join(folder, name + packSuffix))) !== undefined) throw new RangeError(name);
+    if (gone.length > 0) index.removeGone(isThere);
+    return { restored, gone: gone.length };
+  } catch {
+    index.close();
+    return undefined;
+  }
 }
 
 /** Loads all packs from their own indexes. Changes nothing in the folder. */
@@ -250,7 +288,7 @@ async function openPacks(
     problems.push({ pack, error });
     log?.error("pack-damaged", { pack, code: error.code, message: error.message });
   };
-  // All packs of a restored table are there.
+  // All packs of a restored table are there by now.
   const uncached =
     restored !== undefined && cached.size === names.length ? [] : names.filter((name) => !cached.has(name));
   await mapConcurrent(uncached, maxConcurrentScans, async (name) => {
@@ -280,9 +318,12 @@ async function openPacks(
     index,
     problems,
     cacheFiles,
-    isCacheStale: uncached.length >= staleCachePacks,
+    // Beside a table that holds, the cache stays as the table names it.
+    isCacheStale:
+      restored === undefined &&
+      uncached.filter((name) => isCachedPack(packs.get(name))).length >= staleCachePacks,
     lowFiles,
     indexReader,
-    isTableKept: restored !== undefined && uncached.length === 0,
+    namesSinceTable: restored === undefined ? Number.POSITIVE_INFINITY : uncached.length,
   };
 }

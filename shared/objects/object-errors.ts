@@ -244,6 +244,11 @@ export const storeStopped = (folder: string, cause: unknown): StemmaError =>
     `The object store in ${folder} accepts no more writes because an fsync failed: what is on the disk is unknown. Check the disk and restart.`,
     { cause },
   );
+export const tableDamaged = (folder: string, isWriter: boolean, cause: unknown): StemmaError =>
+  failed(
+    `The table of the objects in ${folder} is damaged. It is derived from the packs: ${isWriter ? "start again, and it is made anew" : "ask again"}. Models are not damaged by this; \`stemma storage check\` looks at them.`,
+    { cause },
+  );
 export const storeDamaged = (count: number, error: StemmaError): StemmaError =>
   notCollected(
     `This store has ${count} damaged ${count === 1 ? "pack or object" : "packs or objects"}. Nothing is deleted until that is repaired; \`stemma storage check --repair\` does that. ${error.message}`,

@@ -8,7 +8,8 @@ import type { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { CompactPack, type Located } from "./compact-pack.js";
-import { ObjectTable, type Place, type SavedTable } from "./object-table.js";
+import { ObjectTable, type Place, type RowsToKeep } from "./object-table.js";
+import type { SortedRows } from "./sorted-rows.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { ObjectCounts, StoredObject } from "./object-store.js";
 import type { PackEntry } from "./pack-entry.js";
@@ -24,12 +25,21 @@ function wins({ pack, at }: Place, known: Place): boolean {
   return !pack.isCodedAt(at) && known.pack.isCodedAt(known.at);
 }
 
-/** The parts of an index that a file keeps. */
-export interface SavedIndex {
-  readonly table: SavedTable;
+/** The parts of an index that a file keeps beside the rows of its table. */
+interface KeptBeside {
+  readonly packs: readonly CompactPack[];
   readonly epoch: number;
+  /** Objects whose low-order bytes are in a low file. */
   readonly lowCount: number;
 }
+
+/** An index whose table is in a file. */
+export interface SavedIndex extends KeptBeside {
+  readonly rows: SortedRows;
+}
+
+/** An index for a new file. */
+export interface IndexToKeep extends KeptBeside, RowsToKeep {}
 
 export class ObjectIndex {
   readonly #packs = new Map<string, CompactPack>();
@@ -47,17 +57,34 @@ export class ObjectIndex {
   #chains: Chains | undefined;
 
   constructor(saved?: SavedIndex) {
-    this.#table = saved === undefined ? new ObjectTable() : ObjectTable.restored(saved.table);
+    this.#table = saved === undefined ? new ObjectTable() : ObjectTable.restored(saved.rows, saved.packs);
     if (saved === undefined) return;
-    for (const pack of saved.table.packs) this.#packs.set(pack.name, pack);
+    for (const pack of saved.packs) this.#packs.set(pack.name, pack);
     this.#epoch = saved.epoch;
     this.#lowCount = saved.lowCount;
   }
 
-  /** The parts that a file keeps; undefined where objects are damaged, or absent ones are coded against. */
-  saved(): SavedIndex | undefined {
-    const table = this.#damaged.size > 0 ? undefined : this.#table.saved();
-    return table && { table, epoch: this.#epoch, lowCount: this.#lowCount };
+  /** True if a file may keep the index: no object is damaged, and none that is absent is coded against. */
+  get mayBeKept(): boolean {
+    return this.#damaged.size === 0 && this.#table.mayBeKept;
+  }
+  /** Begins to make a file of the index as it is now, which `keep` or `abandon` ends. Only where it may be kept. */
+  beginKeeping(): IndexToKeep {
+    return { ...this.#table.beginKeeping(), epoch: this.#epoch, lowCount: this.#lowCount };
+  }
+  /** Takes what is in the file out of memory. @returns false: it was abandoned */
+  keep(rows: SortedRows): boolean {
+    return this.#table.keep(rows);
+  }
+  abandon(): void {
+    this.#table.abandon();
+  }
+  /** Objects whose places are in memory. */
+  get rowsInMemory(): number {
+    return this.#table.rowsInMemory;
+  }
+  close(): void {
+    this.#table.close();
   }
 
   get packs(): ReadonlyMap<string, CompactPack> {
@@ -319,6 +346,12 @@ export class ObjectIndex {
     this.#forgetChains();
     for (const pack of added) this.add(pack);
     this.settle();
+  }
+
+  /** Removes packs that were removed before the index was read, and what is in no other. */
+  removeGone(isThere: (name: string) => boolean): void {
+    this.#takeOut([...this.#packs.values()].filter(({ name }) => !isThere(name)));
+    this.#forgetChains();
   }
 
   /**

@@ -1,101 +1,81 @@
 /**
- * Finds the copy of each object in the indexes of packs: an open-addressing hash table in typed arrays, outside of the
- * heap, 17 to 22 bytes a slot. It keeps positions and no ids: an id is compared with the bytes in its pack's index.
- * Beside each copy it counts the tensors that are coded against it and the references of the store's owner, and keeps
- * the depth of its chain and a mark. Pure.
+ * Finds the copy of each object in the indexes of packs. It keeps positions and no ids: an id is compared with the
+ * bytes in its pack's index. Beside each copy it counts the tensors that are coded against it and the references of the
+ * store's owner, and keeps the depth of its chain and a mark.
+ *
+ * What is new is in memory; the rest is in a file where there is one (sorted-rows.ts). A row of the file that changes
+ * becomes one in memory. From time to time a new file is made of both, beside other work: what is in memory then leaves
+ * it, and what changes meanwhile comes into memory again.
  */
-import { randomInt } from "node:crypto";
 import { hashBytes } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { CompactPack } from "./compact-pack.js";
+import { KeptRows, RowCounts } from "./kept-rows.js";
+import type { ObjectRows, RowContent } from "./object-rows.js";
 import type { ObjectCounts } from "./object-store.js";
-
-const firstSlots = 64;
-/** Share of the slots that may be in use, or have been, before the table is made anew. */
-const maxLoad = 0.7;
-const empty = 0;
-const removed = 0xffffffff;
-/** Drawn for each process that makes tables, so that nobody can make ids that all fall into the same slots. */
-const drawnSpread = (randomInt(2 ** 31) * 2 + 1) >>> 0;
+import { SlotRows } from "./slot-rows.js";
+import type { SortedRows } from "./sorted-rows.js";
 
 export interface Place {
   readonly pack: CompactPack;
   readonly at: number;
 }
 
-/** The parts of a table, for a file. Slots have the number of their pack and one. */
-export interface SavedTable {
-  readonly spread: number;
-  readonly used: number;
+/** The rows of a table at one moment, for a new file. */
+export interface RowsToKeep {
   readonly size: number;
-  /** Packs by their numbers. */
+  /** The packs of the rows, which name them by their place here. */
   readonly packs: readonly CompactPack[];
-  readonly packOf: Uint32Array<ArrayBuffer>;
-  readonly at: Uint32Array<ArrayBuffer>;
-  readonly tag: Uint32Array<ArrayBuffer>;
-  readonly count: Uint32Array<ArrayBuffer>;
+  /** The rows in the order of their tags. May be read once, while the table is used. */
+  readonly rows: Iterable<RowContent>;
+}
+
+/** A new file that is being made. */
+interface Keeping {
+  readonly rows: SlotRows;
+  readonly numbers: readonly number[];
+  readonly references: RowCounts;
 }
 
 export class ObjectTable {
-  #spread = drawnSpread;
   /** Packs by their number; a number is used again once its pack is gone. */
   readonly #packs: (CompactPack | undefined)[] = [];
   readonly #numbers = new Map<CompactPack, number>();
   readonly #freeNumbers: number[] = [];
-  /** The pack's number and one; 0: never used. */
-  #pack = new Uint32Array(firstSlots);
-  #at = new Uint32Array(firstSlots);
-  #tag = new Uint32Array(firstSlots);
-  #count = new Uint32Array(firstSlots);
-  /** The depth of the chain and one; 0: not known. */
-  #depth = new Uint8Array(firstSlots);
-  /** Counts of the store's owner; empty until the first one. */
-  #references = new Uint32Array(0);
-  /** 1: marked. Empty where no marking is under way. */
-  #marks = new Uint8Array(0);
-  #used = 0;
+  #new = new SlotRows();
+  #keeping: Keeping | undefined;
+  #kept: KeptRows | undefined;
+  /** All of these, the newest first. */
+  #rows: readonly ObjectRows[] = [this.#new];
+  /** The rows in which an object was found last. */
+  #in: ObjectRows = this.#new;
   #size = 0;
+  #isMarking = false;
   /** Counts of tensors coded against objects that the table does not have. */
   readonly #absentCounts = new Map<Hash, number>();
   readonly #absentReferences = new Map<Hash, number>();
 
-  /** The parts of the table as it is now; undefined where it knows of absent objects. */
-  saved(): SavedTable | undefined {
-    if (this.#absentCounts.size > 0) return undefined;
-    const packs: CompactPack[] = [];
-    // Numbers that no pack has any more are not kept.
-    const numbers = this.#packs.map((pack) => (pack === undefined ? empty : packs.push(pack)));
-    return {
-      spread: this.#spread,
-      used: this.#used,
-      size: this.#size,
-      packs,
-      packOf: this.#pack.map((number) =>
-        number === empty || number === removed ? number : (numbers[number - 1] as number),
-      ),
-      at: this.#at,
-      tag: this.#tag,
-      count: this.#count,
-    };
+  /** A table whose rows are all in a file. @param packs those that the rows name by their place here */
+  static restored(rows: SortedRows, packs: readonly CompactPack[]): ObjectTable {
+    const table = new ObjectTable();
+    for (const pack of packs) table.addPack(pack);
+    table.#kept = new KeptRows(rows, Uint32Array.from(packs.keys()));
+    table.#size = rows.size;
+    table.#listRows();
+    return table;
   }
 
-  static restored({ spread, used, size, packs, packOf, at, tag, count }: SavedTable): ObjectTable {
-    const table = new ObjectTable();
-    table.#spread = spread;
-    table.#used = used;
-    table.#size = size;
-    for (const pack of packs) table.addPack(pack);
-    table.#pack = packOf;
-    table.#at = at;
-    table.#tag = tag;
-    table.#count = count;
-    table.#depth = new Uint8Array(packOf.length);
-    return table;
+  #listRows(): void {
+    this.#rows = [this.#new, this.#keeping?.rows, this.#kept].filter((rows) => rows !== undefined);
   }
 
   /** The number of objects. */
   get size(): number {
     return this.#size;
+  }
+  /** The number of rows that are in memory. */
+  get rowsInMemory(): number {
+    return this.#new.size;
   }
 
   addPack(pack: CompactPack): void {
@@ -114,31 +94,30 @@ export class ObjectTable {
   }
 
   find(id: Hash): Place | undefined {
-    const slot = this.#find(id);
-    return slot === -1 ? undefined : this.#placeIn(slot);
+    return this.#placeOf(this.#find(id));
   }
-
   /** The copy of the object of which an entry is. */
   findLike(pack: CompactPack, at: number): Place | undefined {
-    const slot = this.#findEntry(pack, at);
-    return slot === -1 ? undefined : this.#placeIn(slot);
+    return this.#placeOf(this.#findEntry(pack, at));
   }
   /** True if the copy of its object is this entry. */
   isPlace(pack: CompactPack, at: number): boolean {
-    const slot = this.#findEntry(pack, at);
-    return slot !== -1 && this.#at[slot] === at && this.#packs[(this.#pack[slot] as number) - 1] === pack;
+    const number = this.#numbers.get(pack);
+    if (number === undefined) return false;
+    const tag = pack.tagAt(at);
+    return this.#rows.some((rows) => rowOf(rows, tag, number, at) !== -1);
   }
 
   /** Makes space for this many more objects. */
   reserve(objects: number): void {
-    if (this.#used + objects > maxLoad * this.#pack.length) this.#grow(objects);
+    this.#new.reserve(objects);
   }
 
   /** Sets the copy of an object to this entry of a pack that was added. */
   set(pack: CompactPack, at: number): void {
-    const slot = this.#findEntry(pack, at);
-    if (slot === -1) this.#insert(pack, at);
-    else this.#setSlot(slot, pack, at);
+    const found = this.#findEntry(pack, at);
+    if (found === -1) this.#insert(pack, at);
+    else this.#new.place(this.#changeable(found), this.#numberOf(pack), at);
   }
   /** Sets the copy of an object that the table does not have. @returns false where it has one, which stays */
   setNew(pack: CompactPack, at: number): boolean {
@@ -148,119 +127,190 @@ export class ObjectTable {
   }
 
   #insert(pack: CompactPack, at: number): void {
-    if (this.#used + 1 > maxLoad * this.#pack.length) this.#grow(1);
-    const tag = pack.tagAt(at);
-    const slot = this.#freeSlot(tag);
-    if (this.#pack[slot] === empty) this.#used++;
-    this.#size++;
-    this.#tag[slot] = tag;
-    this.#count[slot] = 0;
-    if (this.#absentCounts.size > 0) {
+    let [count, references] = [0, 0];
+    if (this.#absentCounts.size > 0 || this.#absentReferences.size > 0) {
       const id = pack.idAt(at);
-      this.#count[slot] = this.#absentCounts.get(id) ?? 0;
+      count = this.#absentCounts.get(id) ?? 0;
+      references = this.#absentReferences.get(id) ?? 0;
       this.#absentCounts.delete(id);
+      this.#absentReferences.delete(id);
     }
-    if (this.#references.length > 0) this.#references[slot] = this.#takeAbsentReferences(pack, at);
+    const row = this.#new.add({ tag: pack.tagAt(at), pack: this.#numberOf(pack), at, count });
+    this.#new.setReferences(row, references);
     // What comes while objects are marked counts as marked.
-    if (this.#marks.length > 0) this.#marks[slot] = 1;
-    this.#setSlot(slot, pack, at);
+    this.#new.mark(row);
+    this.#size++;
   }
-  #takeAbsentReferences(pack: CompactPack, at: number): number {
-    if (this.#absentReferences.size === 0) return 0;
-    const id = pack.idAt(at);
-    const count = this.#absentReferences.get(id) ?? 0;
-    this.#absentReferences.delete(id);
-    return count;
+  #numberOf(pack: CompactPack): number {
+    return this.#numbers.get(pack) as number;
   }
-  #setSlot(slot: number, pack: CompactPack, at: number): void {
-    this.#pack[slot] = (this.#numbers.get(pack) as number) + 1;
-    this.#at[slot] = at;
-    this.#depth[slot] = 0;
+
+  /** The row in memory of an object that was just found. */
+  #changeable(row: number): number {
+    const rows = this.#in;
+    if (rows === this.#new) return row;
+    this.#in = this.#new;
+    const pack = this.#packs[rows.packOf(row)] as CompactPack;
+    const at = rows.atOf(row);
+    return this.#bring(rows, row, {
+      tag: pack.tagAt(at),
+      pack: rows.packOf(row),
+      at,
+      count: rows.countOf(row),
+    });
+  }
+  /** Brings a row into those that are new. */
+  #bring(from: ObjectRows, row: number, content: RowContent): number {
+    const brought = this.#new.add(content);
+    const depth = from.depthOf(row);
+    if (depth !== undefined) this.#new.setDepth(brought, depth);
+    this.#new.setReferences(brought, from.referencesOf(row));
+    if (from.isMarked(row)) this.#new.mark(brought);
+    from.remove(row);
+    return brought;
   }
 
   delete(id: Hash): void {
-    const slot = this.#find(id);
-    if (slot === -1) return;
-    const count = this.#count[slot] as number;
+    const row = this.#find(id);
+    if (row === -1) return;
+    const [count, references] = [this.#in.countOf(row), this.#in.referencesOf(row)];
     if (count > 0) this.#absentCounts.set(id, count);
-    const references = this.#references[slot] ?? 0;
     if (references > 0) this.#absentReferences.set(id, references);
-    this.#pack[slot] = removed;
-    this.#count[slot] = 0;
-    this.#depth[slot] = 0;
+    this.#in.remove(row);
     this.#size--;
   }
 
   /** One more tensor (1), or one less (-1), is coded against an object. */
   count(id: Hash, by: 1 | -1): void {
-    const slot = this.#find(id);
-    if (slot === -1) changeCount(this.#absentCounts, id, by);
-    else this.#count[slot] = (this.#count[slot] as number) + by;
+    const found = this.#find(id);
+    if (found === -1) {
+      changeCount(this.#absentCounts, id, by);
+      return;
+    }
+    const row = this.#changeable(found);
+    this.#new.setCount(row, this.#new.countOf(row) + by);
   }
 
   /** The counts of the store's owner. */
   readonly references: ObjectCounts = {
     change: (id, by) => {
-      if (this.#references.length === 0) this.#references = new Uint32Array(this.#pack.length);
-      const slot = this.#find(id);
-      if (slot === -1) changeCount(this.#absentReferences, id, by);
-      else this.#references[slot] = Math.max(0, (this.#references[slot] as number) + by);
+      const row = this.#find(id);
+      if (row === -1) changeCount(this.#absentReferences, id, by);
+      else this.#in.setReferences(row, Math.max(0, this.#in.referencesOf(row) + by));
     },
     of: (id) => {
-      const slot = this.#find(id);
-      return (slot === -1 ? this.#absentReferences.get(id) : this.#references[slot]) ?? 0;
+      const row = this.#find(id);
+      return row === -1 ? (this.#absentReferences.get(id) ?? 0) : this.#in.referencesOf(row);
     },
     absent: () => this.#absentReferences.keys(),
   };
 
   /** Begins a marking, at which no object is marked. One at a time. */
   beginMarks(): void {
-    this.#marks = new Uint8Array(this.#pack.length);
+    this.#isMarking = true;
+    for (const rows of this.#rows) rows.beginMarks();
   }
   endMarks(): void {
-    this.#marks = new Uint8Array(0);
+    this.#isMarking = false;
+    for (const rows of this.#rows) rows.endMarks();
   }
   /** @returns false where the object is marked already, or is not here */
   mark(id: Hash): boolean {
-    const slot = this.#find(id);
-    if (slot === -1 || this.#marks[slot] === 1) return false;
-    this.#marks[slot] = 1;
+    const row = this.#find(id);
+    if (row === -1 || this.#in.isMarked(row)) return false;
+    this.#in.mark(row);
     return true;
   }
   /** True if the object of this entry is marked. */
   isMarked(pack: CompactPack, at: number): boolean {
-    return this.#marks[this.#findEntry(pack, at)] === 1;
+    const row = this.#findEntry(pack, at);
+    return row !== -1 && this.#in.isMarked(row);
   }
 
   isCounted(id: Hash): boolean {
-    const slot = this.#find(id);
-    return slot === -1 ? this.#absentCounts.has(id) : (this.#count[slot] as number) > 0;
+    const row = this.#find(id);
+    return row === -1 ? this.#absentCounts.has(id) : this.#in.countOf(row) > 0;
   }
 
   /** The depth that was set, or undefined. */
   depth(id: Hash): number | undefined {
-    const slot = this.#find(id);
-    const depth = slot === -1 ? 0 : (this.#depth[slot] as number);
-    return depth === 0 ? undefined : depth - 1;
+    const row = this.#find(id);
+    return row === -1 ? undefined : this.#in.depthOf(row);
   }
   setDepth(id: Hash, depth: number): void {
-    const slot = this.#find(id);
-    if (slot !== -1) this.#depth[slot] = depth + 1;
+    const row = this.#find(id);
+    if (row !== -1) this.#in.setDepth(row, depth);
   }
   forgetDepths(): void {
-    this.#depth.fill(0);
+    for (const rows of this.#rows) rows.forgetDepths();
   }
 
-  #startOf(tag: number): number {
-    const mixed = Math.imul(tag, this.#spread);
-    return (mixed ^ (mixed >>> 15)) >>> 0;
+  /** True if the rows may be kept in a file now: nothing that is absent is counted. */
+  get mayBeKept(): boolean {
+    return this.#absentCounts.size === 0 && this.#keeping === undefined && !this.#isMarking;
   }
 
-  #placeIn(slot: number): Place {
+  /** Begins to make a new file, which `keep` or `abandon` ends. Only where it may be. */
+  beginKeeping(): RowsToKeep {
+    const [rows, kept, size] = [this.#new, this.#kept, this.#size];
+    const numbers = [...this.#numbers.values()];
+    const keeping = { rows, numbers, references: new RowCounts(size) };
+    this.#new = new SlotRows();
+    this.#keeping = keeping;
+    // Before any of them is gone.
+    const sorted = rows.sorted();
+    rows.watch();
+    kept?.watch();
+    this.#listRows();
+    const placeOf = new Map(numbers.map((number, place) => [number, place]));
     return {
-      pack: this.#packs[(this.#pack[slot] as number) - 1] as CompactPack,
-      at: this.#at[slot] as number,
+      size,
+      packs: [...this.#numbers.keys()],
+      rows: inOrder({ rows, sorted }, kept, keeping.references, (number) => placeOf.get(number) as number),
     };
+  }
+
+  /** Takes the rows of the file that was made, in the place of those that were kept in it. @returns false: it was
+   * abandoned, since objects are marked meanwhile */
+  keep(file: SortedRows): boolean {
+    const keeping = this.#keeping as Keeping;
+    if (this.#isMarking) {
+      this.abandon();
+      return false;
+    }
+    const kept = new KeptRows(file, keeping.numbers, keeping.references);
+    for (const before of [keeping.rows, this.#kept])
+      for (const { row, content, isGone } of before?.touched() ?? []) {
+        const now = rowOf(kept, content.tag, content.pack, content.at);
+        if (isGone) kept.remove(now);
+        else kept.setReferences(now, (before as ObjectRows).referencesOf(row));
+      }
+    this.#kept?.close();
+    this.#kept = kept;
+    this.#endKeeping();
+    return true;
+  }
+
+  /** Takes what was to be kept back into memory. */
+  abandon(): void {
+    const { rows } = this.#keeping as Keeping;
+    this.#new.reserve(rows.size);
+    for (const row of rows.rows()) this.#bring(rows, row, rows.contentOf(row));
+    this.#kept?.unwatch();
+    this.#endKeeping();
+  }
+  #endKeeping(): void {
+    this.#keeping = undefined;
+    this.#listRows();
+  }
+
+  close(): void {
+    this.#kept?.close();
+  }
+
+  #placeOf(row: number): Place | undefined {
+    if (row === -1) return undefined;
+    return { pack: this.#packs[this.#in.packOf(row)] as CompactPack, at: this.#in.atOf(row) };
   }
 
   #find(id: Hash): number {
@@ -273,51 +323,48 @@ export class ObjectTable {
     return this.#findBytes(entry.bytes, entry.at + 8, entry.bytes.readUInt32BE(entry.at + 8));
   }
 
-  /** The slot of the object whose id is the 32 bytes at `from`; -1: there is none. */
+  /** The row, in `#in`, of the object whose id is the 32 bytes at `from`; -1: there is none. */
   #findBytes(bytes: Uint8Array, from: number, tag: number): number {
-    const mask = this.#pack.length - 1;
-    for (let slot = this.#startOf(tag) & mask; ; slot = (slot + 1) & mask) {
-      const number = this.#pack[slot] as number;
-      if (number === empty) return -1;
-      if (number === removed || this.#tag[slot] !== tag) continue;
-      if ((this.#packs[number - 1] as CompactPack).isOf(this.#at[slot] as number, bytes, from)) return slot;
-    }
+    for (const rows of this.#rows)
+      for (let row = rows.firstOf(tag); row !== -1; row = rows.nextOf(row, tag)) {
+        if (!(this.#packs[rows.packOf(row)] as CompactPack).isOf(rows.atOf(row), bytes, from)) continue;
+        this.#in = rows;
+        return row;
+      }
+    return -1;
   }
+}
 
-  #freeSlot(tag: number): number {
-    const mask = this.#pack.length - 1;
-    let slot = this.#startOf(tag) & mask;
-    while (this.#pack[slot] !== empty && this.#pack[slot] !== removed) slot = (slot + 1) & mask;
-    return slot;
-  }
+/** The row of the entry at this position of a pack; -1: there is none. */
+function rowOf(rows: ObjectRows, tag: number, pack: number, at: number): number {
+  let row = rows.firstOf(tag);
+  while (row !== -1 && (rows.packOf(row) !== pack || rows.atOf(row) !== at)) row = rows.nextOf(row, tag);
+  return row;
+}
 
-  /** Makes the table anew with space for more objects, without slots of those that are gone. */
-  #grow(objects: number): void {
-    const [packs, ats, tags, counts, depths] = [this.#pack, this.#at, this.#tag, this.#count, this.#depth];
-    const [references, marks] = [this.#references, this.#marks];
-    let slots = packs.length;
-    while (this.#size + objects > 0.9 * maxLoad * slots) slots *= 2;
-    this.#pack = new Uint32Array(slots);
-    this.#at = new Uint32Array(slots);
-    this.#tag = new Uint32Array(slots);
-    this.#count = new Uint32Array(slots);
-    this.#depth = new Uint8Array(slots);
-    if (references.length > 0) this.#references = new Uint32Array(slots);
-    if (marks.length > 0) this.#marks = new Uint8Array(slots);
-    this.#used = this.#size;
-    for (let old = 0; old < packs.length; old++) {
-      const number = packs[old] as number;
-      if (number === empty || number === removed) continue;
-      const slot = this.#freeSlot(tags[old] as number);
-      this.#pack[slot] = number;
-      this.#at[slot] = ats[old] as number;
-      this.#tag[slot] = tags[old] as number;
-      this.#count[slot] = counts[old] as number;
-      this.#depth[slot] = depths[old] as number;
-      if (references.length > 0) this.#references[slot] = references[old] as number;
-      if (marks.length > 0) this.#marks[slot] = marks[old] as number;
+/** The rows of both in the order of their tags, and in `references` the owner's counts of each by its place. */
+function* inOrder(
+  { rows, sorted }: { readonly rows: SlotRows; readonly sorted: Uint32Array },
+  kept: KeptRows | undefined,
+  references: RowCounts,
+  placeOf: (number: number) => number,
+): Iterable<RowContent> {
+  let [next, size] = [0, 0];
+  const leaving = function* (below: number): Iterable<RowContent> {
+    for (; next < sorted.length; next++) {
+      const row = sorted[next] as number;
+      const content = rows.contentOf(row);
+      if (content.tag >= below) return;
+      references.set(size++, rows.referencesOf(row));
+      yield { ...content, pack: placeOf(content.pack) };
     }
+  };
+  for (const [row, content] of kept?.watched() ?? []) {
+    yield* leaving(content.tag);
+    references.set(size++, (kept as KeptRows).referencesOf(row));
+    yield { ...content, pack: placeOf(content.pack) };
   }
+  yield* leaving(2 ** 32);
 }
 
 function changeCount(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {

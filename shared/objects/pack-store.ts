@@ -8,7 +8,7 @@
 import { isStemmaError, StemmaError } from "../errors.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
-import type { Clock, Files, Log, Random } from "../ports.js";
+import type { Clock, Files, FilesToReadNow, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
@@ -16,7 +16,7 @@ import { IndexedStore } from "./indexed-store.js";
 import type { IndexReader } from "./index-reader.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
-import { storeDamaged, storeStopped } from "./object-errors.js";
+import { storeDamaged, storeStopped, tableDamaged } from "./object-errors.js";
 import type {
   CollectionPlan,
   LiveObjects,
@@ -38,7 +38,7 @@ import { folderTierFiles } from "./tiers/folder-tier-files.js";
 import { LowBytesMoves } from "./tiers/low-bytes-moves.js";
 import { LowFiles } from "./tiers/low-files.js";
 import type { Tier } from "./tiers/tier-files.js";
-import { writeTable } from "./table-file.js";
+import { removeTable, writeTable, type OnDamage } from "./table-file.js";
 import { TensorOpening } from "./tensor-opening.js";
 import { TensorReading } from "./tensor-reading.js";
 
@@ -57,6 +57,8 @@ export interface PackStoreOptions {
   readonly mostIndexBytes?: number | undefined;
   /** The table of objects is kept in a file from so many objects on. Default 4096. */
   readonly leastTableObjects?: number | undefined;
+  /** Places of objects stay in memory up to about so many. Default 2^19. */
+  readonly mostRowsInMemory?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
 }
@@ -114,17 +116,25 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #closed = false;
   #isCacheStale: boolean;
   #cacheFiles: OpenedPacks["cacheFiles"];
-  /** True unless the file of the table is as the store is. */
-  #isTableStale: boolean;
+  /** Names of packs that came or went since the table was written. */
+  #namesSinceTable: number;
   readonly #mostIndexBytes: number;
   readonly #leastTableObjects: number;
+  readonly #mostRowsInMemory: number;
   /** Reads indexes that are not in memory; undefined where all of them are. */
   readonly #indexReader: IndexReader | undefined;
   /** New names since the bytes of indexes in memory were counted. */
   #newNames = 0;
-  #caching: Promise<void> | undefined;
+  #leaving: Promise<void> | undefined;
 
-  constructor(files: Files, packFiles: PackFiles, options: PackStoreOptions, opened: OpenedPacks) {
+  readonly #damage: TableDamage | undefined;
+
+  constructor(
+    files: Files,
+    packFiles: PackFiles,
+    options: PackStoreOptions,
+    opened: OpenedPacks & { readonly damage?: TableDamage },
+  ) {
     const { folder } = packFiles;
     const { clock, random, graceMs = 0, decodedCacheBytes = defaultDecodedCacheBytes } = options;
     const lowFiles = new LowFiles({
@@ -140,13 +150,16 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#packFiles = packFiles;
     this.#isCacheStale = opened.isCacheStale;
     this.#cacheFiles = opened.cacheFiles;
-    this.#isTableStale = !opened.isTableKept;
+    this.#namesSinceTable = opened.namesSinceTable;
     this.#mostIndexBytes = options.mostIndexBytes ?? defaultMostIndexBytes;
     this.#leastTableObjects = options.leastTableObjects ?? defaultLeastTableObjects;
+    this.#mostRowsInMemory = options.mostRowsInMemory ?? defaultMostRowsInMemory;
     this.#indexReader = opened.indexReader;
+    this.#damage = opened.damage;
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
     });
+    opened.damage?.tell((failure) => this.#fail(failure));
     const maintenanceReading = new TensorReading(tensors, new DecodedCache(maintenanceCacheBytes));
     this.#opening = new TensorOpening(tensors, this.reading);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -223,7 +236,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   }
 
   #stop(cause: unknown): void {
-    this.#failure ??= storeStopped(this.#folder, cause);
+    this.#fail(storeStopped(this.#folder, cause));
+  }
+  #fail(failure: StemmaError): void {
+    this.#failure ??= failure;
     this.#reportFailed(this.#failure);
   }
 
@@ -241,33 +257,40 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   /** Makes renames and removals in the folder durable. */
   async #syncNames(): Promise<void> {
     this.#isCacheStale = true;
-    this.#isTableStale = true;
+    this.#namesSinceTable++;
     try {
       await this.#syncFolder();
     } catch (error) {
       this.#stop(error);
       throw error;
     }
-    if (++this.#newNames % namesPerCount === 0) this.#leaveIndexes();
+    if (++this.#newNames % namesPerCount === 0) this.#leaveMemory();
   }
 
-  /** Writes the index cache beside the work where many indexes are in memory, and takes them out of it. */
-  #leaveIndexes(): void {
-    if (this.#indexReader === undefined || this.#caching !== undefined) return;
+  /** Writes the index cache and the table beside the work where much of them is in memory, and takes it out. */
+  #leaveMemory(): void {
+    const { index } = this;
+    if (this.#indexReader === undefined || this.#leaving !== undefined) return;
     let bytes = 0;
-    for (const pack of this.index.packs.values()) if (pack.isInMemory) bytes += pack.indexBytes;
-    if (bytes < this.#mostIndexBytes) return;
-    this.#caching = this.#writeCache()
-      .then(() => this.#indexReader?.leave(this.index.packs, this.#cacheFiles))
+    for (const pack of index.packs.values()) if (pack.isInMemory) bytes += pack.indexBytes;
+    const isFull = bytes >= this.#mostIndexBytes;
+    if (!isFull && index.rowsInMemory < this.#mostRowsInMemory) return;
+    this.#leaving = (isFull ? this.#leaveIndexes() : Promise.resolve())
+      // What removes packs waits.
+      .then(() => this.collections.run(() => this.#keepTable()))
       .catch(cacheNotWritten)
       .finally(() => {
-        this.#caching = undefined;
+        this.#leaving = undefined;
       });
+  }
+
+  async #leaveIndexes(): Promise<void> {
+    await this.#writeCache();
+    this.#indexReader?.leave(this.index.packs, this.#cacheFiles);
   }
 
   async #writeCache(): Promise<void> {
     this.#isCacheStale = false;
-    this.#isTableStale = true;
     try {
       this.#cacheFiles = await writeCache(this.#files, this.#folder, this.index, {
         damaged: this.problems(),
@@ -279,20 +302,40 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     }
   }
 
-  /** Keeps the table of objects for the next start, where it is large enough that making it anew takes long. */
-  async keepTable(): Promise<void> {
+  /** Keeps the table of objects where a start that takes up what came since would take longer than writing it. */
+  async #keepTableIfOld(): Promise<void> {
     const { index } = this;
-    if (!this.#isTableStale || this.#indexReader === undefined || index.size < this.#leastTableObjects)
-      return;
-    if (this.problems().length > 0) return;
+    const names = this.#namesSinceTable;
+    const isOld = names > mostNamesSinceTable || index.rowsInMemory + rowsPerName * names >= index.size / 16;
+    if (names > 0 && isOld) await this.#keepTable();
+  }
+  /** True if the store is so large that its table is kept. */
+  get #hasTable(): boolean {
+    return this.#indexReader !== undefined && this.index.size >= this.#leastTableObjects;
+  }
+  async #keepTable(): Promise<void> {
+    if (!this.#hasTable || this.problems().length > 0) return;
+    const names = this.#namesSinceTable;
     try {
-      const cached = new Set(this.#cacheFiles.flatMap(({ packs }) => packs));
-      if (![...index.packs.keys()].every((name) => cached.has(name))) await this.#writeCache();
-      await writeTable(this.#files, this.#folder, index, this.#cacheFiles);
-      this.#isTableStale = false;
+      // The table names the files of the cache: both are written, or none.
+      if (this.#isCacheStale) await this.#writeCache();
+      await writeTable(this.#files as FilesToReadNow, this.#folder, this.index, {
+        cacheFiles: this.#cacheFiles,
+        onDamage: this.#damage?.onDamage ?? ((cause) => cause),
+      });
+      this.#namesSinceTable -= names;
     } catch (error) {
       cacheNotWritten(error);
     }
+  }
+
+  /** Keeps the table beside the work, where it is old. What removes packs waits. */
+  keepTableBeside(): void {
+    this.#leaving ??= this.collections
+      .run(() => this.#keepTableIfOld())
+      .finally(() => {
+        this.#leaving = undefined;
+      });
   }
 
   override async planCollection(live: LiveObjects): Promise<CollectionPlan> {
@@ -317,17 +360,42 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#closed = true;
     await this.collections.idle();
     await this.#packFiles.close();
-    await this.#caching;
-    if (this.#isCacheStale) await this.#writeCache().catch(cacheNotWritten);
-    await this.keepTable();
+    await this.#leaving;
+    if (this.#hasTable) await this.#keepTableIfOld();
+    else if (this.#isCacheStale) await this.#writeCache().catch(cacheNotWritten);
+    this.index.close();
     this.#indexReader?.close();
   }
 }
 
 /** New names of packs after which the indexes in memory are counted. */
 const namesPerCount = 512;
+/** A start reads the index of each new pack, which takes as long as so many rows of the table. */
+const rowsPerName = 64;
+const mostNamesSinceTable = 2000;
 const defaultLeastTableObjects = 4096;
 const defaultMostIndexBytes = 16 * 1024 * 1024;
+const defaultMostRowsInMemory = 2 ** 19;
+
+/** Removes a table of which a page is found damaged, and tells the store, which ends writing. */
+class TableDamage {
+  #tell: (failure: StemmaError) => void = () => undefined;
+  constructor(
+    private readonly files: Files,
+    private readonly folder: string,
+  ) {}
+
+  tell(tell: (failure: StemmaError) => void): void {
+    this.#tell = tell;
+  }
+  readonly onDamage: OnDamage = (cause) => {
+    const isWriter = this.files.writer !== undefined;
+    if (isWriter) void removeTable(this.files, this.folder).catch(() => undefined);
+    const error = tableDamaged(this.folder, isWriter, cause);
+    this.#tell(error);
+    return error;
+  };
+}
 
 /** A disk that refuses the cache costs the next start its time, and nothing else. */
 function cacheNotWritten(error: unknown): void {
@@ -347,7 +415,8 @@ export async function openPackStore(
 ): Promise<PackStore> {
   await makeFolderDurably(files, folder);
   const packFiles = new PackFiles(files, folder);
-  const opened = await loadPacks(files, folder, packFiles, options.log);
+  const damage = new TableDamage(files, folder);
+  const opened = await loadPacks(files, folder, packFiles, { log: options.log, onDamage: damage.onDamage });
   // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.
   await files.syncFolder(folder);
@@ -360,16 +429,11 @@ export async function openPackStore(
         return opened.cacheFiles;
       },
     );
-  const isTableKept = opened.isTableKept && cacheFiles === opened.cacheFiles;
   if (cacheFiles !== opened.cacheFiles) opened.indexReader?.leave(index.packs, cacheFiles);
-  const store = new FilePackStore(files, packFiles, options, {
-    ...opened,
-    cacheFiles,
-    isCacheStale: false,
-    isTableKept,
-  });
+  const parts = { ...opened, cacheFiles, isCacheStale: false, damage };
+  const store = new FilePackStore(files, packFiles, options, parts);
   // Who only reads a home leaves it as it is.
-  if (files.writer !== undefined) await store.keepTable();
+  if (files.writer !== undefined) store.keepTableBeside();
   return store;
 }
 

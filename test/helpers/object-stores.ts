@@ -1,4 +1,5 @@
 /** Stores and tensors for the tests of object stores: their contract, their faults and their properties. */
+import { silentLog } from "../../shared/adapters/node-ports.js";
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectKind } from "../../shared/model/model.js";
 import type { ByteSource, ObjectPruner, ObjectReader } from "../../shared/objects/object-store.js";
@@ -15,6 +16,9 @@ export interface StoreUnderTest {
 export type StartStore = (options?: { readonly graceMs?: number }) => Promise<StoreUnderTest>;
 
 /** A tensor of pseudo-random bytes. */
+/** Options of a loading of packs that logs nothing. */
+export const loading = { log: silentLog(), onDamage: (cause: Error) => cause };
+
 export function testTensor(seed: number, elements = 100): Tensor {
   const random = seededNumbers(seed);
   const bytes = new Uint8Array(elements);

@@ -1,7 +1,6 @@
 /** The index cache in several files: what is new is added, what is mostly gone is written again, all of it is read. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { CompactPack } from "../../../../shared/objects/compact-pack.js";
 import {
@@ -15,7 +14,7 @@ import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import { saveTensors, testTensor } from "../../../helpers/object-stores.js";
+import { loading, saveTensors, testTensor } from "../../../helpers/object-stores.js";
 
 const folder = "/packs";
 const limits = { fileBytes: 1200, smallBytes: 600 };
@@ -34,7 +33,7 @@ async function load(files: Files) {
       return files.open(path, mode);
     },
   };
-  const opened = await loadPacks(counting, folder, new PackFiles(counting, folder), silentLog());
+  const opened = await loadPacks(counting, folder, new PackFiles(counting, folder), loading);
   return { ...opened, read };
 }
 

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { nextTurn } from "../../../../shared/concurrency/in-steps.js";
-import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { IndexReader } from "../../../../shared/objects/index-reader.js";
 import { loadPacks } from "../../../../shared/objects/load-packs.js";
@@ -14,7 +13,7 @@ import type { Files, FilesToReadNow } from "../../../../shared/ports.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import { hasCode, saveTensors, testTensor } from "../../../helpers/object-stores.js";
+import { loading, hasCode, saveTensors, testTensor } from "../../../helpers/object-stores.js";
 
 const folder = "/packs";
 const cachePath = `${folder}/index`;
@@ -32,7 +31,7 @@ async function withoutIndexes(count = 12, tensorsOfEach = 2) {
     await saveTensors(store, ...seeds.map((seed) => testTensor(seed, 8)));
   }
   await store.close();
-  const { index, cacheFiles } = await loadPacks(files, folder, new PackFiles(files, folder), silentLog());
+  const { index, cacheFiles } = await loadPacks(files, folder, new PackFiles(files, folder), loading);
   const objects = [...index.list()];
   new IndexReader(files, folder).leave(index.packs, cacheFiles);
   assert.ok([...index.packs.values()].every(({ isInMemory }) => !isInMemory));
