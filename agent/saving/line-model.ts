@@ -17,7 +17,7 @@ import { hasSameHeader } from "../../shared/tensor/same-header.js";
 import type { ByteFile } from "../../shared/tensor/safetensors-reader.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { requireFinite, requireFiniteBeside } from "./finite-numbers.js";
+import { requireFinite, requireFiniteBeside } from "../../shared/save/finite-numbers.js";
 
 type StoredVersions = Pick<Outbox, "record" | "leaves" | "objects">;
 

@@ -2,12 +2,12 @@
  * Refuses a model with numbers that are not finite where its base has only finite ones. Such a training diverged, or
  * the file was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
  */
-import { StemmaError } from "../../shared/errors.js";
-import { isWeight, type Layout } from "../../shared/layouts/layout.js";
-import type { LeafTable, ModelSource } from "../../shared/model/model.js";
-import type { ObjectReader } from "../../shared/objects/object-store.js";
-import type { DType } from "../../shared/tensor/dtype.js";
-import { sourceOfTensor, type TensorSource } from "../../shared/tensor/tensor.js";
+import { StemmaError } from "../errors.js";
+import { isWeight, type Layout } from "../layouts/layout.js";
+import type { LeafTable, ModelSource } from "../model/model.js";
+import type { ObjectReader } from "../objects/object-store.js";
+import type { DType } from "../tensor/dtype.js";
+import { sourceOfTensor, type TensorSource } from "../tensor/tensor.js";
 
 /** Bytes of a number, and the bits of its highest word, of 16 or 32 bits, that are all 1 where it is not finite. */
 const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent: number }>> = {

@@ -5,13 +5,18 @@
 import { realpath, stat } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
 import type { Stats } from "node:fs";
-import { StemmaError } from "../../shared/errors.js";
-import { hashFile } from "../../shared/programs/hash-file.js";
-import { whoMayChange } from "../../shared/programs/who-may-change.js";
-import { commandHash, type ExternalTrainer } from "../settings/external-trainer.js";
+import { StemmaError } from "../errors.js";
+import { commandHash } from "./command-settings.js";
+import { hashFile } from "./hash-file.js";
+import { whoMayChange } from "./who-may-change.js";
 
 /** Files among the arguments are hashed up to this size. */
 const maxHashedBytes = 256 * 1024 * 1024;
+
+/** A program and its arguments. */
+interface Command {
+  readonly exec: readonly string[];
+}
 
 /** A command as the provenance names it: no path of the device. */
 export interface CommandIdentity {
@@ -34,7 +39,7 @@ export interface TrustedCommandOptions {
  * @throws CONFIG_INVALID naming the field, where the program is missing or another user may change it
  */
 export async function checkCommand(
-  trainer: Pick<ExternalTrainer, "exec">,
+  trainer: Command,
   options: TrustedCommandOptions,
 ): Promise<void> {
   const [program = "", ...others] = trainer.exec;
@@ -86,7 +91,7 @@ async function checkFile(
 }
 
 /** Identifies a command by what it is now. @throws FILE_FAILED where a file cannot be read */
-export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): Promise<CommandIdentity> {
+export async function identifyCommand({ exec }: Command): Promise<CommandIdentity> {
   const files: { argument: number; sha256: string }[] = [];
   const names: string[] = [];
   for (const [argument, path] of exec.entries()) {
