@@ -37,7 +37,11 @@ import { readOutput, type AttachmentSpace } from "../../shared/programs/read-out
 import { trainerKind } from "../../shared/programs/run-command.js";
 import { runJob } from "../../shared/programs/run-job.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
-import { checkCommand, identifyCommand, type CommandIdentity } from "../../shared/programs/trusted-command.js";
+import {
+  checkCommand,
+  identifyCommand,
+  type CommandIdentity,
+} from "../../shared/programs/trusted-command.js";
 import { recordProgram, type RecordedProgram } from "./record-program.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {

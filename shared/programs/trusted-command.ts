@@ -33,15 +33,28 @@ export interface TrustedCommandOptions {
   readonly field: string;
   /** User id that owns agent.json; undefined where the system has no user ids. */
   readonly owner: number | undefined;
+  /** The settings that name the command; absent: those of an agent. */
+  readonly settings?: SettingsTexts | undefined;
 }
+
+/** Settings that name a command, as messages call them. */
+export interface SettingsTexts {
+  readonly title: string;
+  readonly file: string;
+  /** The thing to do when they are corrected. */
+  readonly afterwards: string;
+}
+
+const settingsOfAgent: SettingsTexts = {
+  title: "The agent's configuration is not usable",
+  file: "agent.json",
+  afterwards: "start the agent again",
+};
 
 /**
  * @throws CONFIG_INVALID naming the field, where the program is missing or another user may change it
  */
-export async function checkCommand(
-  trainer: Command,
-  options: TrustedCommandOptions,
-): Promise<void> {
+export async function checkCommand(trainer: Command, options: TrustedCommandOptions): Promise<void> {
   const [program = "", ...others] = trainer.exec;
   await checkFile(program, options, true);
   for (const path of others) if (isAbsolute(path)) await checkFile(path, options, false);
@@ -54,20 +67,24 @@ export async function ownerOfSettings(path: string | undefined): Promise<number 
   return (await stat(path).catch(() => undefined))?.uid ?? own;
 }
 
-/** Checks agent.json itself: who may change it chooses what runs. @throws CONFIG_INVALID */
-export async function checkSettingsFile(path: string, owner: number | undefined): Promise<void> {
-  await checkFile(path, { field: "agent.json itself", owner }, false);
+/** Checks the settings' file itself: who may change it chooses what runs. @throws CONFIG_INVALID */
+export async function checkSettingsFile(
+  path: string,
+  owner: number | undefined,
+  settings: SettingsTexts = settingsOfAgent,
+): Promise<void> {
+  await checkFile(path, { field: `${settings.file} itself`, owner, settings }, false);
 }
 
 async function checkFile(
   path: string,
-  { field, owner }: TrustedCommandOptions,
+  { field, owner, settings = settingsOfAgent }: TrustedCommandOptions,
   isProgram: boolean,
 ): Promise<void> {
   const refuse = (problem: string): StemmaError =>
     new StemmaError(
       "CONFIG_INVALID",
-      `The agent's configuration is not usable: ${field}: ${problem} Correct that and start the agent again.`,
+      `${settings.title}: ${field}: ${problem} Correct that and ${settings.afterwards}.`,
       { field, path },
     );
   let real: string;
@@ -86,7 +103,7 @@ async function checkFile(
   const problem = await whoMayChange(path, owner);
   if (problem !== undefined)
     throw refuse(
-      `${problem.path} ${problem.text}, so others than the owner of agent.json could change what runs.`,
+      `${problem.path} ${problem.text}, so others than the owner of ${settings.file} could change what runs.`,
     );
 }
 

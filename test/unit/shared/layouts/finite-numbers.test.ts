@@ -1,7 +1,7 @@
 /** Numbers that are not finite are found in every type, wherever a chunk of the tensor ends. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { requireFinite } from "../../../../shared/save/finite-numbers.js";
+import { requireFinite } from "../../../../shared/layouts/finite-numbers.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
