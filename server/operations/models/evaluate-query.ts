@@ -146,6 +146,7 @@ async function planLeased(
   { repository, kept, begun, query, config, rank, signal, program }: Planning,
 ): Promise<{ readonly plan: EvaluationPlan; readonly lease: string }> {
   const { folder, seed } = kept;
+  const holder = `an evaluation with seed ${seed}: ${query.replace(/\s+/g, " ").trim().slice(0, 80)}`;
   const { versions: found, sources = [] } = begun ?? {};
   const before = await leaseIn(repository, folder);
   if (found === undefined && before !== undefined) await repository.leases.end(before);
@@ -161,7 +162,7 @@ async function planLeased(
     if (found !== undefined && before !== undefined) return { plan, lease: before };
     const versions = new Set([...versionsOf(plan), ...sourcesOf(plan).flatMap((id) => id ?? [])]);
     try {
-      return { plan, lease: await leaseSources(repository, [...versions], { folder, signal }) };
+      return { plan, lease: await leaseSources(repository, [...versions], { folder, holder, signal }) };
     } catch (error) {
       const isGone = isStemmaError(error, "OBJECT_MISSING") || isStemmaError(error, "MODEL_RETIRED");
       if (!isGone || found !== undefined || plans === maxPlans) throw error;

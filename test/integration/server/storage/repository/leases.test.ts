@@ -207,3 +207,21 @@ test("a lease on several versions is on each of them, and lasts longer when it i
   await rm(folder, { recursive: true });
   await repository.close();
 });
+
+test("names the leases that a fleet has too many of, and how one is ended", async () => {
+  const { home } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const versionId = await save(repository, "a");
+  const wanted = { versionId, objects: [], tensors: [] };
+  const holder = "an evaluation with seed 7: evaluate m from \u001b[31m";
+  const { id } = await repository.leases.grant({ ...wanted, holder }, 60_000);
+  for (let held = 1; held < 64; held++) await repository.leases.grant(wanted, 120_000);
+  await assert.rejects(repository.leases.grant(wanted, 60_000), (error: Error) => {
+    assert.ok(error.message.includes(id) && error.message.includes("an evaluation with seed 7: evaluate m from"));
+    assert.ok(error.message.includes("--end LEASE") && error.message.includes("a transfer"));
+    assert.ok(!error.message.includes("\u001b"));
+    return true;
+  });
+  await repository.leases.end(id);
+  await repository.leases.grant(wanted, 60_000);
+});
