@@ -27,7 +27,7 @@ import {
 import type { TrainedSoFar, WantedFigure } from "../../learning/enumeration/train-candidate.js";
 import { DeviceEvents } from "../../learning/nas/device-events.js";
 import { DeviceWork, type AskedTraining } from "../../learning/nas/device-work.js";
-import { ableDevices } from "../../learning/nas/search-devices.js";
+import { ableDevices, requireUnsearched } from "../../learning/nas/search-devices.js";
 import { retireStart, startNameOf } from "../../learning/nas/train-on-device.js";
 import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { declaredFor, findOwnRecipe } from "../../learning/training/own-recipes.js";
@@ -134,8 +134,10 @@ export class DeviceCandidates {
     options: DeviceCandidatesOptions,
     { line, data, taken }: { readonly line: string; readonly data: string; readonly taken: string },
   ): Promise<DeviceCandidates> {
-    const { operations, fleet, asked, folder } = options;
+    const { operations, fleet, asked, folder, plan } = options;
     const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
+    const own = new Set(plan.candidates.map(({ model }) => startNameOf(model.keptName)));
+    await requireUnsearched(operations, { fleet, line, able, own });
     const notes = await openDeviceNotes(nodeFiles(), folder);
     await retireLeft(options, notes);
     const { clock } = context.home.ports;

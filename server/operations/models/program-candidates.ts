@@ -84,6 +84,8 @@ const endedSchema = z.strictObject({
   ),
 });
 const endedName = "ended.json";
+/** The least milliseconds between two reports of steps. */
+const reportEveryMs = 100;
 
 interface OpenData extends ReadableDataset {
   readonly registered: DatasetSummary;
@@ -196,6 +198,7 @@ export class ProgramCandidates {
     const data = this.#dataOf(candidate);
     const limits = await this.#limitsFor(base);
     const startedMs = clock.monotonic();
+    let reportedMs = -Infinity;
     const title = titleOf(plan, candidate);
     const report = (what: string, of: object = {}): void =>
       this.options.onProgress?.({ state: "running", line: `${title}: ${what}`, ...of });
@@ -219,6 +222,9 @@ export class ProgramCandidates {
           const progress = progressOf(text);
           if (progress === undefined) return false;
           onProgress(progress);
+          // A program may tell a thousand steps a second.
+          if (clock.monotonic() - reportedMs < reportEveryMs) return true;
+          reportedMs = clock.monotonic();
           const { iteration, epoch, loss } = progress;
           if (iteration !== undefined)
             report(`step ${iteration}`, { iteration, ...(loss !== undefined && { loss }) });
