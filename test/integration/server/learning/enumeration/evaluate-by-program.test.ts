@@ -236,7 +236,7 @@ describe("evaluate by a program", () => {
     const refused = operations.evaluateQuery(request, { program: programOf() });
     await assert.rejects(refused, { code: "CONFIG_INVALID", message: /can be written to by all users/ });
     await chmod(join(folder, "train.mjs"), 0o644);
-    const remote = connectOperations({ url: "http://127.0.0.1:9", token: "none" } as never);
+    const remote = connectOperations({ url: "http://127.0.0.1:9", token: "none" });
     await assert.rejects(remote.evaluateQuery(request, { program: programOf() }), (error) =>
       isStemmaError(error, "USAGE"),
     );

@@ -262,7 +262,10 @@ describe("an evaluation on devices", () => {
     assert.equal(bases[0]?.name, "search-v1");
     await assert.rejects(
       operations.evaluateQuery({ ...on, config: { input_data: "images", recipe: "image-classify" } }),
-      { code: "SEARCH_WORKER_LOST", message: /trains with a program of its own, and image-classify was asked for/ },
+      {
+        code: "SEARCH_WORKER_LOST",
+        message: /trains with a program of its own, and image-classify was asked for/,
+      },
     );
   });
 
@@ -277,7 +280,14 @@ describe("an evaluation on devices", () => {
         // A search of a command of its own, of which the server is not told.
         assert.rejects(
           devicesOfSearch(operations, {
-            ...{ fleet, name: "nas", data: "images", select: "line=search", line: "search", patienceMs: 60_000 },
+            ...{
+              fleet,
+              name: "nas",
+              data: "images",
+              select: "line=search",
+              line: "search",
+              patienceMs: 60_000,
+            },
             clock: nodeClock(),
           }),
           { code: "TRAINING_REFUSED", message: /v1 trains a candidate for / },

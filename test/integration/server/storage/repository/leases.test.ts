@@ -203,7 +203,9 @@ test("a lease on several versions is on each of them, and lasts longer when it i
   await assert.rejects(repository.recover(c, { lease }), { code: "MODEL_RETIRED" });
   ports.clock.advance(2 * 3_600_000);
   assert.equal(await leaseIn(repository, folder), undefined, "it has expired");
-  await assert.rejects(leaseSources(repository, [a], { folder, holder: "a test" }), { code: "MODEL_RETIRED" });
+  await assert.rejects(leaseSources(repository, [a], { folder, holder: "a test" }), {
+    code: "MODEL_RETIRED",
+  });
   await rm(folder, { recursive: true });
   await repository.close();
 });
@@ -217,7 +219,9 @@ test("names the leases that a fleet has too many of, and how one is ended", asyn
   const { id } = await repository.leases.grant({ ...wanted, holder }, 60_000);
   for (let held = 1; held < 64; held++) await repository.leases.grant(wanted, 120_000);
   await assert.rejects(repository.leases.grant(wanted, 60_000), (error: Error) => {
-    assert.ok(error.message.includes(id) && error.message.includes("an evaluation with seed 7: evaluate m from"));
+    assert.ok(
+      error.message.includes(id) && error.message.includes("an evaluation with seed 7: evaluate m from"),
+    );
     assert.ok(error.message.includes("--end LEASE") && error.message.includes("a transfer"));
     assert.ok(!error.message.includes("\u001b"));
     return true;
