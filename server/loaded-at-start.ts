@@ -68,7 +68,7 @@ import "./operations/models/evaluate-query.js";
 import "./operations/models/explain-recovery.js";
 import "./operations/models/import-model.js";
 import "./operations/models/nearest-model.js";
-"./operations/models/program-candidates.js",
+import "./operations/models/program-candidates.js";
 import "./operations/models/query-models.js";
 import "./operations/models/recipe-operations.js";
 import "./operations/models/recover-stream.js";
@@ -96,6 +96,6 @@ import "./storage/repository/row-keeper.js";
 import "./storage/repository/version-finder.js";
 import "./storage/repository/versions/compare-files.js";
 import "./storage/repository/versions/record-bundle.js";
-"../shared/programs/program-settings.js",
+import "../shared/programs/program-settings.js";
 import "../shared/train/own-recipes/confinement.js";
 import "../shared/train/own-recipes/describe-recipe.js";
