@@ -32,7 +32,7 @@ import { checkOwnerCertificate, OwnerCertificate } from "./identity/owner-certif
 import { openProgramKey } from "./identity/program-key.js";
 import { hooksOf } from "./settings/hooks.js";
 import { recordedFiles } from "./settings/external-trainer.js";
-import { checkCommand, checkSettingsFile, ownerOfSettings } from "./programs/trusted-command.js";
+import { checkCommand, checkSettingsFile, ownerOfSettings } from "../shared/programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { RecentEvents, recentLog } from "../shared/adapters/recent-log.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";

@@ -7,6 +7,7 @@ import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
 import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
+import { defaultOutputBytes } from "../../shared/programs/command-settings.js";
 import { progressOf } from "../../shared/programs/program-progress.js";
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -36,7 +37,11 @@ import { readOutput, type AttachmentSpace } from "../../shared/programs/read-out
 import { trainerKind } from "../../shared/programs/run-command.js";
 import { runJob } from "../../shared/programs/run-job.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
-import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
+import {
+  checkCommand,
+  identifyCommand,
+  type CommandIdentity,
+} from "../../shared/programs/trusted-command.js";
 import { recordProgram, type RecordedProgram } from "./record-program.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {
@@ -64,9 +69,6 @@ export interface ExternalTraining {
 }
 
 export type TrainedExternally = StoredModel & { readonly metric: Metric | null };
-
-/** The bytes that a trainer may write without a setting, in addition to twice its base. */
-const defaultOutputBytes = 256 * 1024 * 1024;
 
 /**
  * @throws TRAINER_FAILED, TRAINER_TIMED_OUT, TRAINER_OUTPUT_INVALID, TRAINER_OUTPUT_TOO_LARGE, SAFETENSORS_MALFORMED,
@@ -144,7 +146,7 @@ async function jobOf(
     threads: profile.training.threads,
     timeoutSeconds: trainer.timeoutSeconds,
     maxOutputBytes: Math.min(
-      trainer.maxOutputBytes ?? 2 * tensorBytes + defaultOutputBytes,
+      trainer.maxOutputBytes ?? defaultOutputBytes(tensorBytes),
       verdict.remainingBytes,
     ),
   };

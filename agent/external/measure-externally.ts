@@ -12,7 +12,7 @@ import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { SamplePart } from "../../shared/train/datasets/dataset.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
-import { checkCommand } from "../programs/trusted-command.js";
+import { checkCommand } from "../../shared/programs/trusted-command.js";
 import { judgeDisk, noDiskFor, type DiskUse } from "../resources/disk-budget.js";
 import type { MeasureProgram } from "../settings/measure-program.js";
 import type { Profile } from "../settings/profile.js";

@@ -19,7 +19,7 @@ import {
 import { machineFacts } from "../../shared/programs/program-record.js";
 import type { MachineFacts } from "../../shared/provenance/provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { CommandIdentity } from "../programs/trusted-command.js";
+import type { CommandIdentity } from "../../shared/programs/trusted-command.js";
 import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
 import { configFieldInvalid } from "../settings/settings-errors.js";
 

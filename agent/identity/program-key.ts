@@ -10,7 +10,7 @@ import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { endLeftProcess, noteProcess } from "../../shared/programs/left-process.js";
 import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
-import { checkCommand, checkSettingsFile } from "../programs/trusted-command.js";
+import { checkCommand, checkSettingsFile } from "../../shared/programs/trusted-command.js";
 import type { DeviceKeySettings } from "../settings/device-key.js";
 
 export interface ProgramKeyParts {

@@ -8,7 +8,7 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { endLeftProcess, noteProcess } from "../../shared/programs/left-process.js";
 import { plainEnvironment, runProgram, type ProgramEnd } from "../../shared/adapters/run-program.js";
-import { checkCommand } from "../programs/trusted-command.js";
+import { checkCommand } from "../../shared/programs/trusted-command.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Hook, HookMoment } from "../settings/hooks.js";
 import { hookFailed, switchInterrupted } from "./line-errors.js";

@@ -3,21 +3,19 @@
  * its base, or those of the file from which that was imported with a layout, or, where the base is opaque, the same
  * tensors. A file that does not fit is refused with the difference.
  */
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
-import type { LeafTable, ModelSource, SaveRecord } from "../../shared/model/model.js";
-import { isKeptFile, keptFileOf } from "../../shared/model/kept-file.js";
+import { keptFileOf } from "../../shared/model/kept-file.js";
 import { decodeNames } from "../../shared/model/names.js";
-import { inheritedLayout, layoutIdOf, layOutAsBase } from "../../shared/layouts/base-layout.js";
-import { decodeLayout, layoutName } from "../../shared/layouts/layout.js";
+import { layoutIdOf } from "../../shared/layouts/base-layout.js";
+import { layoutName } from "../../shared/layouts/layout.js";
+import { alone, modelOfBase, type ModelOfBase } from "../../shared/layouts/model-of-base.js";
 import type { Attachment } from "../../shared/programs/read-output.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
-import { hasSameHeader } from "../../shared/tensor/same-header.js";
 import type { ByteFile } from "../../shared/tensor/safetensors-reader.js";
-import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { requireFinite, requireFiniteBeside } from "./finite-numbers.js";
 
 type StoredVersions = Pick<Outbox, "record" | "leaves" | "objects">;
 
@@ -32,14 +30,7 @@ export interface LineFile {
   readonly holdBytes: number;
 }
 
-/** A file's model, and what is kept with it. */
-export interface LineModel {
-  readonly model: ModelSource;
-  /** The layout of its file, where its base has one. */
-  readonly layout: Uint8Array | undefined;
-  /** Sentences about what of the file is kept beside the weights. */
-  readonly notes: readonly string[];
-}
+export type LineModel = ModelOfBase;
 
 /**
  * The model of a file. The file stays open until the model is saved.
@@ -53,49 +44,25 @@ export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): P
     keptFileOf(first);
     return alone(first);
   }
+  const { objects } = outbox;
   const { record } = await outbox.record(base);
   const leaves = await outbox.leaves(record);
-  const found =
-    record.objects.architecture === undefined
-      ? alone(await modelSourceOfSafetensors(file, where, { holdBytes }))
-      : await withArchitecture(outbox, lineFile, { record, leaves });
-  const differences = differencesOf(leaves, found.model.leaves);
-  if (differences.length > 0) throw misfit(lineFile, listed(differences));
-  await requireFinite(found.model, leaves, { objects: outbox.objects, where });
-  return found;
-}
-
-function alone(model: ModelSource): LineModel {
-  return { model, layout: undefined, notes: [] };
-}
-
-async function withArchitecture(
-  { objects }: StoredVersions,
-  lineFile: LineFile,
-  { record, leaves }: { readonly record: SaveRecord; readonly leaves: LeafTable },
-): Promise<LineModel> {
-  const architecture = decodeArchitecture(
-    await objects.read("architecture", record.objects.architecture as Hash),
-  );
-  const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
-  const described = { architecture, names };
-  const { file, where, holdBytes } = lineFile;
+  const { architecture, names } = record.objects;
   const layoutId = layoutIdOf(record);
-  try {
-    const layout = layoutId && (await objects.read("attachment", layoutId));
-    const laidOut = layout && (await layOutAsBase(file, where, { described, layout }));
-    const model = await modelSourceOfSafetensors(laidOut?.part.file ?? file, where, {
-      architecture: described,
-      holdBytes,
-    });
-    if (layout === undefined) return alone(model);
-    if (laidOut === undefined) return { model, layout: await inheritedLayout(model, layout), notes: [] };
-    await requireFiniteBeside([decodeLayout(laidOut.layout, leaves), decodeLayout(layout, leaves)], where);
-    return { model, layout: laidOut.layout, notes: laidOut.notes };
-  } catch (error) {
-    if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) throw error;
-    throw misfit(lineFile, error.message, error);
-  }
+  return await modelOfBase(
+    {
+      ...{ file, where, holdBytes },
+      misfit: (difference, cause) => misfit(lineFile, difference, cause),
+    },
+    {
+      ...{ leaves, objects },
+      described: architecture && {
+        architecture: decodeArchitecture(await objects.read("architecture", architecture)),
+        names: decodeNames(await objects.read("names", names), leaves.length),
+      },
+      layout: architecture && layoutId && (await objects.read("attachment", layoutId)),
+    },
+  );
 }
 
 /**
@@ -125,40 +92,4 @@ function misfit({ where, line, base }: LineFile, difference: string, cause?: unk
       "server.",
     { line, base, cause },
   );
-}
-
-/** The largest number of differences that a message lists. */
-const shownDifferences = 3;
-
-function listed(differences: readonly string[]): string {
-  const more = differences.length - shownDifferences;
-  return `${differences.slice(0, shownDifferences).join("; ")}${more > 0 ? `; and ${more} more` : ""}.`;
-}
-
-/**
- * Describes the differences between two tables of tensors in names, types and shapes; both are in the order
- * of their names.
- */
-function differencesOf(wanted: LeafTable, found: LeafTable): readonly string[] {
-  const differences: string[] = [];
-  // A file may have another length.
-  const areFiles = isKeptFile(wanted) && isKeptFile(found);
-  const left = new Map(found.map((leaf) => [leaf.path, leaf]));
-  for (const leaf of wanted) {
-    const other = left.get(leaf.path);
-    left.delete(leaf.path);
-    if (other === undefined) differences.push(`the tensor ${quoted(leaf.path)} is missing`);
-    else if (!areFiles && !hasSameHeader(leaf, other))
-      differences.push(`${quoted(leaf.path)} is ${header(other)} instead of ${header(leaf)}`);
-  }
-  for (const path of left.keys()) differences.push(`the line's model has no tensor ${quoted(path)}`);
-  return differences;
-}
-
-function quoted(path: string): string {
-  return JSON.stringify(path.slice(0, 80));
-}
-
-function header({ dtype, shape }: TensorHeader): string {
-  return `${dtype} [${shape.join(", ")}]`;
 }

@@ -4,7 +4,7 @@
  */
 import * as z from "zod";
 import { hexKey } from "../../shared/trust/enrolment-fields.js";
-import { execSchema } from "./external-trainer.js";
+import { execSchema } from "../../shared/programs/command-settings.js";
 
 export const deviceKeySchema = z.strictObject({
   exec: execSchema,

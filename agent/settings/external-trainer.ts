@@ -3,48 +3,21 @@
  * Which program runs is written in agent.json alone; a request may only choose parameters within the limits that
  * are set there, and nothing of a request reaches the command line. (docs/own-models.md)
  */
-import { createHash } from "node:crypto";
 import { isAbsolute } from "node:path";
 import * as z from "zod";
+import {
+  argumentSchema,
+  commandHash,
+  trainerSettings,
+  variableName,
+} from "../../shared/programs/command-settings.js";
 import { parameterRefused } from "./settings-errors.js";
 
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
-const argument = z
-  .string()
-  .max(4096)
-  .refine((text) => !text.includes("\0"), "must not contain a zero byte");
-
-/** A program, by its absolute path, and its fixed arguments; no shell reads them. */
-export const execSchema = z
-  .array(argument)
-  .min(1)
-  .max(64)
-  .refine(([program = ""]) => isAbsolute(program), "must begin with the absolute path of a program");
-
-/** Bytes that a program may write. */
-export const outputBytesSchema = z
-  .number()
-  .int()
-  .min(4096)
-  .max(2 ** 50);
-
-const variableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/);
-
-/** Environment variables by name. */
-export const environmentSchema = z.record(variableName, argument).default({});
-
-const absolutePath = argument.refine(isAbsolute, "must be an absolute path");
+const absolutePath = argumentSchema.refine(isAbsolute, "must be an absolute path");
 
 export const externalTrainerSchema = z.strictObject({
-  exec: execSchema,
-  /** Seconds after which it is ended. */
-  timeoutSeconds: z.number().int().min(1).max(604_800).default(3600),
-  /** Bytes that it may write; when absent, twice its base and 256 MiB. */
-  maxOutputBytes: outputBytesSchema.optional(),
-  /** True if it gets the line's samples or data set; one that has data of its own does not need them. */
-  samples: z.boolean().default(true),
-  /** Environment variables, in addition to those that every trainer gets. */
-  environment: environmentSchema,
+  ...trainerSettings,
   /**
    * The program's own files, which go to the server with each model, so that it may run the program again; absent:
    * nothing of it does.
@@ -78,11 +51,6 @@ const prefix = "exec:";
 /** The files whose content is recorded. */
 export function recordedFiles({ record }: Pick<ExternalTrainer, "record">): readonly string[] {
   return record === undefined ? [] : [...record.files, ...(record.lock === undefined ? [] : [record.lock])];
-}
-
-/** Hash of the program's path and its arguments. */
-export function commandHash({ exec }: Pick<ExternalTrainer, "exec">): string {
-  return createHash("sha256").update("stemma-command-1\0").update(exec.join("\0")).digest("hex");
 }
 
 /** Returns the text in the place of a recipe's name: a training goes on only by the command that began it. */

@@ -3,7 +3,7 @@
  * nothing of the server reaches their command lines. (docs/hooks.md)
  */
 import * as z from "zod";
-import { execSchema } from "./external-trainer.js";
+import { execSchema } from "../../shared/programs/command-settings.js";
 
 const hooks = z
   .array(

@@ -3,7 +3,7 @@
  * place of the engine, which runs only models with an architecture that it knows. (docs/own-models.md)
  */
 import * as z from "zod";
-import { environmentSchema, execSchema, outputBytesSchema } from "./external-trainer.js";
+import { environmentSchema, execSchema, outputBytesSchema } from "../../shared/programs/command-settings.js";
 
 /** The server waits five minutes for the measurement of two models, one after the other. */
 const maxTimeoutSeconds = 140;

@@ -26,7 +26,10 @@ export const originalFileName = "original.safetensors";
  * @throws NAMES_INVALID for such a file without a safe name, MODEL_FILE_MALFORMED for the layout; ROOT_MISMATCH at the
  * end of the original, where its tensors are not those that were saved
  */
-export function slotFilesOf(model: RecoveredModel, layout?: Uint8Array): readonly SlotFile[] {
+export function slotFilesOf(
+  model: Pick<RecoveredModel, "architecture" | "leaves" | "sources" | "names">,
+  layout?: Uint8Array,
+): readonly SlotFile[] {
   const kept = model.architecture === undefined ? keptFileOf(model) : undefined;
   if (kept !== undefined)
     return [

@@ -43,7 +43,8 @@ export interface StatedJob extends JobLimits {
 }
 
 export interface ExternalJob extends StatedJob {
-  readonly base: { readonly versionId: Hash; readonly folder: string };
+  /** `versionId` null: a derived model that is not a version yet. */
+  readonly base: { readonly versionId: Hash | null; readonly folder: string };
   /** undefined: the trainer gets no samples. */
   readonly dataset: DatasetReference | undefined;
 }
@@ -250,7 +251,7 @@ async function writeInput(
 /** Writes a recovered base as a device installs it; returns its paths as `copyModel` does. */
 export async function writeBase(
   files: Files,
-  { input }: JobFolders,
+  { input }: Pick<JobFolders, "input">,
   slot: readonly SlotFile[],
 ): Promise<Record<string, string>> {
   const paths: Record<string, string> = {};

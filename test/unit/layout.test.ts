@@ -59,7 +59,6 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/control",
     "agent/intake",
     "agent/resources",
-    "agent/programs",
     "agent/backend",
     "agent/home",
     "agent/identity",

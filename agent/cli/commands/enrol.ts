@@ -132,7 +132,7 @@ async function keysIn(
   const log = openLog({ form: "plain", level: "warn" });
   const ownerCertificate = certificate && new OwnerCertificate({ files, settings: certificate, log });
   if (settings === undefined) return { ...nothing, ownerCertificate };
-  const { ownerOfSettings } = await import("../../programs/trusted-command.js");
+  const { ownerOfSettings } = await import("../../../shared/programs/trusted-command.js");
   const { openProgramKey } = await import("../../identity/program-key.js");
   const owner = await ownerOfSettings(configFile);
   const { signal } = new AbortController();

@@ -1,6 +1,8 @@
 /** The plan of an evaluation, and what came of its candidates, for people. */
+import { resolve } from "node:path";
 import { formatBytes, type Column } from "../../../shared/cli/output.js";
 import { counted } from "../../../shared/printable.js";
+import { programSettingsOf, type ProgramFile } from "../../../shared/programs/program-settings.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   EvaluatedCandidate,
@@ -41,7 +43,24 @@ export async function readConfig(path: string): Promise<Readonly<Record<string, 
   return value as Readonly<Record<string, Setting>>;
 }
 
-export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text" | "notes"> {
+/** Reads the settings of a program that trains. @throws CONFIG_INVALID, FILE_MISSING */
+export async function readProgram(file: string): Promise<ProgramFile> {
+  const path = resolve(file);
+  const text = await readTextFile(path, maxConfigBytes);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  return { path, settings: programSettingsOf(value, file) };
+}
+
+/** @param config of the evaluation */
+export function planText(
+  plan: PlannedEvaluation,
+  config: Readonly<Record<string, Setting>>,
+): Pick<Printed, "names" | "text" | "notes"> {
   const { models, candidates, settings, rounds, steps, rule } = plan;
   const rows: readonly (readonly [string, string])[] = [
     ["models", models.join(", ")],
@@ -68,12 +87,18 @@ export function planText(plan: PlannedEvaluation): Pick<Printed, "names" | "text
     notes: [
       ...notMadeNotes(plan),
       ...newWeightsNotes(plan),
+      ...(config["recipe"] === undefined && settings.every(({ name }) => name !== "recipe")
+        ? [
+            "stemma: note: the configuration has no recipe: a program of your own trains (--trainer), or those of devices (--on)",
+          ]
+        : []),
       "stemma: note: nothing is trained; without --explain the evaluation begins, and saves what it keeps",
     ],
   };
 }
 
-export function reportText(report: EvaluatedModels): Printed {
+/** @param isOwn true if a program of the caller's own trained */
+export function reportText(report: EvaluatedModels, isOwn: boolean): Printed {
   const kept = report.candidates
     .filter(({ saved }) => saved !== undefined)
     .sort((a, b) => (b.saved?.version ?? 0) - (a.saved?.version ?? 0));
@@ -90,8 +115,9 @@ export function reportText(report: EvaluatedModels): Printed {
       ...notMadeNotes(report),
       ...newWeightsNotes(report),
       ...(report.otherDevices ?? []).map(({ device, why }) => `stemma: note: without ${device}: ${why}`),
+      ...atEndNotes(report),
       `stemma: note: ${kept.length === 0 ? "none is kept" : `${counted(kept.length, "candidate")} kept`} by ${report.rule}; ` +
-        seedText(report),
+        seedText(report, isOwn),
     ],
     // Nothing could be compared.
     ...(report.candidates.every(({ figure }) => figure === null) ? { status: 1 } : {}),
@@ -131,13 +157,23 @@ function newWeightsNotes({ newWeights }: Pick<PlannedEvaluation, "newWeights">):
   });
 }
 
+const atEndNotes = ({ judgedAtEnd = 0 }: EvaluatedModels): readonly string[] =>
+  judgedAtEnd === 0
+    ? []
+    : [
+        `stemma: note: ${counted(judgedAtEnd, "candidate")} had to end before being judged: no line of progress told ` +
+          "iteration and loss from that step on",
+      ];
+
 /** Models that are stored meanwhile may have new layers too. */
-const seedText = ({ seed, newWeights, otherDevices }: EvaluatedModels): string =>
+const seedText = ({ seed, newWeights, otherDevices }: EvaluatedModels, isOwn: boolean): string =>
   otherDevices !== undefined
     ? `--seed ${seed} draws the same; each device trains by its line's own seed`
-    : newWeights.length === 0
-      ? `--seed ${seed} trains the same`
-      : `--seed ${seed} draws the same, and inherits from the models stored then`;
+    : isOwn
+      ? `--seed ${seed} draws the same; whether the program trains the same is its own affair`
+      : newWeights.length === 0
+        ? `--seed ${seed} trains the same`
+        : `--seed ${seed} draws the same, and inherits from the models stored then`;
 
 function settingsText(settings: Readonly<Record<string, Setting>>): string {
   return Object.entries(settings)

@@ -27,6 +27,8 @@ const maxMinutes = {
 } as const;
 
 const { patience } = queryOperations.evaluateQuery.body.shape;
+const trainer =
+  "<file> evaluate: a program of yours trains, which this file names as agent.json does (docs/own-models.md)";
 const deviceOptions = {
   on: "<selection> evaluate: devices train that this means, not the server (docs/selections.md)",
   line: "<line> with --on: the devices' line, whose name begins with search (search)",
@@ -51,6 +53,7 @@ const run = plain("runQuery", {
     seed: "<number> with --save or evaluate: draw new weights by this seed, and train by it; not by a fresh one",
     rank: "<weights> evaluate: choose by prefix=1,quality=0.5,age=0.1 whom new layers inherit from",
     maxMinutes,
+    trainer,
     ...deviceOptions,
   },
   help: `
@@ -63,6 +66,7 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
   stemma query --file best.dql --explain
   stemma query 'construct b from a where a.tag = "best" mutate a["conv*($1)"].insert = RELU("relu$1")' --save
   stemma query --file tune.dql --on line=search        (devices train, as for stemma nas run)
+  stemma query --file tune.dql --trainer trainer.json  (a program of yours trains)
   stemma query 'evaluate m from "mine" with config = "config.json" vary config.lr auto keep top(1, m["loss"], 100)'
 `,
   run: async (choices, context): Promise<Printed> => {
@@ -73,7 +77,9 @@ and saves what it keeps; Ctrl-C at any time, and the same command goes on.
     const query = written ?? (await readTextFile(file ?? "-", maxFileBytes));
     const evaluated = await evaluationIn(query);
     if (evaluated !== undefined) return await evaluate(evaluated, { ...choices, query }, context);
-    const other = (["rank", "on", "line", "patience"] as const).find((name) => choices[name] !== undefined);
+    const other = (["rank", "trainer", "on", "line", "patience"] as const).find(
+      (name) => choices[name] !== undefined,
+    );
     if (other !== undefined) throw new StemmaError("USAGE", `--${other} is for evaluate. Leave it away.`);
     if (!save && seed !== undefined)
       throw new StemmaError("USAGE", "--seed is for --save and for evaluate. Add one, or leave --seed away.");
@@ -105,6 +111,7 @@ interface EvaluateChoices {
   readonly seed?: string | undefined;
   readonly rank?: string | undefined;
   readonly maxMinutes?: number | undefined;
+  readonly trainer?: string | undefined;
   readonly on?: string | undefined;
   readonly line?: string | undefined;
   readonly patience?: number | undefined;
@@ -112,7 +119,18 @@ interface EvaluateChoices {
 
 async function evaluate(
   { config: { value: path } }: Evaluate,
-  { query, explain, save, seed, rank, maxMinutes: minutes, on, line, patience: most }: EvaluateChoices,
+  {
+    query,
+    explain,
+    save,
+    seed,
+    rank,
+    maxMinutes: minutes,
+    trainer: file,
+    on,
+    line,
+    patience: most,
+  }: EvaluateChoices,
   { call, operations, fleet, output, signal }: PlainContext,
 ): Promise<Printed> {
   if (save) throw new StemmaError("USAGE", "evaluate saves what it keeps. Leave --save away.");
@@ -121,21 +139,27 @@ async function evaluate(
       "USAGE",
       "--line and --patience go with --on SELECTION. Add it, or leave them away.",
     );
-  const { readConfig, planText, reportText } = await import("./evaluation-text.js");
+  if (on !== undefined && file !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "With --on, devices train, each by its line's own settings. Leave --trainer or --on away.",
+    );
+  const { readConfig, planText, readProgram, reportText } = await import("./evaluation-text.js");
   const config = await readConfig(String(path));
+  const program = file === undefined ? undefined : await readProgram(file);
   if (explain) {
     const answer = await call("runQuery", { query, config, ...defined({ seed, rank }) });
     if (answer.evaluation === undefined) throw new TypeError("the plan of an evaluation is missing");
-    const { notes = [], ...shown } = planText(answer.evaluation);
+    const { notes = [], ...shown } = planText(answer.evaluation, config);
     return { ...shown, data: answer, notes: [...unknownIn(answer), ...notes] };
   }
   const opened = await operations();
   const report = await opened.evaluateQuery(
     { fleet, query, config, ...defined({ seed, rank, maxMinutes: minutes, on, line, patience: most }) },
-    { onProgress: ({ line }) => output.progress(line, true), signal },
+    { onProgress: ({ line }) => output.progress(line, true), signal, ...defined({ program }) },
   );
   output.endProgress();
-  return reportText(report);
+  return reportText(report, program !== undefined);
 }
 
 const columnsOfSaved: readonly Column<CallOutput<"savedQueries">[number]>[] = [

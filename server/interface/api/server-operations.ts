@@ -12,6 +12,7 @@ import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
 import type { FetchedData } from "./models/dataset-schemas.js";
 import type { EvaluatedModels } from "./models/enumeration-schemas.js";
+import type { ProgramFile } from "../../../shared/programs/program-settings.js";
 import type { TrainProgress, TrainReport } from "./models/evaluation-schemas.js";
 import type { StorageApplied } from "./stores/planning-schemas.js";
 import type { RecoveryReport } from "./models/version-schemas.js";
@@ -89,7 +90,10 @@ export interface ServerOperations extends CallOperations {
   /** @throws TRAINING_STOPPED where it was stopped: the same call goes on */
   evaluateQuery(
     input: OperationInput<"evaluateQuery">,
-    options?: JobOptions<TrainProgress>,
+    options?: JobOptions<TrainProgress> & {
+      /** A program of the caller's own that trains. No request has it: a server runs nothing that somebody sent. */
+      readonly program?: ProgramFile | undefined;
+    },
   ): Promise<EvaluatedModels>;
   /**
    * A fleet runs one plan or application at a time.

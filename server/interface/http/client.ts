@@ -26,8 +26,8 @@ export function connectOperations(address: ServerAddress, pollMs = 500): ServerO
     depositObjects: async (input, entries) =>
       (await bundles()).depositObjectsOver(connection, input, entries),
     train: async (input, options) => (await jobs()).trainOver(connection, { input, pollMs, ...options }),
-    evaluateQuery: async (input, options) =>
-      (await jobs()).evaluateQueryOver(connection, { input, pollMs, ...options }),
+    evaluateQuery: async (input, { program, ...options } = {}) =>
+      (await jobs()).evaluateQueryOver(connection, { input, pollMs, ...options }, program !== undefined),
     planStorage: async (input, options) =>
       (await jobs()).planStorageOver(connection, { input, pollMs, ...options }),
     applyStorage: async (input, options) =>

@@ -7,6 +7,7 @@ import type { StorageApplied } from "../api/stores/planning-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { queryOperations } from "../api/models/query-definitions.js";
 import { trainingOperations } from "../api/models/training-definitions.js";
+import { StemmaError } from "../../../shared/errors.js";
 import { followJob } from "./follow-job.js";
 import type { Connection } from "./request.js";
 
@@ -29,7 +30,14 @@ export function trainOver(
 export function evaluateQueryOver(
   connection: Connection,
   job: FollowedJob<"evaluateQuery", TrainProgress>,
+  hasProgram: boolean,
 ): Promise<EvaluatedModels> {
+  if (hasProgram)
+    throw new StemmaError(
+      "USAGE",
+      "A server runs no program that a request names. Use --trainer in a model repository, or with --home while no " +
+        "server runs there; or let devices train with their own programs (--on).",
+    );
   return followJob(connection, { definition: queryOperations.evaluateQuery, ...job });
 }
 

@@ -29,6 +29,8 @@ const event = z.discriminatedUnion("event", [
     iteration: count.nullable(),
     /** The reason why there is no figure. */
     reason: z.string().optional(),
+    /** True if the training had to end before it could be judged. */
+    isAtEnd: z.literal(true).optional(),
   }),
   z.strictObject({
     event: z.literal("saved"),

@@ -34,6 +34,8 @@ export interface EnumerationPorts<Outcome extends EndedTraining> {
   readonly concurrency: number;
   /** True if what is saved may come of another training than the one that was judged: its own figure is reported. */
   readonly mayTrainAgain?: boolean;
+  /** Errors of one candidate, after which the others go on, in addition to those of every training. */
+  readonly faults?: ReadonlySet<string> | undefined;
   /** Trains a candidate until it has a figure, or to its end; goes on where it was. */
   train(candidate: number, wanted: WantedFigure | undefined): Promise<TrainedSoFar<Outcome>>;
   /** Makes a version of a candidate that has ended; one that is there is not saved twice. */
@@ -53,10 +55,14 @@ export interface CandidateEnd {
   readonly versionId?: Hash;
   /** The reason why it became none. */
   readonly reason?: string;
+  /** True if it had to end before it could be judged. */
+  readonly isAtEnd?: true;
 }
 
-function faultOf(error: unknown): StemmaError {
-  if (isStemmaError(error) && (isDiverged(error) || isLostProcess(error) || candidateFaults.has(error.code)))
+function faultOf(error: unknown, others: ReadonlySet<string> | undefined): StemmaError {
+  if (!isStemmaError(error)) throw error;
+  const { code } = error;
+  if (isDiverged(error) || isLostProcess(error) || candidateFaults.has(code) || others?.has(code) === true)
     return error;
   throw error;
 }
@@ -77,6 +83,7 @@ export async function runEnumeration<Outcome extends EndedTraining>(
 
 interface Judged extends JudgedFigure {
   readonly reason?: string | undefined;
+  readonly isAtEnd?: true | undefined;
 }
 
 class Enumeration<Outcome extends EndedTraining> {
@@ -104,13 +111,13 @@ class Enumeration<Outcome extends EndedTraining> {
     // By their numbers: which are judged first decides nothing, and a candidate's place in the log is plain.
     const inOrder = candidates.toSorted((a, b) => a - b);
     await mapConcurrent(inOrder, this.ports.concurrency, async (candidate) => {
-      const { figure, iteration, reason } = await this.#judge(candidate, round);
+      const { figure, iteration, reason, isAtEnd } = await this.#judge(candidate, round);
       figures.set(candidate, figure);
       this.#ends.set(candidate, {
         candidate,
         figure,
         iteration,
-        ...(reason === undefined ? {} : { reason }),
+        ...defined({ reason, isAtEnd }),
       });
       ahead = survivors(this.request.rule, round, figures);
       const behind = [...figures.keys()].filter((other) => !ahead.includes(other));
@@ -137,7 +144,7 @@ class Enumeration<Outcome extends EndedTraining> {
       event = { event: "saved", candidate, versionId, ...defined({ own }) };
       this.#ends.set(candidate, { ...end, ...own, versionId });
     } catch (error) {
-      const { message } = faultOf(error);
+      const { message } = faultOf(error, this.ports.faults);
       event = { event: "failed", candidate, reason: message };
       this.#ends.set(candidate, { ...end, reason: message });
     }
@@ -161,9 +168,13 @@ class Enumeration<Outcome extends EndedTraining> {
           : { measurements: outcome.result.measurements, outcome };
       if (trained.outcome !== undefined) this.#outcomes.set(candidate, trained.outcome);
       const found = figureOf(trained, name, iteration);
-      judged = found.figure === null ? { ...found, reason: this.#noFigure(iteration) } : found;
+      const isAtEnd = "isAtEnd" in trained ? trained.isAtEnd : undefined;
+      judged = {
+        ...found,
+        ...defined({ isAtEnd, reason: found.figure === null ? this.#noFigure(iteration) : undefined }),
+      };
     } catch (error) {
-      judged = { figure: null, iteration: null, reason: faultOf(error).message };
+      judged = { figure: null, iteration: null, reason: faultOf(error, this.ports.faults).message };
     }
     await log.append({ event: "judged", candidate, round: index, ...judged });
     return judged;

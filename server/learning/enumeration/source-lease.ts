@@ -60,7 +60,11 @@ export function requireLeased(
 export async function leaseSources(
   repository: Leased,
   versions: readonly Hash[],
-  { folder, signal }: { readonly folder: string; readonly signal?: AbortSignal | undefined },
+  {
+    folder,
+    holder,
+    signal,
+  }: { readonly folder: string; readonly holder: string; readonly signal?: AbortSignal | undefined },
 ): Promise<string> {
   const objects = new Set<Hash>();
   for (const versionId of versions) {
@@ -69,7 +73,7 @@ export async function leaseSources(
   }
   const [versionId, ...further] = versions as [Hash, ...Hash[]];
   const { id } = await repository.leases.grant(
-    { versionId, further, objects: [...objects], tensors: [] },
+    { versionId, further, holder, objects: [...objects], tensors: [] },
     leaseMs,
   );
   try {

@@ -41,6 +41,8 @@ export interface EndedTraining {
 export interface TrainedSoFar<Outcome extends EndedTraining = TrainingOutcome> {
   readonly measurements: readonly Measurement[];
   readonly outcome?: Outcome;
+  /** True if it had to end before it could be judged, since nothing was told of the steps before. */
+  readonly isAtEnd?: true;
 }
 
 /** The figure that a training is to have before it may be ended. */

@@ -82,6 +82,8 @@ export interface DeviceTrainingsOptions {
   readonly line: string;
   readonly ports: DevicePorts;
   readonly notes: DeviceNotes;
+  /** True if programs of the devices' own train, which tell no figure before they have ended. */
+  readonly isOwn?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -137,7 +139,11 @@ export class DeviceTrainings {
     const judged = new Promise<TrainedSoFar<DeviceOutcome>>((resolve) => {
       training.figure = { name, steps, found: (measurements) => resolve({ measurements }) };
     });
-    return await Promise.race([ended, judged]);
+    const isOwn = this.options.isOwn === true;
+    return await Promise.race([
+      isOwn ? ended.then((all) => ({ ...all, isAtEnd: true as const })) : ended,
+      judged,
+    ]);
   }
 
   /** Ends the training of a candidate that is not kept, where it runs or ran before a kill. */

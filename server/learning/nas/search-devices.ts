@@ -1,12 +1,13 @@
 /** The devices of a fleet that take part in a search: those of a selection that are connected and have its line. */
+import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Clock } from "../../../shared/ports.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { CandidateTrainer } from "./candidate.js";
 import { DeviceEvents } from "./device-events.js";
-import { noWorker, notASearchLine } from "./search-errors.js";
-import { DeviceTrainer, retireStarts } from "./train-on-device.js";
+import { lineSearched, noWorker, notASearchLine } from "./search-errors.js";
+import { DeviceTrainer, retireStarts, startNameOf } from "./train-on-device.js";
 
 /** Devices of one search: each candidate holds a lease, and a fleet has at most 64 of those. */
 export const maxSearchDevices = 48;
@@ -22,6 +23,8 @@ export interface SearchDevicesOptions {
   readonly line: string;
   readonly patienceMs: number;
   readonly clock: Clock;
+  /** True if no search with these settings ran before: what devices train of this name is another one's. */
+  readonly isNew?: boolean;
 }
 
 export interface SearchDevices {
@@ -62,12 +65,55 @@ export async function ableDevices(
   return { able: able.slice(0, maxSearchDevices), others };
 }
 
-/** @throws as ableDevices */
+const reportSchema = z.object({
+  training: z.object({ line: z.string(), base: z.string().optional() }).nullable(),
+});
+
+/**
+ * Refuses a line that another search or evaluation uses now: both would give its devices models, and wait for what they
+ * report.
+ * @param own names of the starts of this one, which may have been cut short while devices trained
+ * @throws TRAINING_REFUSED
+ */
+export async function requireUnsearched(
+  operations: Pick<ServerOperations, "command" | "model">,
+  {
+    fleet,
+    line,
+    able,
+    own,
+  }: Pick<SearchDevicesOptions, "fleet" | "line"> & {
+    readonly able: readonly string[];
+    readonly own: ReadonlySet<string>;
+  },
+): Promise<void> {
+  const nameOfTraining = async (device: string): Promise<string | undefined> => {
+    try {
+      const { result } = await operations.command({ fleet, device, name: "report", body: {} });
+      const { training } = reportSchema.parse(result);
+      if (training?.line !== line || training.base === undefined) return undefined;
+      return (await operations.model({ fleet, model: training.base })).name;
+    } catch {
+      // A device that cannot be asked now is waited for later, or given up.
+      return undefined;
+    }
+  };
+  const names = await Promise.all(able.map(nameOfTraining));
+  for (const [at, name] of names.entries())
+    if (name?.endsWith(startNameOf("")) === true && !own.has(name))
+      throw lineSearched(line, able[at] ?? "", name.slice(0, -startNameOf("").length));
+}
+
+/** @throws as ableDevices; TRAINING_REFUSED where another search uses the line */
 export async function devicesOfSearch(
   operations: ServerOperations,
-  { select, clock, ...options }: SearchDevicesOptions,
+  { select, clock, isNew = false, ...options }: SearchDevicesOptions,
 ): Promise<SearchDevices> {
   const { able, others } = await ableDevices(operations, { ...options, select });
+  await requireUnsearched(operations, {
+    ...{ fleet: options.fleet, line: options.line, able },
+    own: new Set(isNew ? [] : [startNameOf(options.name)]),
+  });
   await retireStarts(operations, options);
   const events = new DeviceEvents(operations, clock);
   const evaluations = new SerialQueue();

@@ -46,6 +46,13 @@ export const notASearchLine = (line: string): StemmaError =>
     "USAGE",
     `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name a line that is called "search", or begins with "search-".`,
   );
+/** @param name of the models that the other search makes */
+export const lineSearched = (line: string, device: string, name: string): StemmaError =>
+  new StemmaError(
+    "TRAINING_REFUSED",
+    `Devices of the line ${line} train for another search or evaluation: ${device} trains a candidate for ${name}. Wait until it has ended (devices of a stopped one finish their candidate first), or name another line.`,
+    { line, device, name },
+  );
 export const noWorker = (why: string, line: string): StemmaError =>
   lost(
     `No device can train candidates: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,

@@ -34,6 +34,8 @@ export interface EvaluationIdentity extends Pick<TrainingIdentity, "fleet" | "se
   readonly rank?: string;
   /** The line of the devices that train; absent: the server trains. */
   readonly line?: string;
+  /** The program of the caller's own that trains, with its settings; absent: none. */
+  readonly program?: string;
 }
 
 export interface KeptTraining {

@@ -20,10 +20,12 @@ import {
   type TrainedSoFar,
   type WantedFigure,
 } from "../../learning/enumeration/train-candidate.js";
-import type {
-  EvaluationPlan,
-  PlannedCandidate,
-  PlannedModel,
+import type { Combination } from "../../learning/query/evaluate/compile-evaluation.js";
+import {
+  parametersOf,
+  type EvaluationPlan,
+  type PlannedCandidate,
+  type PlannedModel,
 } from "../../learning/query/evaluate/plan-evaluation.js";
 import { plannedCost } from "../../learning/training/bounded-cost.js";
 import { declaredFor, findOwnRecipe, jobRecipe } from "../../learning/training/own-recipes.js";
@@ -41,7 +43,8 @@ import type { DatasetSummary } from "../../interface/api/models/dataset-schemas.
 import type { RecipeSummary } from "../../storage/repository/answers/code-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import { derivedSource, inheritableLeaves, saveDerivation } from "./save-derived.js";
+import { baseVersionOf, metadataOf, savedBefore, titleOf } from "./candidate-versions.js";
+import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
 export interface CandidateWorkOptions {
   readonly repository: FleetRepository;
@@ -79,7 +82,8 @@ export class CandidateWork {
     const { repository, fleet, plan } = options;
     const recipes = new Map<string, RecipeSummary | undefined>();
     const registered = new Map<string, DatasetSummary>();
-    for (const { recipe, data } of plan.query.combinations) {
+    for (const combination of plan.query.combinations) {
+      const { recipe, data } = byEngine(combination);
       recipes.set(recipe, findOwnRecipe(repository, recipe));
       registered.set(data, await requireDataset(context, fleet, data));
     }
@@ -118,13 +122,8 @@ export class CandidateWork {
     const { plan, repository, limits, signal, onProgress } = this.options;
     const candidate = this.#candidate(number);
     const { clock } = this.context.home.ports;
-    const settings = Object.entries(candidate.combination.varied).map(([name, value]) => `${name}=${value}`);
-    const title = [
-      `candidate ${number} of ${plan.candidates.length}`,
-      candidate.model.title,
-      ...settings,
-    ].join(", ");
-    const { recipe, data } = candidate.combination;
+    const title = titleOf(plan, candidate);
+    const { recipe, data } = byEngine(candidate.combination);
     const own = this.recipes.get(recipe);
     const reference = own
       ? { bundle: own.recipe }
@@ -154,21 +153,23 @@ export class CandidateWork {
 
   /** Saves what a candidate became, with its base where that is not a version yet. */
   async save(number: number, outcome: TrainingOutcome): Promise<Hash> {
-    const { repository, query, seed, lease } = this.options;
-    const { model, combination } = this.#candidate(number);
-    const base = await this.#baseVersion(model);
+    const { repository, lease } = this.options;
+    const candidate = this.#candidate(number);
+    const { model, combination } = candidate;
+    const { data } = byEngine(combination);
+    const base = await baseVersionOf(this.context, this.options, model);
     const known = await this.#savedBefore(model.keptName, base, outcome);
     if (known !== undefined) return known;
     const engine = await usedEngine(outcome.result.engine);
     await storeNamedEngine(repository, engine?.id);
-    const { registered } = this.#data(combination.data);
+    const { registered } = this.#data(data);
     const summary = await saveOutcome(this.context, {
       repository,
       engine,
       name: model.keptName,
       called: Object.keys(combination.parameters),
-      dataName: combination.data,
-      metadata: { ...combination.varied, "commit.message": query.trim(), "evaluate.seed": seed },
+      dataName: data,
+      metadata: metadataOf(candidate, this.options),
       base,
       lease,
       outcome,
@@ -186,14 +187,12 @@ export class CandidateWork {
     return this.#opened.get(name) as OpenData;
   }
 
-  async #jobOf({ number, model, combination, frozenLayers }: PlannedCandidate): Promise<TrainingJob> {
+  async #jobOf(candidate: PlannedCandidate): Promise<TrainingJob> {
     const { repository, seed } = this.options;
-    const { recipe, data } = combination;
+    const { number, model, combination } = candidate;
+    const { recipe, data } = byEngine(combination);
     const own = this.recipes.get(recipe);
-    const passed: Parameters = {
-      ...combination.parameters,
-      ...(frozenLayers.length === 0 ? {} : { frozenLayers: frozenLayers.join(",") }),
-    };
+    const passed: Parameters = parametersOf(candidate);
     return defined({
       format: jobFormat,
       recipe: own?.name ?? recipe,
@@ -237,28 +236,12 @@ export class CandidateWork {
     return path;
   }
 
-  async #baseVersion({ row, derived }: PlannedModel): Promise<VersionSummary> {
-    const { repository, query, seed, lease } = this.options;
-    if (derived === undefined) return repository.resolve(row.versionId);
-    const saved = await saveDerivation(
-      this.context,
-      repository,
-      { row, name: derived.name, result: derived.model },
-      { query, seed, lease, ...defined({ inherited: derived.inherited }) },
-    );
-    return repository.resolve(saved?.versionId ?? row.versionId);
-  }
-
   /** The version that a killed process saved, and did not note. */
   async #savedBefore(
     name: string,
     base: VersionSummary,
     outcome: TrainingOutcome,
   ): Promise<Hash | undefined> {
-    const versions = this.options.repository
-      .versions({ name })
-      .filter(({ record }) => record.bases[0] === base.versionId);
-    if (versions.length === 0) return undefined;
     const file = await nodeFiles().open(outcome.modelFile, "read");
     try {
       const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
@@ -266,9 +249,19 @@ export class CandidateWork {
         architecture: { architecture },
       });
       const id = contentId(architectureHash(architecture), treeRoot(model.leaves));
-      return versions.find(({ record }) => record.contentId === id)?.versionId;
+      return savedBefore(this.options.repository, { name, base: base.versionId, contentId: id });
     } finally {
       await file.close();
     }
   }
+}
+
+/** The combination of an evaluation whose recipes were required before. */
+function byEngine({
+  recipe,
+  data,
+  ...combination
+}: Combination): Combination & { readonly recipe: string; readonly data: string } {
+  if (recipe !== undefined && data !== undefined) return { ...combination, recipe, data };
+  throw new TypeError("an engine trains by a recipe, on data");
 }

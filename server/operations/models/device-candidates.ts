@@ -27,9 +27,9 @@ import {
 import type { TrainedSoFar, WantedFigure } from "../../learning/enumeration/train-candidate.js";
 import { DeviceEvents } from "../../learning/nas/device-events.js";
 import { DeviceWork, type AskedTraining } from "../../learning/nas/device-work.js";
-import { ableDevices } from "../../learning/nas/search-devices.js";
+import { ableDevices, requireUnsearched } from "../../learning/nas/search-devices.js";
 import { retireStart, startNameOf } from "../../learning/nas/train-on-device.js";
-import type { PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
+import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { declaredFor, findOwnRecipe } from "../../learning/training/own-recipes.js";
 import { layoutFrom } from "../../services/context/inherited-layout.js";
 import { requireDataset } from "../../services/context/named-data.js";
@@ -39,6 +39,7 @@ import type { VersionSummary } from "../../storage/repository/answers/version-an
 import { messageOfResult } from "../devices/required-device.js";
 import { noServerRuns } from "../devices/device-errors.js";
 import type { CandidateWorkOptions } from "./candidate-work.js";
+import { metadataOf, titleOf } from "./candidate-versions.js";
 import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
 /** Minutes that a device may take to run a candidate's start, and then to train it. */
@@ -99,6 +100,7 @@ export class DeviceCandidates {
     this.concurrency = devices.length;
     this.#trainings = new DeviceTrainings({
       ...{ devices, line: lineOf(asked), notes, signal, ports: this.#ports() },
+      isOwn: options.plan.query.combinations.every(({ recipe }) => recipe === undefined),
     });
   }
 
@@ -132,8 +134,10 @@ export class DeviceCandidates {
     options: DeviceCandidatesOptions,
     { line, data, taken }: { readonly line: string; readonly data: string; readonly taken: string },
   ): Promise<DeviceCandidates> {
-    const { operations, fleet, asked, folder } = options;
+    const { operations, fleet, asked, folder, plan } = options;
     const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
+    const own = new Set(plan.candidates.map(({ model }) => startNameOf(model.keptName)));
+    await requireUnsearched(operations, { fleet, line, able, own });
     const notes = await openDeviceNotes(nodeFiles(), folder);
     await retireLeft(options, notes);
     const { clock } = context.home.ports;
@@ -171,8 +175,9 @@ export class DeviceCandidates {
 
   /** Saves what a device reported by the candidate's name. */
   async save(candidate: number, { versionId, device, result }: DeviceOutcome): Promise<Hash> {
-    const { repository, query, seed } = this.options;
-    const { model, combination } = this.#candidate(candidate);
+    const { repository } = this.options;
+    const planned = this.#candidate(candidate);
+    const { model } = planned;
     this.#trainedOn.set(candidate, device);
     const known = repository
       .versions({ name: model.keptName })
@@ -182,12 +187,7 @@ export class DeviceCandidates {
     return await this.#save(source, repository.resolve(versionId), {
       name: model.keptName,
       measurements: canonicalMeasurements(result.measurements),
-      metadata: {
-        ...combination.varied,
-        "commit.message": query.trim(),
-        "evaluate.seed": seed,
-        "evaluate.device": device,
-      },
+      metadata: { ...metadataOf(planned, this.options), "evaluate.device": device },
     });
   }
 
@@ -229,10 +229,8 @@ export class DeviceCandidates {
       },
       command: (device, name, body) => operations.command({ fleet, device, name, body }),
       onStep: (candidate, device, step = 0) => {
-        const { model, combination } = this.#candidate(candidate);
-        const settings = Object.entries(combination.varied).map(([name, value]) => `${name}=${value}`);
-        const title = [`candidate ${candidate} of ${plan.candidates.length}`, model.title, ...settings];
-        onProgress?.({ state: "running", line: `${title.join(", ")}: step ${step} on ${device}` });
+        const title = titleOf(plan, this.#candidate(candidate));
+        onProgress?.({ state: "running", line: `${title}: step ${step} on ${device}` });
       },
       onLost: (device, { message }) => {
         this.others.push({ device, why: message });
@@ -269,7 +267,7 @@ export class DeviceCandidates {
 
   async #check({ candidate, start, trained, device }: Parameters<DevicePorts["check"]>[0]): Promise<void> {
     const { repository } = this.options;
-    const { combination, frozenLayers } = this.#candidate(candidate);
+    const { frozenLayers } = this.#candidate(candidate);
     const before = repository.resolve(start).record.objects.architecture;
     if (before === undefined || trained.record.objects.architecture !== before)
       throw device.lost("it reported a model of another architecture than the one it was given");
@@ -281,19 +279,33 @@ export class DeviceCandidates {
     );
     if (changed !== undefined)
       throw device.lost(`it changed the tensor ${changed.path}, whose layer was not to be trained`);
+    await this.#checkStory(candidate, { trained, device });
+  }
+
+  /** Looks at what a device tells of a training, which is all that is known of it here. */
+  async #checkStory(
+    candidate: number,
+    { trained, device }: Pick<Parameters<DevicePorts["check"]>[0], "trained" | "device">,
+  ): Promise<void> {
+    const { repository } = this.options;
+    const { combination } = this.#candidate(candidate);
+    const { recipe: wanted } = combination;
     const opened = await readOpenedProvenance(repository, trained.record.objects);
     const recipe = opened?.provenance.recipe;
+    const course = opened && (valueOf(opened, "course") as { readonly kind?: unknown } | undefined);
+    const isOwn = recipe === undefined && course?.kind === "external trainer";
+    const own = wanted === undefined ? undefined : findOwnRecipe(repository, wanted);
     const used = recipe === undefined ? undefined : "bundle" in recipe ? recipe.bundle : recipe.name;
-    const own = findOwnRecipe(repository, combination.recipe);
-    if (opened === undefined || used !== (own?.recipe ?? combination.recipe))
+    if (opened === undefined || (wanted === undefined ? !isOwn : used !== (own?.recipe ?? wanted)))
       throw device.lost(
-        `its line trains with ${used ?? "an unknown recipe"}, and ${combination.recipe} was asked for`,
+        `its line trains with ${used ?? (isOwn ? "a program of its own" : "an unknown recipe")}, and ` +
+          `${wanted ?? "one with a program of its own"} was asked for`,
       );
-    const asked = await declaredFor(
-      this.context,
-      { repository, own, name: combination.recipe },
-      this.#parameters(candidate),
-    );
+    const parameters = this.#parameters(candidate);
+    const asked =
+      wanted === undefined
+        ? parameters
+        : await declaredFor(this.context, { repository, own, name: wanted }, parameters);
     const told = (valueOf(opened, "parameters") ?? {}) as NonNullable<CommittedMembers["parameters"]>;
     const other = Object.keys(asked).find((name) => told[name]?.value !== asked[name]);
     if (other !== undefined)
@@ -301,11 +313,7 @@ export class DeviceCandidates {
   }
 
   #parameters(candidate: number): CandidateStart["parameters"] {
-    const { combination, frozenLayers } = this.#candidate(candidate);
-    return {
-      ...combination.parameters,
-      ...(frozenLayers.length === 0 ? {} : { frozenLayers: frozenLayers.join(",") }),
-    };
+    return parametersOf(this.#candidate(candidate));
   }
 
   async #outcome(versionId: Hash, device: DeviceWork, signal: AbortSignal): Promise<DeviceOutcome["result"]> {

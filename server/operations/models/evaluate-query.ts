@@ -20,8 +20,10 @@ import {
   type EnumerationPorts,
 } from "../../learning/enumeration/run-enumeration.js";
 import { keepLeased, leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
+import type { ProgramFile, ProgramSettings } from "../../../shared/programs/program-settings.js";
 import type { EndedTraining } from "../../learning/enumeration/train-candidate.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
+import type { OwnProgram } from "../../learning/query/evaluate/compile-evaluation.js";
 import type { EvaluationPlan, PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { queryInvalid, versionGone } from "../../learning/query/query-errors.js";
 import { repositorySource } from "../../learning/query/repository-source.js";
@@ -30,12 +32,15 @@ import { costLimits } from "../../learning/training/bounded-cost.js";
 import { openTraining, type KeptTraining } from "../../learning/training/kept-trainings.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
+import type { Home } from "../../storage/repository/home.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { CandidateWork } from "./candidate-work.js";
 
 interface EvaluateOptions extends JobOptions<TrainProgress> {
   /** The operations by which devices are reached. */
   readonly operations: () => ServerOperations;
+  /** The program of the caller's own that trains; absent: engines do, here or on devices. */
+  readonly program?: ProgramFile | undefined;
 }
 
 /**
@@ -45,20 +50,15 @@ interface EvaluateOptions extends JobOptions<TrainProgress> {
 export async function evaluateQuery(
   context: OperationsContext,
   request: OperationInput<"evaluateQuery">,
-  { onProgress, signal, operations }: EvaluateOptions,
+  { onProgress, signal, operations, program: file }: EvaluateOptions,
 ): Promise<EvaluatedModels> {
-  const { fleet, query, config, seed: asked, rank, maxMinutes, on, line } = request;
+  const program = file && (await (await programSettings()).trustedProgram(file));
+  const { fleet, query, config, rank, maxMinutes, on } = request;
   const { home, fleets } = context;
   await requireRoom(home);
   if (on !== undefined) (await devicesModule()).requireDevicesAllowed(context, request);
   const repository = await fleets.get(fleet);
-  const kept = await openTraining(home, {
-    fleet,
-    seed: asked ?? null,
-    evaluate: query,
-    config: config ?? null,
-    ...defined({ rank, line: on === undefined ? undefined : (line ?? "search") }),
-  });
+  const kept = await openFolder(home, request, program?.id);
   let isUnfinished = true;
   let lease: string | undefined;
   let stopRenewing: (() => void) | undefined;
@@ -66,10 +66,15 @@ export async function evaluateQuery(
     const log = await openEnumerationLog(nodeFiles(), kept.folder);
     const begun = log.events.find((event) => event.event === "begun");
     isUnfinished = begun !== undefined;
-    const asked = { query, config, ...defined({ rank, signal }) };
+    const asked = {
+      query,
+      config,
+      ...defined({ rank, signal, program: program && ownProgramOf(program.settings) }),
+    };
     const planned = await planLeased(context, { repository, kept, begun, ...asked });
     const { plan } = planned;
     lease = planned.lease;
+    requireTrainer(plan, query, { program, on });
     stopRenewing = keepLeased(repository, home.ports.clock, lease);
     const of = {
       ...{ repository, fleet, plan, query, seed: kept.seed, folder: kept.folder, lease },
@@ -89,6 +94,11 @@ export async function evaluateQuery(
     };
     if (on === undefined) {
       const limits = await costLimits(context, maxMinutes);
+      if (program !== undefined) {
+        const { ProgramCandidates } = await import("./program-candidates.js");
+        const byProgram = { ...of, limits, program, hasMinutes: maxMinutes !== undefined };
+        return await trainBy(await ProgramCandidates.open(context, byProgram));
+      }
       return await trainBy(await CandidateWork.open(context, { ...of, limits }));
     }
     const { DeviceCandidates } = await devicesModule();
@@ -104,11 +114,27 @@ export async function evaluateQuery(
   }
 }
 
+/** The same request goes on in the same folder. */
+async function openFolder(
+  home: Home,
+  { fleet, query, config, seed, rank, on, line }: OperationInput<"evaluateQuery">,
+  program: string | undefined,
+): Promise<KeptTraining> {
+  return await openTraining(home, {
+    fleet,
+    seed: seed ?? null,
+    evaluate: query,
+    config: config ?? null,
+    ...defined({ rank, line: on === undefined ? undefined : (line ?? "search"), program }),
+  });
+}
+
 interface Planning extends Pick<OperationInput<"evaluateQuery">, "query" | "config" | "rank"> {
   readonly repository: FleetRepository;
   readonly kept: KeptTraining;
   readonly begun: Extract<EnumerationEvent, { readonly event: "begun" }> | undefined;
   readonly signal?: AbortSignal;
+  readonly program?: OwnProgram;
 }
 
 /** The plans that are made at most, where a collection removes a source between plan and lease. */
@@ -117,9 +143,10 @@ const maxPlans = 4;
 /** The plan, and a lease on all versions that it comes from. */
 async function planLeased(
   { home }: OperationsContext,
-  { repository, kept, begun, query, config, rank, signal }: Planning,
+  { repository, kept, begun, query, config, rank, signal, program }: Planning,
 ): Promise<{ readonly plan: EvaluationPlan; readonly lease: string }> {
   const { folder, seed } = kept;
+  const holder = `an evaluation with seed ${seed}: ${query.replace(/\s+/g, " ").trim().slice(0, 80)}`;
   const { versions: found, sources = [] } = begun ?? {};
   const before = await leaseIn(repository, folder);
   if (found === undefined && before !== undefined) await repository.leases.end(before);
@@ -129,13 +156,13 @@ async function planLeased(
     const source = await repositorySource(repository, home.ports.clock, rank);
     const plan = await plannedEvaluation(source, query, {
       ...{ config, seed },
-      ...defined({ found, sources: found && sources }),
+      ...defined({ found, sources: found && sources, program }),
     });
     requireModels(plan, found, query);
     if (found !== undefined && before !== undefined) return { plan, lease: before };
     const versions = new Set([...versionsOf(plan), ...sourcesOf(plan).flatMap((id) => id ?? [])]);
     try {
-      return { plan, lease: await leaseSources(repository, [...versions], { folder, signal }) };
+      return { plan, lease: await leaseSources(repository, [...versions], { folder, holder, signal }) };
     } catch (error) {
       const isGone = isStemmaError(error, "OBJECT_MISSING") || isStemmaError(error, "MODEL_RETIRED");
       if (!isGone || found !== undefined || plans === maxPlans) throw error;
@@ -144,11 +171,38 @@ async function planLeased(
 }
 
 const devicesModule = () => import("./device-candidates.js");
+const programSettings = () => import("../../../shared/programs/program-settings.js");
+
+const ownProgramOf = ({ samples, metric }: ProgramSettings): OwnProgram => ({
+  samples,
+  ...defined({ metric }),
+});
+
+/** @throws QUERY_INVALID where a recipe is missing, or a program trains, which follows none */
+function requireTrainer(
+  { query: { combinations } }: EvaluationPlan,
+  query: string,
+  { program, on }: { readonly program: unknown; readonly on: string | undefined },
+): void {
+  const hasRecipe = combinations.some(({ recipe }) => recipe !== undefined);
+  if (program !== undefined && hasRecipe)
+    throw queryInvalid(
+      query,
+      0,
+      "the program that trains follows no recipe; leave recipe out of the configuration",
+    );
+  if (program === undefined && on === undefined && !hasRecipe)
+    throw queryInvalid(
+      query,
+      0,
+      "the configuration has no recipe; name one, or a program of your own with --trainer",
+    );
+}
 
 /** The trainings of candidates, on the server or on devices. */
 interface Work<Outcome extends EndedTraining> extends Pick<
   EnumerationPorts<Outcome>,
-  "concurrency" | "mayTrainAgain" | "train" | "save" | "forget"
+  "concurrency" | "mayTrainAgain" | "faults" | "train" | "save" | "forget"
 > {
   /** The device that trained what a candidate became. */
   deviceOf?(candidate: number): string | undefined;
@@ -166,7 +220,7 @@ async function train<Outcome extends EndedTraining>(
     { rule, figure, rounds, candidates: numbers },
     {
       log,
-      ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true },
+      ...{ concurrency: work.concurrency, mayTrainAgain: work.mayTrainAgain === true, faults: work.faults },
       train: (candidate, wanted) => work.train(candidate, wanted),
       save: (candidate, outcome) => work.save(candidate, outcome),
       forget: (candidate) => work.forget(candidate),
@@ -208,6 +262,7 @@ function reportOf(
     readonly work: Pick<Work<EndedTraining>, "deviceOf" | "others">;
   },
 ): Omit<EvaluatedModels, "seed"> {
+  const judgedAtEnd = ends.filter(({ isAtEnd }) => isAtEnd === true).length;
   return {
     rule: query.ruleText,
     newWeights: newWeightsOf(models),
@@ -227,7 +282,7 @@ function reportOf(
         ...defined({ reason, device: work.deviceOf?.(candidate) }),
       };
     }),
-    ...defined({ otherDevices: work.others }),
+    ...defined({ otherDevices: work.others, judgedAtEnd: judgedAtEnd || undefined }),
   };
 }
 

@@ -11,6 +11,8 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { ObjectPruner } from "../../../shared/objects/object-store.js";
 import type { Clock, Files, Log, Random } from "../../../shared/ports.js";
+import { formatTime } from "../../../shared/cli/output.js";
+import { printable } from "../../../shared/printable.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -18,6 +20,9 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 const maxModelLeases = 64;
 const maxLeaseMs = 24 * 60 * 60 * 1000;
 const maxFileBytes = 64 * 1024 * 1024;
+/** Leases that a refusal names. */
+const maxNamed = 3;
+const maxHolder = 200;
 
 const hash = z.custom<Hash>(isHash, "not a hash");
 const leaseSchema = z.object({
@@ -25,6 +30,7 @@ const leaseSchema = z.object({
   versionId: hash,
   further: z.array(hash).exactOptional(),
   expiresAtMs: z.number(),
+  holder: z.string().max(maxHolder).exactOptional(),
   objects: z.array(hash),
   tensors: z.array(z.object({ path: z.string(), name: z.string() })),
 });
@@ -41,6 +47,8 @@ export interface ModelLease {
   /** Versions that the lease is on too. */
   readonly further?: readonly Hash[];
   readonly expiresAtMs: number;
+  /** The work that holds it, for people; absent: a transfer. */
+  readonly holder?: string;
   /** The objects that the store must keep. */
   readonly objects: readonly Hash[];
   readonly tensors: readonly { readonly path: string; readonly name: string }[];
@@ -80,15 +88,11 @@ export class ModelLeases {
    */
   async grant(wanted: Omit<ModelLease, "id" | "expiresAtMs">, durationMs: number): Promise<ModelLease> {
     this.#dropExpired();
-    if (this.#leases.size >= maxModelLeases)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        `This fleet has ${maxModelLeases} leases on models already. End one with \`stemma model transfer --end ` +
-          "LEASE`, or wait until the first expires.",
-      );
+    if (this.#leases.size >= maxModelLeases) throw this.#tooMany();
     const { random, objects } = this.#parts;
     const lease: ModelLease = {
       ...wanted,
+      ...(wanted.holder !== undefined && { holder: wanted.holder.slice(0, maxHolder) }),
       id: Buffer.from(random.bytes(16)).toString("hex"),
       expiresAtMs: this.#expiryAfter(durationMs),
     };
@@ -148,6 +152,22 @@ export class ModelLeases {
     if (!this.#leases.has(id)) return;
     this.#forget(id);
     await this.#write();
+  }
+
+  #tooMany(): StemmaError {
+    const leases = [...this.#leases.values()]
+      .map(({ lease: { id, expiresAtMs, holder = "a transfer" } }) => ({ id, expiresAtMs, holder }))
+      .sort((a, b) => a.expiresAtMs - b.expiresAtMs);
+    const named = leases
+      .slice(0, maxNamed)
+      .map(({ id, expiresAtMs, holder }) => `${id} until ${formatTime(expiresAtMs)}, ${printable(holder)}`);
+    return new StemmaError(
+      "NOT_ALLOWED",
+      `This fleet has ${maxModelLeases} leases on models already. The first to expire: ${named.join("; ")}. End one ` +
+        "with `stemma model transfer --end LEASE`, or wait. An evaluation that was cut short and goes on takes its own " +
+        "again, and ends it when it is done.",
+      { leases },
+    );
   }
 
   #expiryAfter(durationMs: number): number {

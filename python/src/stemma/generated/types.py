@@ -1550,6 +1550,7 @@ class EvaluatedModels(TypedDict):
     newWeights: list[EvaluatedModelsNewWeightsItem]
     candidates: list[EvaluatedCandidate]
     notMade: list[EvaluatedModelsNotMadeItem]
+    judgedAtEnd: NotRequired[int]
     otherDevices: NotRequired[list[EvaluatedModelsOtherDevicesItem]]
 
 

@@ -277,7 +277,8 @@ async function search(
 ): Promise<void> {
   const opened = await operations();
   const dataset = await datasetOf(opened, settings);
-  const working = await trainersFor(choices, { ...settings, dataset }, { output, operations: opened });
+  const isNew = (await files.stat(settingsPath(choices.folder))) === undefined;
+  const working = await trainersFor(choices, { ...settings, dataset, isNew }, { output, operations: opened });
   try {
     await keepSettings(files, choices.folder, settings);
     const log = await SearchLog.open(files, choices.folder);
@@ -348,7 +349,13 @@ interface Trainers {
 /** @throws USAGE, SEARCH_WORKER_LOST */
 async function trainersFor(
   { folder, workers, on, line, patience }: RunChoices,
-  { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
+  {
+    fleet,
+    name,
+    data,
+    dataset,
+    isNew,
+  }: KeptSettings & { readonly dataset: DatasetReference; readonly isNew: boolean },
   { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
 ): Promise<Trainers> {
   const count = workers ?? (on === undefined ? 1 : 0);
@@ -375,6 +382,7 @@ async function trainersFor(
     line,
     patienceMs: patience * 60_000,
     clock: nodeClock(),
+    isNew,
   });
   output.info(
     `training on ${devices.trainers.map(({ device }) => device).join(", ")}` +

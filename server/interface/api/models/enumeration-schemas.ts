@@ -85,6 +85,11 @@ export const evaluatedModels = z
     newWeights,
     candidates: z.array(evaluatedCandidate),
     notMade,
+    judgedAtEnd: count
+      .exactOptional()
+      .describe(
+        "Candidates that had to end before they could be judged: their program told no such figure before",
+      ),
     otherDevices: z
       .array(z.object({ device: text, why: text }))
       .exactOptional()

@@ -1,4 +1,5 @@
 /** Checks `evaluate`: its settings, each combination of them, and its rule. Pure. */
+import { defined } from "../../../../shared/defined.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Recipe } from "../../../../shared/train/recipes/recipe.js";
 import { selectorPattern, type Pattern } from "../patterns.js";
@@ -38,11 +39,13 @@ export interface CompiledDimension {
 export interface Combination {
   /** The settings that vary, by their names. */
   readonly varied: Settings;
-  readonly recipe: string;
-  readonly data: string;
+  /** The recipe; absent: a program of the user's own trains, here or on devices. */
+  readonly recipe?: string;
+  /** The name of registered data; absent: that program has data of its own. */
+  readonly data?: string;
   readonly parameters: Settings;
-  /** The layers that stay as they are, each selection with its setting's name. */
-  readonly frozen: readonly { readonly name: string; readonly layers: Pattern }[];
+  /** The layers that have rates of their own, each selection with its setting's name; 0: they stay as they are. */
+  readonly layerRates: readonly { readonly name: string; readonly layers: Pattern; readonly rate: number }[];
 }
 
 export interface CompiledEvaluation {
@@ -62,6 +65,16 @@ export interface EvaluationInputs {
   readonly seed: string;
   /** The built-in recipe of a name; undefined: it may be one of the fleet's own. */
   readonly recipeOf: (name: string) => Recipe | undefined;
+  /** The facts that are known of the user's own program; undefined: none, or engines train. */
+  readonly program?: OwnProgram | undefined;
+}
+
+/** The settings of a user's own program that an evaluation depends on. */
+export interface OwnProgram {
+  /** True if it gets samples. */
+  readonly samples: boolean;
+  /** The metric that it measures when a training has ended. */
+  readonly metric?: Measured | undefined;
 }
 
 /** @throws QUERY_INVALID, QUERY_TOO_LARGE */
@@ -71,7 +84,11 @@ export function compileEvaluation(
   inputs: EvaluationInputs,
 ): CompiledEvaluation {
   const fail = failIn(text);
-  const dimensions = vary.map((dimension) => compileDimension(dimension, inputs.seed, fail));
+  // A program decides itself what it does with a rate.
+  const isOwn =
+    Object.keys(inputs.config).every((name) => parameterOf(name) !== "recipe") &&
+    vary.every(({ path, layers }) => layers !== undefined || parameterOf(path) !== "recipe");
+  const dimensions = vary.map((dimension) => compileDimension(dimension, { ...inputs, isOwn }, fail));
   for (const [index, { name, parameter, layers, at }] of dimensions.entries()) {
     const same = (other: CompiledDimension): boolean =>
       layers === undefined && other.layers === undefined
@@ -82,16 +99,18 @@ export function compileEvaluation(
   const count = dimensions.reduce((product, { values }) => product * values.length, 1);
   if (count > maxCandidates) throw tooManyCandidates(count);
   const combinations = combinationsOf(dimensions).map((values) =>
-    combine(values, { config, dimensions, fail, ...{ inputs } }),
+    combine(values, { config, dimensions, fail, isOwn, ...{ inputs } }),
   );
   if (rule.variable.name !== variable.name)
     fail(rule.variable.at, `the candidates are called ${variable.name}`);
-  const metrics = combinations.map(({ recipe, parameters }) => metricOf(inputs.recipeOf(recipe), parameters));
+  const metrics = combinations.map(({ recipe, parameters }) =>
+    recipe === undefined ? inputs.program?.metric : metricOf(inputs.recipeOf(recipe), parameters),
+  );
   return {
     dimensions,
     combinations,
     figure: String(rule.figure.value),
-    rule: compileRule(rule, isHalving, { metrics, fail }),
+    rule: compileRule(rule, isHalving, { metrics, isOwn, fail }),
     ruleText: `${text.slice(rule.at, rule.end).replace(/\s+/g, " ")}${isHalving ? " halving" : ""}`,
   };
 }
@@ -105,7 +124,7 @@ export function tooManyCandidates(count: number): Error {
 
 function compileDimension(
   { path, layers, member, values, at }: Dimension,
-  seed: string,
+  { seed, isOwn }: Pick<EvaluationInputs, "seed"> & { readonly isOwn: boolean },
   fail: FailAt,
 ): CompiledDimension {
   const isOfLayers = layers !== undefined;
@@ -118,7 +137,7 @@ function compileDimension(
   if (!("random" in values) && Array.isArray(values)) {
     const written = values as readonly Literal[];
     for (const [index, { value, at: valueAt }] of written.entries()) {
-      if (isOfLayers) checkRate(value, valueAt, fail);
+      if (isOfLayers) checkRate(value, { at: valueAt, isOwn, fail });
       if (written.slice(0, index).some((other) => other.value === value))
         fail(valueAt, "this value is there twice");
     }
@@ -145,9 +164,14 @@ function patternOf({ value, at }: Literal, fail: FailAt): Pattern {
   return selectorPattern(String(value), (reason) => fail(at + 1, reason));
 }
 
-/** Engines train all layers at one rate, or leave them as they are. */
-function checkRate(value: SettingValue, at: number, fail: FailAt): void {
+/** Engines train all layers at one rate, or leave them as they are; a user's own program may do more. */
+function checkRate(
+  value: SettingValue,
+  { at, isOwn, fail }: { readonly at: number; readonly isOwn: boolean; readonly fail: FailAt },
+): void {
   if (value === rateOfFrozen || value === rateOfAll) return;
+  if (isOwn && typeof value === "number" && value > 0) return;
+  if (isOwn) fail(at, `a layer's rate is a number from 0, or "${rateOfAll}", the rate of all layers`);
   fail(
     at,
     `the engine trains all layers at one rate; a layer's own is "${rateOfAll}", that rate, or ${rateOfFrozen}, ` +
@@ -166,12 +190,14 @@ interface Combining {
   readonly config: Literal;
   readonly dimensions: readonly CompiledDimension[];
   readonly inputs: EvaluationInputs;
+  /** True if a program of the user's own trains. */
+  readonly isOwn: boolean;
   readonly fail: FailAt;
 }
 
 function combine(
   values: readonly SettingValue[],
-  { config, dimensions, inputs, fail }: Combining,
+  { config, dimensions, inputs, isOwn, fail }: Combining,
 ): Combination {
   const settings = new Map<string, SettingValue>();
   for (const [name, value] of Object.entries(inputs.config)) {
@@ -187,23 +213,25 @@ function combine(
       return fail(config.at, `the configuration has no ${names}`);
     return value;
   };
-  const [recipe, data] = [
-    needed("recipe", "recipe"),
-    needed("data", "input_data, the name of registered data"),
-  ];
+  const recipe = isOwn ? undefined : needed("recipe", "recipe");
+  const hasNoData = inputs.program?.samples === false;
+  if (hasNoData && settings.has("data"))
+    fail(config.at, "the settings of the program give it no samples; leave input_data away");
+  const data = hasNoData ? undefined : needed("data", "input_data, the name of registered data");
   const parameters = Object.fromEntries(
     [...settings].filter(([name]) => name !== "recipe" && name !== "data"),
   );
-  const frozen = dimensions.flatMap(({ name, layers }, at) =>
-    layers !== undefined && values[at] === rateOfFrozen ? [{ name, layers }] : [],
-  );
-  const builtIn = inputs.recipeOf(recipe);
+  const layerRates = dimensions.flatMap(({ name, layers }, at) => {
+    const rate = values[at];
+    return layers !== undefined && typeof rate === "number" ? [{ name, layers, rate }] : [];
+  });
+  const builtIn = recipe === undefined ? undefined : inputs.recipeOf(recipe);
   if (builtIn !== undefined) checkParameters(builtIn, { parameters, dimensions, config, fail });
-  const first = dimensions.find(({ name }) => frozen.some((each) => each.name === name));
+  const first = dimensions.find(({ name }) => layerRates.some((each) => each.name === name));
   if (first !== undefined && builtIn?.parameterInfo(true).every(({ name }) => name !== "frozenLayers"))
-    fail(first.at, `the recipe ${recipe} trains all layers; image-classify can leave some as they are`);
+    fail(first.at, `the recipe ${recipe ?? ""} trains all layers; image-classify can leave some as they are`);
   const varied = Object.fromEntries(dimensions.map(({ name }, at) => [name, values[at] as SettingValue]));
-  return { varied, recipe, data, parameters, frozen };
+  return { varied, parameters, layerRates, ...defined({ recipe, data }) };
 }
 
 /** Has the recipe look at what it gets, so that no training begins that it would refuse. */
@@ -228,6 +256,12 @@ function checkParameters(
   }
 }
 
+const otherMetric = (name: string, known: string | undefined): string =>
+  known === undefined
+    ? `a program tells loss and validation; for ${name} name it, and its direction, in the program's settings: ` +
+      `"metric": {"name": ${JSON.stringify(name)}, "lowerIsBetter": false}`
+    : `the program's settings name the metric ${known}`;
+
 interface Measured {
   readonly name: string;
   readonly lowerIsBetter: boolean;
@@ -243,7 +277,15 @@ const figuresOfSteps: ReadonlySet<string> = new Set(["loss", "validation", "vali
 function compileRule(
   rule: WrittenRule,
   isHalving: boolean,
-  { metrics, fail }: { readonly metrics: readonly (Measured | undefined)[]; readonly fail: FailAt },
+  {
+    metrics,
+    isOwn,
+    fail,
+  }: {
+    readonly metrics: readonly (Measured | undefined)[];
+    readonly isOwn: boolean;
+    readonly fail: FailAt;
+  },
 ): KeepRule {
   const { figure, iteration } = rule;
   const name = String(figure.value);
@@ -253,6 +295,7 @@ function compileRule(
     const known = [...new Set(metrics.flatMap((each) => each?.name ?? []))].filter(
       (each) => !figuresOfSteps.has(each),
     );
+    if (isOwn) fail(figure.at, otherMetric(name, known[0]));
     fail(
       figure.at,
       `a training measures loss and validation${known.length === 1 ? `, and ${known[0] ?? ""} when it has ended` : ""}`,

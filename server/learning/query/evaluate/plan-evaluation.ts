@@ -24,9 +24,10 @@ import {
   tooManyCandidates,
   type Combination,
   type CompiledEvaluation,
+  type OwnProgram,
 } from "./compile-evaluation.js";
 import { judgedSteps, roundsOf, type Round } from "./keep-rule.js";
-import type { Settings } from "./settings.js";
+import { rateOfFrozen, type Settings } from "./settings.js";
 
 const maxSteps = 10_000_000;
 
@@ -60,6 +61,19 @@ export interface PlannedCandidate {
   readonly combination: Combination;
   /** Indices of the layers that stay as they are. */
   readonly frozenLayers: readonly number[];
+  /** Rates of layers by their indices, where a program of the user's own trains them at other ones. */
+  readonly layerRates?: ReadonlyMap<number, number>;
+}
+
+/** The parameters of a candidate's training, with the layers that it treats otherwise. */
+export function parametersOf({ combination, frozenLayers, layerRates }: PlannedCandidate): Settings {
+  return {
+    ...combination.parameters,
+    ...(frozenLayers.length === 0 ? {} : { frozenLayers: frozenLayers.join(",") }),
+    ...(layerRates && {
+      layerRates: [...layerRates].map(([layer, rate]) => `${layer}=${rate}`).join(","),
+    }),
+  };
 }
 
 export interface EvaluationPlan {
@@ -79,6 +93,8 @@ export interface PlanInputs {
   /** The configuration in the file that the query names; undefined: none was sent. */
   readonly config: Settings | undefined;
   readonly seed: string;
+  /** The user's own program that trains; undefined: it is not known, or engines train. */
+  readonly program?: OwnProgram | undefined;
   /** The versions that were found before, in their order; absent: those that the inner query finds now. */
   readonly found?: readonly Hash[];
   /** The versions that derived models were to inherit from then, in the order of the models. */
@@ -94,13 +110,14 @@ export async function planEvaluation(
   { run, ...inputs }: PlanInputs & { readonly run: Run },
 ): Promise<EvaluationPlan> {
   const fail = failIn(text);
-  const { config, seed } = inputs;
+  const { config, seed, program } = inputs;
   if (config === undefined) return fail(statement.config.at, "no configuration was sent with the query");
   const compiledModels = compileModels(statement, text, run);
   const query = compileEvaluation(statement, text, {
     config,
     seed,
     recipeOf: (name) => recipes.find((recipe) => recipe.name === name),
+    program,
   });
   const notMade: { name: string; settings: Settings; reason: string }[] = [];
   const models = await findModels(compiledModels, {
@@ -114,10 +131,10 @@ export async function planEvaluation(
   const candidates: PlannedCandidate[] = [];
   for (const model of models)
     for (const combination of query.combinations) {
-      const frozenLayers = frozenOf(model, combination);
-      if (typeof frozenLayers === "string")
-        notMade.push({ name: model.title, settings: combination.varied, reason: frozenLayers });
-      else candidates.push({ number: candidates.length + 1, model, combination, frozenLayers });
+      const layers = ratesOf(model, combination);
+      if (typeof layers === "string")
+        notMade.push({ name: model.title, settings: combination.varied, reason: layers });
+      else candidates.push({ number: candidates.length + 1, model, combination, ...layers });
     }
   const rounds = roundsOf(query.rule, candidates.length);
   const steps = judgedSteps(rounds) ?? 0;
@@ -241,17 +258,31 @@ function layersOf({
   }));
 }
 
-/** Indices of the layers that a combination leaves as they are, or why it cannot be had of this model. */
-function frozenOf({ layers }: PlannedModel, { frozen }: Combination): readonly number[] | string {
-  const indices = new Set<number>();
-  for (const { name, layers: pattern } of frozen) {
+/** The layers that a combination treats otherwise than the others, or why it cannot be had of this model. */
+function ratesOf(
+  { layers }: PlannedModel,
+  { layerRates }: Combination,
+): Pick<PlannedCandidate, "frozenLayers" | "layerRates"> | string {
+  const rates = new Map<number, number>();
+  for (const { name, layers: pattern, rate } of layerRates) {
     const found = layers.flatMap((layer, at) =>
       layer.hasWeights && matchOf(pattern, layer.name) !== undefined ? [at] : [],
     );
     if (found.length === 0) return `config.${name} finds no layer with weights`;
-    for (const index of found) indices.add(index);
+    for (const index of found) {
+      const other = rates.get(index) ?? rate;
+      if (other !== rate)
+        return `the layer ${layers[index]?.name ?? index} gets two rates, ${other} and ${rate}`;
+      rates.set(index, rate);
+    }
   }
-  if (indices.size > 0 && layers.every(({ hasWeights }, at) => !hasWeights || indices.has(at)))
+  const inOrder = [...rates].sort(([a], [b]) => a - b);
+  const frozenLayers = inOrder.flatMap(([index, rate]) => (rate === rateOfFrozen ? [index] : []));
+  const others = inOrder.filter(([, rate]) => rate !== rateOfFrozen);
+  if (
+    frozenLayers.length > 0 &&
+    layers.every(({ hasWeights }, at) => !hasWeights || rates.get(at) === rateOfFrozen)
+  )
     return "no layer would be trained";
-  return [...indices].sort((a, b) => a - b);
+  return { frozenLayers, ...(others.length > 0 && { layerRates: new Map(others) }) };
 }

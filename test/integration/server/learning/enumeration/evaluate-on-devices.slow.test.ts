@@ -9,6 +9,8 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
 import { Trainer } from "../../../../../agent/trainer/trainer.js";
+import { devicesOfSearch } from "../../../../../server/learning/nas/search-devices.js";
+import { nodeClock } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
@@ -27,7 +29,13 @@ const asks = (keep: string, rates = "0.05, 0.01, 0.001") =>
 
 interface Fleet {
   readonly server: TestServer;
-  readonly addAgent: (device: string, train?: AgentPorts["train"]) => Promise<AgentHandle>;
+  readonly folder: string;
+  /** @param trainer a program of the device's own that trains; absent: the engine does */
+  readonly addAgent: (
+    device: string,
+    train?: AgentPorts["train"],
+    trainer?: { readonly exec: readonly string[]; readonly allow: object },
+  ) => Promise<AgentHandle>;
 }
 
 async function startFleet(t: TestContext): Promise<Fleet> {
@@ -51,13 +59,15 @@ async function startFleet(t: TestContext): Promise<Fleet> {
   );
   return {
     server,
-    async addAgent(device, train = trainInChild) {
+    folder,
+    async addAgent(device, train = trainInChild, trainer = undefined) {
       const home = join(folder, device);
       await nodeFiles().makeFolder(home);
       const enrolment = server.withCurrentAddress(await server.enroll(device, [line]));
       await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
       const log = new WaitableLog();
-      const lines = { [line]: { recipe: "image-classify", dataset: images, schedule: { rounds: 0 } } };
+      const trainedBy = trainer === undefined ? { recipe: "image-classify" } : { trainer };
+      const lines = { [line]: { ...trainedBy, dataset: images, schedule: { rounds: 0 } } };
       const agent = await startAgent(
         { home, config: { format: 1, lines }, profile: { ...testProfile() }, log },
         { train },
@@ -221,13 +231,68 @@ describe("an evaluation on devices", () => {
     });
   });
 
+  it("has programs of the devices' own train where the configuration has no recipe", async (t) => {
+    const { server, addAgent, folder } = await startFleet(t);
+    const { operations } = server.handle;
+    const script = join(folder, "train.mjs");
+    await writeFile(
+      script,
+      `import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+       const input = process.env.STEMMA_INPUT;
+       const { parameters } = JSON.parse(readFileSync(input + "/job.json", "utf8"));
+       const bytes = readFileSync(input + "/base/model.safetensors");
+       bytes.writeFloatLE(parameters.learningRate, bytes.length - 4);
+       writeFileSync("model.safetensors", bytes);
+       const loss = parameters.learningRate;
+       writeFileSync("metrics.json", JSON.stringify({ measurements: [{ iteration: 9, epoch: 1, loss, learningRate: loss }] }));`,
+      { mode: 0o644 },
+    );
+    await addAgent("v1", trainInChild, {
+      exec: [process.execPath, script],
+      allow: { learningRate: { min: 0, max: 1 } },
+    });
+    const query = asks('top(1, m["loss"], 5)', "0.5, 0.25");
+    const on = { fleet, query, seed: "3", on: "line=search" };
+    const report = await operations.evaluateQuery({ ...on, config: { input_data: "images" } });
+    const kept = report.candidates.find(({ saved }) => saved !== undefined);
+    assert.equal(kept?.figure, 0.25);
+    assert.equal(kept?.iteration, 9);
+    assert.equal(report.judgedAtEnd, 2);
+    const { bases } = await operations.model({ fleet, model: kept?.saved?.versionId ?? "" });
+    assert.equal(bases[0]?.name, "search-v1");
+    await assert.rejects(
+      operations.evaluateQuery({ ...on, config: { input_data: "images", recipe: "image-classify" } }),
+      {
+        code: "SEARCH_WORKER_LOST",
+        message: /trains with a program of its own, and image-classify was asked for/,
+      },
+    );
+  });
+
   it("runs one evaluation of a line at a time", async (t) => {
     const { server, addAgent } = await startFleet(t);
     const { operations } = server.handle;
     const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), config, on: "line=search" };
     let other: Promise<unknown> | undefined;
     await addAgent("v1", (job, options) => {
-      other ??= assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" });
+      other ??= Promise.all([
+        assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" }),
+        // A search of a command of its own, of which the server is not told.
+        assert.rejects(
+          devicesOfSearch(operations, {
+            ...{
+              fleet,
+              name: "nas",
+              data: "images",
+              select: "line=search",
+              line: "search",
+              patienceMs: 60_000,
+            },
+            clock: nodeClock(),
+          }),
+          { code: "TRAINING_REFUSED", message: /v1 trains a candidate for / },
+        ),
+      ]);
       return trainInChild(job, options);
     });
     const first = await operations.evaluateQuery({ ...on, seed: "3" });

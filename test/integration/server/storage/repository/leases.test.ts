@@ -169,7 +169,7 @@ test("a lease lasts as long as it is kept, also while one training takes more th
   const repository = await openRepository(home, "fleet-a");
   const a = await save(repository, "a");
   const folder = await mkdtemp(join(tmpdir(), "stemma-lease-"));
-  const lease = await leaseSources(repository, [a], { folder });
+  const lease = await leaseSources(repository, [a], { folder, holder: "a test" });
   const stop = keepLeased(repository, ports.clock, lease);
   for (let hour = 0; hour < 60; hour++) ports.clock.advance(3_600_000);
   assert.ok(repository.leases.covers(lease, a));
@@ -188,7 +188,7 @@ test("a lease on several versions is on each of them, and lasts longer when it i
   const versions = [a, b, c];
   const folder = await mkdtemp(join(tmpdir(), "stemma-lease-"));
   ports.clock.advance(10 * 60_000);
-  const lease = await leaseSources(repository, [a, b], { folder });
+  const lease = await leaseSources(repository, [a, b], { folder, holder: "a test" });
   for (const version of versions)
     await retireAndCollect(repository, version, () => ports.clock.advance(10 * 60_000));
   ports.clock.advance(23 * 3_600_000);
@@ -203,7 +203,29 @@ test("a lease on several versions is on each of them, and lasts longer when it i
   await assert.rejects(repository.recover(c, { lease }), { code: "MODEL_RETIRED" });
   ports.clock.advance(2 * 3_600_000);
   assert.equal(await leaseIn(repository, folder), undefined, "it has expired");
-  await assert.rejects(leaseSources(repository, [a], { folder }), { code: "MODEL_RETIRED" });
+  await assert.rejects(leaseSources(repository, [a], { folder, holder: "a test" }), {
+    code: "MODEL_RETIRED",
+  });
   await rm(folder, { recursive: true });
   await repository.close();
+});
+
+test("names the leases that a fleet has too many of, and how one is ended", async () => {
+  const { home } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const versionId = await save(repository, "a");
+  const wanted = { versionId, objects: [], tensors: [] };
+  const holder = "an evaluation with seed 7: evaluate m from \u001b[31m";
+  const { id } = await repository.leases.grant({ ...wanted, holder }, 60_000);
+  for (let held = 1; held < 64; held++) await repository.leases.grant(wanted, 120_000);
+  await assert.rejects(repository.leases.grant(wanted, 60_000), (error: Error) => {
+    assert.ok(
+      error.message.includes(id) && error.message.includes("an evaluation with seed 7: evaluate m from"),
+    );
+    assert.ok(error.message.includes("--end LEASE") && error.message.includes("a transfer"));
+    assert.ok(!error.message.includes("\u001b"));
+    return true;
+  });
+  await repository.leases.end(id);
+  await repository.leases.grant(wanted, 60_000);
 });

@@ -118,7 +118,6 @@ test("what cannot be had is refused at its place", () => {
     );
   }
   const ofConfig: readonly (readonly [Settings, RegExp])[] = [
-    [{ input_data: "d" }, /no recipe/],
     [{ recipe: "image-classify" }, /no input_data/],
     [{ ...config, lr: 1 }, /learningRate twice/],
     [{ ...config, clipNorm: "x" }, /does not accept "x"/],
@@ -176,4 +175,27 @@ test("queries begin from saved ones, not from themselves, and are refused when t
   assert.throws(() => checkModelsQuery('select m from "a11"', wide), {
     message: /more than 100 saved queries/,
   });
+});
+
+test("a configuration without a recipe is for a program of the user's own, which may do more", () => {
+  const of = (query: string) =>
+    compile(`evaluate m from (select x) with config = "c" ${query}`, { input_data: "d", epochs: 3 });
+  const { combinations, rule } = of('vary config.net["a"].lr in [0.5, 0, "base"] keep top(1, m["loss"], 9)');
+  assert.deepEqual(
+    combinations.map(({ recipe, data, layerRates }) => [recipe, data, layerRates.map(({ rate }) => rate)]),
+    [
+      [undefined, "d", [0.5]],
+      [undefined, "d", [0]],
+      [undefined, "d", []],
+    ],
+  );
+  assert.equal(rule.lowerIsBetter, true);
+  const refuses = (query: string, message: RegExp): void =>
+    void assert.throws(() => of(query), { code: "QUERY_INVALID", message });
+  refuses('vary config.net["a"].lr in [-1] keep top(1, m["loss"], 9)', /a number from 0/);
+  refuses('keep top(1, m["accuracy"])', /name it, and its direction/);
+  refuses(
+    'vary config.recipe in ["fine-tune"] and config.net["a"].lr in [0.5] keep top(1, m["loss"], 9)',
+    /one rate/,
+  );
 });

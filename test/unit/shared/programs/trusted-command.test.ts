@@ -8,7 +8,7 @@ import {
   checkCommand,
   checkSettingsFile,
   identifyCommand,
-} from "../../../../agent/programs/trusted-command.js";
+} from "../../../../shared/programs/trusted-command.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 
 const owner = process.getuid?.();

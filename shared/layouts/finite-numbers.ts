@@ -2,12 +2,11 @@
  * Refuses a model with numbers that are not finite where its base has only finite ones. Such a training diverged, or
  * the file was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
  */
-import { StemmaError } from "../../shared/errors.js";
-import { isWeight, type Layout } from "../../shared/layouts/layout.js";
-import type { LeafTable, ModelSource } from "../../shared/model/model.js";
-import type { ObjectReader } from "../../shared/objects/object-store.js";
-import type { DType } from "../../shared/tensor/dtype.js";
-import { sourceOfTensor, type TensorSource } from "../../shared/tensor/tensor.js";
+import { StemmaError } from "../errors.js";
+import { isWeight, type Layout } from "./layout.js";
+import type { LeafTable, ModelSource } from "../model/model.js";
+import type { DType } from "../tensor/dtype.js";
+import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
 
 /** Bytes of a number, and the bits of its highest word, of 16 or 32 bits, that are all 1 where it is not finite. */
 const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent: number }>> = {
@@ -17,6 +16,11 @@ const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent:
   F64: { bytes: 8, exponent: 0x7ff0_0000 },
 };
 
+/** Opens stored tensors by their ids. */
+export interface TensorOpener {
+  openTensor(id: Hash, options?: { readonly verify?: boolean }): TensorSource;
+}
+
 /**
  * Reads the tensors that differ from the base.
  * @throws NOT_A_NUMBER naming the first tensor with a number that is not finite
@@ -24,7 +28,7 @@ const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent:
 export async function requireFinite(
   model: ModelSource,
   base: LeafTable,
-  { objects, where }: { readonly objects: Pick<ObjectReader, "openTensor">; readonly where: string },
+  { objects, where }: { readonly objects: TensorOpener; readonly where: string },
 ): Promise<void> {
   const earlier = new Map(base.map(({ path, tensor }) => [path, tensor]));
   for (const [at, { path, tensor }] of model.leaves.entries()) {

@@ -5,13 +5,18 @@
 import { realpath, stat } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
 import type { Stats } from "node:fs";
-import { StemmaError } from "../../shared/errors.js";
-import { hashFile } from "../../shared/programs/hash-file.js";
-import { whoMayChange } from "../../shared/programs/who-may-change.js";
-import { commandHash, type ExternalTrainer } from "../settings/external-trainer.js";
+import { StemmaError } from "../errors.js";
+import { commandHash } from "./command-settings.js";
+import { hashFile } from "./hash-file.js";
+import { whoMayChange } from "./who-may-change.js";
 
 /** Files among the arguments are hashed up to this size. */
 const maxHashedBytes = 256 * 1024 * 1024;
+
+/** A program and its arguments. */
+interface Command {
+  readonly exec: readonly string[];
+}
 
 /** A command as the provenance names it: no path of the device. */
 export interface CommandIdentity {
@@ -28,15 +33,28 @@ export interface TrustedCommandOptions {
   readonly field: string;
   /** User id that owns agent.json; undefined where the system has no user ids. */
   readonly owner: number | undefined;
+  /** The settings that name the command; absent: those of an agent. */
+  readonly settings?: SettingsTexts | undefined;
 }
+
+/** Settings that name a command, as messages call them. */
+export interface SettingsTexts {
+  readonly title: string;
+  readonly file: string;
+  /** The thing to do when they are corrected. */
+  readonly afterwards: string;
+}
+
+const settingsOfAgent: SettingsTexts = {
+  title: "The agent's configuration is not usable",
+  file: "agent.json",
+  afterwards: "start the agent again",
+};
 
 /**
  * @throws CONFIG_INVALID naming the field, where the program is missing or another user may change it
  */
-export async function checkCommand(
-  trainer: Pick<ExternalTrainer, "exec">,
-  options: TrustedCommandOptions,
-): Promise<void> {
+export async function checkCommand(trainer: Command, options: TrustedCommandOptions): Promise<void> {
   const [program = "", ...others] = trainer.exec;
   await checkFile(program, options, true);
   for (const path of others) if (isAbsolute(path)) await checkFile(path, options, false);
@@ -49,20 +67,24 @@ export async function ownerOfSettings(path: string | undefined): Promise<number 
   return (await stat(path).catch(() => undefined))?.uid ?? own;
 }
 
-/** Checks agent.json itself: who may change it chooses what runs. @throws CONFIG_INVALID */
-export async function checkSettingsFile(path: string, owner: number | undefined): Promise<void> {
-  await checkFile(path, { field: "agent.json itself", owner }, false);
+/** Checks the settings' file itself: who may change it chooses what runs. @throws CONFIG_INVALID */
+export async function checkSettingsFile(
+  path: string,
+  owner: number | undefined,
+  settings: SettingsTexts = settingsOfAgent,
+): Promise<void> {
+  await checkFile(path, { field: `${settings.file} itself`, owner, settings }, false);
 }
 
 async function checkFile(
   path: string,
-  { field, owner }: TrustedCommandOptions,
+  { field, owner, settings = settingsOfAgent }: TrustedCommandOptions,
   isProgram: boolean,
 ): Promise<void> {
   const refuse = (problem: string): StemmaError =>
     new StemmaError(
       "CONFIG_INVALID",
-      `The agent's configuration is not usable: ${field}: ${problem} Correct that and start the agent again.`,
+      `${settings.title}: ${field}: ${problem} Correct that and ${settings.afterwards}.`,
       { field, path },
     );
   let real: string;
@@ -81,12 +103,12 @@ async function checkFile(
   const problem = await whoMayChange(path, owner);
   if (problem !== undefined)
     throw refuse(
-      `${problem.path} ${problem.text}, so others than the owner of agent.json could change what runs.`,
+      `${problem.path} ${problem.text}, so others than the owner of ${settings.file} could change what runs.`,
     );
 }
 
 /** Identifies a command by what it is now. @throws FILE_FAILED where a file cannot be read */
-export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): Promise<CommandIdentity> {
+export async function identifyCommand({ exec }: Command): Promise<CommandIdentity> {
   const files: { argument: number; sha256: string }[] = [];
   const names: string[] = [];
   for (const [argument, path] of exec.entries()) {

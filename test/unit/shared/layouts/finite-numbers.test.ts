@@ -1,7 +1,7 @@
 /** Numbers that are not finite are found in every type, wherever a chunk of the tensor ends. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { requireFinite } from "../../../../agent/saving/finite-numbers.js";
+import { requireFinite } from "../../../../shared/layouts/finite-numbers.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
@@ -76,7 +76,7 @@ function inChunks(source: TensorSource, bytes: Uint8Array, size: number): Tensor
 async function isRefused(model: ModelSource, base: ModelSource): Promise<boolean> {
   const objects = { openTensor: () => base.sources[0] as TensorSource };
   try {
-    await requireFinite(model, base.leaves, { objects: objects as never, where: "test" });
+    await requireFinite(model, base.leaves, { objects: objects, where: "test" });
     return false;
   } catch (error) {
     assert.ok(isStemmaError(error, "NOT_A_NUMBER"));
