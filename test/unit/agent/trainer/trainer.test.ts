@@ -33,8 +33,10 @@ async function openTrainer(
   t: TestContext,
   diskUse: () => DiskUse = () => freeDisk,
   beforeTraining: () => Promise<void> = () => Promise.resolve(),
-  rounds = 1,
-  program?: { readonly exec: readonly string[] },
+  {
+    rounds = 1,
+    program,
+  }: { readonly rounds?: number; readonly program?: { readonly exec: readonly string[] } } = {},
 ) {
   const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
   const files = nodeFiles();
@@ -202,8 +204,8 @@ describe("a scheduled training", () => {
 
   it("by a program waits for the space that the file in the layout of its base needs in its folder", async (t) => {
     let free = freeDisk.free;
-    const { outbox, activator, trainer } = await openTrainer(t, () => ({ ...freeDisk, free }), undefined, 1, {
-      exec: ["/bin/false"],
+    const { outbox, activator, trainer } = await openTrainer(t, () => ({ ...freeDisk, free }), undefined, {
+      program: { exec: ["/bin/false"] },
     });
     const version = await saveRecorded(outbox, "1", undefined, [await layoutOfOwnNames(tinySource("1"))]);
     await activator.activateNewest(line);
@@ -259,7 +261,7 @@ describe("a scheduled training", () => {
   it("leaves time for an evaluation that was refused because of the training before", async (t) => {
     let end: () => void = () => undefined;
     const ends = new Promise<void>((resolve) => (end = resolve));
-    const { outbox, activator, trainer, log } = await openTrainer(t, undefined, () => ends, 2);
+    const { outbox, activator, trainer, log } = await openTrainer(t, undefined, () => ends, { rounds: 2 });
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);
     await trainer.start();
