@@ -43,6 +43,8 @@ export const externalTrainerSchema = z.strictObject({
   maxOutputBytes: outputBytesSchema.optional(),
   /** True if it gets the line's samples or data set; one that has data of its own does not need them. */
   samples: z.boolean().default(true),
+  /** Demands outputs of its model, which the engine has to give too; absent: they are compared where it left some. */
+  check: z.strictObject({ tolerance: z.number().min(0).optional() }).optional(),
   /** Environment variables, in addition to those that every trainer gets. */
   environment: environmentSchema,
   /**

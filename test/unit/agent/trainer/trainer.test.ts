@@ -90,6 +90,7 @@ async function openTrainer(
     intakes: new Map(),
     recipes: noRecipes,
     states: { replace: () => Promise.resolve() },
+    evaluate: () => assert.fail("nothing is measured"),
     backends: new TrainingBackends({ files, home, ...profile.training }),
     version: "test",
     isOnline: () => true,
