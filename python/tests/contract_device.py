@@ -40,6 +40,7 @@ def act(device, request):
     work = {
         "save": lambda: save(device, request),
         "standing": lambda: device.standing(request["versionId"]),
+        "versions": lambda: device.versions(request["line"]),
         "problems": lambda: problems(device),
     }[request["do"]]
     answered(work)

@@ -307,7 +307,7 @@ def test_a_device_that_serves_goes_on_when_its_disk_is_full():
     one._state = one._offers = one._reports = nothing
     one._session, one.problems = None, []
     one.run(lambda: len(one.problems) > 0)
-    assert [each.code for each in one.problems] == ["FILE_FAILED"]
+    assert [each.code for each in one.problems] == ["DISK_FULL"]
 
 
 def test_a_device_that_doubts_its_server_keeps_the_session_and_asks_whether_it_is_over():

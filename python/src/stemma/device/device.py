@@ -18,6 +18,7 @@ from stemma.device.releases import Releases
 from stemma.device.reports import Reports
 from stemma.device.restores import Belief
 from stemma.device.session import Session
+from stemma.device.space import BUDGET_BYTES, KEEP_LAST, Keeping, Space
 from stemma.device.state import SPOOL_SECONDS, DeviceState, Enrolled
 from stemma.device.store import disk_error
 from stemma.device.wire import Message
@@ -37,13 +38,28 @@ RENEWAL_SECONDS = 600.0
 class Device:
     """One home of one device. Its methods are for one thread."""
 
-    def __init__(self, home: str | os.PathLike[str], on_switch: Callable[[str, Path], None] | None = None) -> None:
+    def __init__(
+        self,
+        home: str | os.PathLike[str],
+        on_switch: Callable[[str, Path], None] | None = None,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        keep_last: int = KEEP_LAST,
+    ) -> None:
+        """
+        Open the home of an enrolled device.
+
+        It uses at most `budget_bytes` of the disk, and keeps the newest `keep_last` released models of each line.
+        """
+        if budget_bytes < 1 or keep_last < 1:
+            raise StemmaError("USAGE", "A device needs a budget of bytes, and keeps at least one released model.")
         self._state = DeviceState(Path(home))
+        self._space = Space(self._state, Keeping(budget_bytes, keep_last))
         self._releases = Releases(self._state.home, self._state.identity.file.get("releases"))
         self._belief = Belief(self._state, self._releases, self._tell)
-        self._offers = Offers(self._state, self._releases, self._send, self._note)
+        self._offers = Offers(self._state, self._releases, self._space, self._send, self._note)
         self._offers.on_switch = on_switch
-        self._reports = Reports(self._state, self._send)
+        self._reports = Reports(self._state, self._space, self._send)
         self._session: Session | None = None
         self._renewal = Renewal(self._state.home, lambda: self._state.identity)
         self._renewal_tried = -math.inf
@@ -152,6 +168,10 @@ class Device:
         link = self._state.home / "current" / line
         return link.resolve() if link.is_symlink() else None
 
+    def versions(self, line: str) -> list[str]:
+        """Name the versions of a line that this device has, oldest first."""
+        return list(self._state.line(line)["versions"])
+
     def standing(self, version: str) -> str | None:
         """Tell how far a version of this device is: pending, recorded, stored, released or refused."""
         entry = self._state.entry(version)
@@ -217,6 +237,7 @@ class Device:
         self._offers.move(now)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
+            self._space.tidy(self._offers.records())
             self._reports.announce()
             for line in self._state.values["lines"]:
                 self._offers.report(line)
@@ -281,6 +302,7 @@ class Device:
             self._asks_again = True
             return
         version = self._reports.on_receipt(receipt, head)
+        self._space.tidy(self._offers.records())
         entry = None if version is None else self._state.entry(version)
         if version is None or entry is None:
             return

@@ -112,7 +112,19 @@ class DeviceState:
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
+        self._list_versions()
         self.time = LearnedTime(max(self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))))
+
+    def _list_versions(self) -> None:
+        """Note which versions are here, in a home of an earlier release, which did not."""
+        lines = self.values["lines"]
+        if all("versions" in line for line in lines.values()):
+            return
+        installed = [each for each in (self.home / "versions").glob("*") if not each.name.startswith(".")]
+        names = [each.name for each in sorted(installed, key=lambda folder: folder.stat().st_mtime)]
+        for name, line in lines.items():
+            of_others = {each for each, entry in self.values["outbox"].items() if entry["line"] != name}
+            line.setdefault("versions", [each for each in names if each not in of_others])
 
     def unlock(self) -> None:
         """Let others use the home."""
@@ -140,7 +152,7 @@ class DeviceState:
         """Give what is known of a line: the version that it runs, its number, and how much of that is reported."""
         if name not in self.identity.lines:
             raise StemmaError("LINE_UNKNOWN", f"This device does not have the line {name}. Enrol it with that line.")
-        empty = {"active": None, "number": 0, "reported": 0, "sequence": 0, "atMs": 0}
+        empty: dict[str, Any] = {"active": None, "number": 0, "reported": 0, "sequence": 0, "atMs": 0, "versions": []}
         line: dict[str, Any] = self.values["lines"].setdefault(name, empty)
         return line
 

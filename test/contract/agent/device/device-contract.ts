@@ -99,6 +99,28 @@ const delivery: Readonly<Record<string, Scenario>> = {
     await fleet.runs(base);
   },
 
+  "keeps what it runs and the newest released models, and gets an older one again": async (fleet) => {
+    const { device: running, base } = await fleet.deviceWith("base", await fleet.model(1));
+    const updates: string[] = [];
+    for (const seed of [2, 3, 4, 5]) {
+      const update = await fleet.import(`update-${seed}`, await fleet.model(seed));
+      await fleet.assign(`update-${seed}`);
+      await fleet.runs(update);
+      updates.push(update);
+    }
+    await pollUntil("the device has forgotten the first", async () => {
+      return !(await running.versions(line)).includes(base);
+    });
+    const kept = await running.versions(line);
+    assert.deepEqual(
+      updates.slice(-3).filter((each) => !kept.includes(each)),
+      [],
+    );
+    await fleet.assign("base");
+    await fleet.runs(base);
+    assert.deepEqual(await fleet.current(), await tensorsIn(await fleet.model(1)));
+  },
+
   "gets nothing once it is revoked": async (fleet) => {
     const { base } = await fleet.deviceWith("base", await fleet.model(1));
     await fleet.operations.revoke({ fleet: testFleet, device, because: "stolen" });

@@ -24,6 +24,8 @@ export interface RunningDevice {
   save(line: string, file: string): Promise<string>;
   /** How far a version of its own is: pending, recorded, stored, released. */
   standing(versionId: string): Promise<string | undefined>;
+  /** The versions of a line that it has. */
+  versions(line: string): Promise<readonly string[]>;
   /** What went wrong so far, oldest first; with a code in it where there is one. */
   problems(): Promise<readonly string[]>;
   /** Ends in order. */

@@ -61,6 +61,11 @@ export const nodeDevice: DeviceKind = {
         const { lines } = (await callAgent(control, { do: "status" })) as AgentStatus;
         return lines.flatMap(({ versions }) => versions).find((one) => one.versionId === versionId)?.standing;
       },
+      versions: async (line) => {
+        const { lines } = (await callAgent(control, { do: "status" })) as AgentStatus;
+        const found = lines.find((each) => each.line === line);
+        return (found?.versions ?? []).map(({ versionId }) => versionId);
+      },
       problems: () => Promise.resolve(problems),
       stop: () => end("SIGTERM"),
       kill: () => end("SIGKILL"),

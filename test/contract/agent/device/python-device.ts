@@ -99,6 +99,7 @@ export const pythonDevice: DeviceKind = {
       save: async (line, file) => (await ask({ do: "save", line, file })) as string,
       standing: async (versionId) =>
         ((await ask({ do: "standing", versionId })) as string | null) ?? undefined,
+      versions: async (line) => (await ask({ do: "versions", line })) as readonly string[],
       problems: async () => (await ask({ do: "problems" })) as readonly string[],
       stop: () => end("SIGTERM"),
       kill: () => end("SIGKILL"),
