@@ -28,7 +28,9 @@ def vectors(name):
     return json.loads((VECTORS / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("file", ["envelopes.json", "numbered-activations.json", "activation-receipt.json"])
+@pytest.mark.parametrize(
+    "file", ["envelopes.json", "numbered-activations.json", "activation-receipt.json", "owner-time.json"]
+)
 def test_golden_envelopes_are_read_and_written_alike(file):
     cases = vectors(f"wire/{file}")
     cases = cases if isinstance(cases, list) else [cases]

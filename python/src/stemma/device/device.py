@@ -253,12 +253,24 @@ class Device:
                 self._note(StemmaError(message["code"][:64], message["message"][:4096]))
         elif body == "command":
             self._on_command(envelope)
+        elif body == "owner_time":
+            # It proves itself: what was refused by the time before comes again after another birth.
+            if self._take_owner_time(message["statement"]):
+                self._send_birth()
         elif body == "release_part" and (self._belief.is_believed or self._belief.waits_for_owner):
             # They may bring the key that signed a restore, which another birth asks about.
             if self._releases.take(message, self._state.time.present_ms) and self._belief.waits_for_owner:
                 self._asks_again = True
         elif self._belief.is_believed:
             self._act_believed(topic, envelope, now)
+
+    def _take_owner_time(self, statement: str) -> bool:
+        """Take the owner's statement of the time; True where it is new."""
+        number, owner_ms = self._releases.owner_time(self._state.identity.fleet, statement)
+        if not self._state.time.owner_stated(number, owner_ms):
+            return False
+        self._state.keep()
+        return True
 
     def _act_believed(self, topic: str, envelope: Message, now: float) -> None:
         body = envelope["body"]

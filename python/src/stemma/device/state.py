@@ -113,7 +113,12 @@ class DeviceState:
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
         self._list_versions()
-        self.time = LearnedTime(max(self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))))
+        learned_ms, issued_ms = self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))
+        # What the owner stated may be earlier than what a server wrote into a certificate.
+        is_owners = self.values.get("timeOf") == self.identity.generation
+        self.time = LearnedTime(
+            learned_ms if is_owners else max(learned_ms, issued_ms), self.values.get("timeNumber", 0)
+        )
 
     def _list_versions(self) -> None:
         """Note which versions are here, in a home of an earlier release, which did not."""
@@ -135,6 +140,9 @@ class DeviceState:
     def keep(self) -> None:
         """Make the state durable."""
         self.values["timeMs"] = int(self.time.permanent_ms)
+        self.values["timeNumber"] = self.time.number
+        if self.time.number > 0:
+            self.values["timeOf"] = self.identity.generation
         write_durably(self.home / STATE, json.dumps(self.values).encode("utf-8"))
 
     @property

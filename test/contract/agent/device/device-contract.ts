@@ -12,11 +12,13 @@ import {
   signRestore,
 } from "../../../../shared/trust/releases/restore-approval.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
-import { ownerSeed, publishFirst, release, revoke } from "../../../helpers/publish-releases.js";
+import { ownerSeed, publishFirst, release, revoke, stateTime } from "../../../helpers/publish-releases.js";
 import { watchBlocks } from "../../../helpers/served-blocks.js";
 import { testFleet } from "../../../helpers/test-server.js";
 import type { DeviceKind } from "./device-port.js";
 import { device, FleetUnderTest, line, tensorsIn } from "./fleet-under-test.js";
+
+const dayMs = 86_400_000;
 
 type Scenario = (fleet: FleetUnderTest, t: TestContext) => Promise<void>;
 
@@ -207,6 +209,27 @@ const signed: Readonly<Record<string, Scenario>> = {
     assert.equal(await fleet.active(), base);
   },
 
+  "goes by the time that its fleet's owner states, also by an earlier one": async (fleet) => {
+    const { server } = fleet;
+    await publishFirst(server);
+    const base = await fleet.import("base", await fleet.model(1));
+    const next = await fleet.import("next", await fleet.model(2));
+    await release(server, "base");
+    await release(server, "next");
+    await fleet.enrol(await fleet.invite("base"));
+    const running = await fleet.startDevice();
+    await fleet.runs(base);
+    await fleet.isKnownToRun(base);
+    await stateTime(server, 1, Date.now() + 3650 * dayMs);
+    await fleet.assign("next");
+    await fleet.reports(/RELEASE_EXPIRED/u);
+    assert.equal(await fleet.active(), base);
+    await running.stop();
+    await stateTime(server, 2, Date.now());
+    await fleet.startDevice();
+    await fleet.runs(next);
+  },
+
   "waits for the owner's signature before it believes a restore": async (fleet) => {
     await publishFirst(fleet.server);
     const base = await fleet.import("base", await fleet.model(1));
@@ -251,7 +274,6 @@ const restores: Readonly<Record<string, Scenario>> = {
   },
 };
 
-const dayMs = 86_400_000;
 const certificates = Object.fromEntries(
   [
     ["renews a certificate that ends soon", dayMs / 24, true],
