@@ -119,8 +119,9 @@ def _end_of_certificate(certificate: str, connection_key: str | None = None) -> 
 class Renewal:
     """Renews the certificate of an enrolled device; the new key waits on the disk until its certificate is there."""
 
-    def __init__(self, home: Path, identity: Callable[[], Enrolled]) -> None:
+    def __init__(self, home: Path, identity: Callable[[], Enrolled], learned_ms: Callable[[], float]) -> None:
         self._home = home
+        self._learned_ms = learned_ms
         self._identity = identity
 
     def is_due(self, now_ms: float) -> bool:
@@ -185,7 +186,7 @@ class Renewal:
             if not address.startswith("mqtts:"):
                 continue
             try:
-                payload, why = _asked(one, address, request)
+                payload, why = asked_alone(one, address, ("renewal", request), self._learned_ms)
             except OSError as error:
                 payload, why = b"", str(error)
             if payload != b"":
@@ -209,7 +210,10 @@ def post_request(http: str, authorities: str, request: Mapping[str, Any]) -> Any
     return server.exchange("certify", "POST", "/v1/certificates", {"request": request}, is_long=False)
 
 
-def _asked(one: Enrolled, address: str, request: str) -> tuple[bytes, str]:
+def asked_alone(
+    one: Enrolled, address: str, question: tuple[str, str | None], now_ms: Callable[[], float] | None
+) -> tuple[bytes, str]:
+    """Ask by a connection for that alone: a kind of client and its password. Gives the answer, or why there is none."""
     import paho.mqtt.client as mqtt
     from paho.mqtt.enums import CallbackAPIVersion
 
@@ -217,12 +221,12 @@ def _asked(one: Enrolled, address: str, request: str) -> tuple[bytes, str]:
     got: dict[str, Any] = {"payload": b"", "why": "it ended the connection"}
     client = mqtt.Client(
         CallbackAPIVersion.VERSION2,
-        client_id=f"{one.fleet}:{one.device}:renewal",
+        client_id=f"{one.fleet}:{one.device}:{question[0]}",
         protocol=mqtt.MQTTv311,
         reconnect_on_failure=False,
     )
-    client.username_pw_set(one.device, request)
-    client.tls_set_context(one.tls())
+    client.username_pw_set(one.device, question[1])
+    client.tls_set_context(one.tls(now_ms))
 
     def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
         got["payload"] = bytes(message.payload)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stemma.device.certificates import Renewal
+from stemma.device.certificates import Renewal, asked_alone
 from stemma.device.history import next_head
 from stemma.device.offers import Offers
 from stemma.device.releases import Releases
@@ -21,7 +21,7 @@ from stemma.device.session import Session
 from stemma.device.space import BUDGET_BYTES, KEEP_LAST, Keeping, Space
 from stemma.device.state import SPOOL_SECONDS, DeviceState, Enrolled
 from stemma.device.store import disk_error
-from stemma.device.wire import Message
+from stemma.device.wire import Message, decode
 from stemma.errors import StemmaError
 
 BIRTH_SECONDS = 5.0
@@ -61,7 +61,7 @@ class Device:
         self._offers.on_switch = on_switch
         self._reports = Reports(self._state, self._space, self._send)
         self._session: Session | None = None
-        self._renewal = Renewal(self._state.home, lambda: self._state.identity)
+        self._renewal = Renewal(self._state.home, lambda: self._state.identity, lambda: self._state.time.permanent_ms)
         self._renewal_tried = -math.inf
         # Whether something was missed, which the server states again after another birth.
         self._asks_again = False
@@ -81,7 +81,8 @@ class Device:
             self._open_session()
         except StemmaError:
             # An ended certificate is a reason that the server does not state.
-            if not (self.was_refused and self._renew_if_due(self.was_refused)):
+            is_renewed = self.was_refused and self._renew_if_due(self.was_refused)
+            if not (is_renewed or self._ask_owner_time()):
                 raise
             self._open_session()
         self._send_birth()
@@ -96,7 +97,9 @@ class Device:
         self._state.store.forget_transfers(time.time() - SPOOL_SECONDS)
         values["session"] += 1
         self._state.keep()
-        self._session = Session(self._state.identity, values["session"], values["accepted"])
+        self._session = Session(
+            self._state.identity, values["session"], values["accepted"], lambda: self._state.time.permanent_ms
+        )
         self._belief.begin()
         self._releases.forget_parts()
         self._session.open()
@@ -263,6 +266,21 @@ class Device:
                 self._asks_again = True
         elif self._belief.is_believed:
             self._act_believed(topic, envelope, now)
+
+    def _ask_owner_time(self) -> bool:
+        """Ask a server whose certificate is refused for its validity alone for the owner's time; True: it is new."""
+        address = None if self._session is None else self._session.untimely
+        if address is None:
+            return False
+        try:
+            payload, _ = asked_alone(self._state.identity, address, ("time", None), None)
+            statement = (decode("Envelope", payload)["owner_time"] or {}).get("statement", "")
+            return statement != "" and self._take_owner_time(statement)
+        except StemmaError as error:
+            self._note(error)
+        except OSError as error:
+            self._note(StemmaError("SERVER_UNREACHABLE", f"The owner's time was not given: {error}. Try again."))
+        return False
 
     def _take_owner_time(self, statement: str) -> bool:
         """Take the owner's statement of the time; True where it is new."""

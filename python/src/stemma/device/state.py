@@ -7,9 +7,9 @@ import fcntl
 import json
 import os
 import platform
-import ssl
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from stemma.device.history import NO_HEAD, Head, is_signed
 from stemma.device.record import Record, read_record
 from stemma.device.store import Store, read_json, write_durably
 from stemma.device.times import LearnedTime
+from stemma.device.tls import DeviceContext, device_context
 from stemma.errors import StemmaError
 
 ENROLMENT = "enrolment.json"
@@ -64,16 +65,12 @@ class Enrolled:
             raise StemmaError("ENROLMENT_INVALID", "The connection's key is not of an elliptic curve. Enrol again.")
         return base64.b64encode(key.sign(request.encode("ascii"), ec.ECDSA(hashes.SHA256()))).decode("ascii")
 
-    def tls(self) -> ssl.SSLContext:
-        """Give a context that trusts the server's authority alone, whatever the host is called."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.load_verify_locations(cadata=self.authorities)
+    def tls(self, now_ms: Callable[[], float] | None) -> DeviceContext:
+        """Give the context of a connection; without a time the validity of the server's certificate does not matter."""
         # Python reads a certificate from a file only.
         path = self._home / "connection.pem"
         write_durably(path, self._pem.encode("ascii"))
-        context.load_cert_chain(path)
-        return context
+        return device_context(self.authorities, path, now_ms)
 
     def is_offer_signed(self, offer: dict[str, Any]) -> bool:
         """Tell whether the server signed an offer for this device and enrolment."""

@@ -1,0 +1,56 @@
+"""TLS of a device: the server's certificate is judged at the time that the device learned, not at that of its clock."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME: the clock of the machine judges nothing.
+_NO_CHECK_TIME = 0x200000
+
+
+class UntimelyError(OSError):
+    """The server's certificate is refused for its validity alone."""
+
+
+class _JudgingSocket(ssl.SSLSocket):
+    """Nothing is sent before the certificate was judged."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        super().do_handshake(block)
+        context = self.context
+        if isinstance(context, DeviceContext):
+            context.judge(self.getpeercert() or {})
+
+
+class DeviceContext(ssl.SSLContext):
+    """A context that trusts the server's authority alone, whatever the host is called."""
+
+    sslsocket_class = _JudgingSocket
+    now_ms: Callable[[], float] | None
+    """The time that the device learned; None: the certificate's validity does not matter."""
+
+    def judge(self, certificate: Any) -> None:
+        """Require that the server's certificate is valid now."""
+        if self.now_ms is None:
+            return
+        now = self.now_ms() / 1000
+        begin, end = (ssl.cert_time_to_seconds(str(certificate.get(name))) for name in ("notBefore", "notAfter"))
+        if not begin <= now <= end:
+            raise UntimelyError(
+                f"the server's certificate is valid from {certificate['notBefore']} to {certificate['notAfter']}, and "
+                "by the time that this device learned it is not valid now"
+            )
+
+
+def device_context(authorities: str, pair: Path, now_ms: Callable[[], float] | None) -> DeviceContext:
+    """Make the context of a connection, with the certificate and key in a file."""
+    context = DeviceContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.now_ms = now_ms
+    context.check_hostname = False
+    context.verify_flags |= _NO_CHECK_TIME
+    context.load_verify_locations(cadata=authorities)
+    context.load_cert_chain(pair)
+    return context
