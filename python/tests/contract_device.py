@@ -63,7 +63,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     first = json.loads(sys.stdin.readline())
     if first["do"] == "enrol":
-        answered(lambda: enrol(sys.argv[1], first["invitation"]))
+        answered(lambda: enrol(sys.argv[1], first["invitation"], certificate=first.get("certificate")))
         return
     device = Device(sys.argv[1])
     answered(lambda: None)

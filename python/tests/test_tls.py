@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from stemma.device.tls import UntimelyError, device_context
+from stemma.errors import StemmaError
 
 BEGIN, END = datetime.datetime(2020, 1, 1), datetime.datetime(2021, 1, 1)
 
@@ -75,14 +76,25 @@ def connect(port, context):
 
 def test_a_certificate_is_judged_at_the_time_that_the_device_learned(server):
     port, authority, pair, came = server
-    with connect(port, device_context(authority, pair, lambda: ms_of(2020))) as secure:
+    with connect(port, device_context(authority, (pair, pair), lambda: ms_of(2020))) as secure:
         secure.sendall(b"hello")
     for year in (2019, 2021):
         with pytest.raises(UntimelyError, match="not valid now"):
-            connect(port, device_context(authority, pair, lambda year=year: ms_of(year)))
-    with connect(port, device_context(authority, pair, None)) as secure:
+            connect(port, device_context(authority, (pair, pair), lambda year=year: ms_of(year)))
+    with connect(port, device_context(authority, (pair, pair), None)) as secure:
         secure.sendall(b"what time is it")
     assert b"".join(came).startswith(b"hello")
+
+
+def test_a_certificate_of_another_key_is_named(tmp_path):
+    key, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    file, wrong = tmp_path / "device.pem", tmp_path / "device.key"
+    file.write_text(certified("device", key, "device", key, False))
+    for content in (pem_of(other), "no key"):
+        wrong.write_text(content)
+        with pytest.raises(StemmaError, match=r"device\.pem cannot be used") as caught:
+            device_context(file.read_text(), (file, wrong), None)
+        assert caught.value.code == "CERTIFICATE_REFUSED"
 
 
 def test_a_server_of_another_authority_is_refused_at_any_time(server):
@@ -91,4 +103,4 @@ def test_a_server_of_another_authority_is_refused_at_any_time(server):
     other = certified("authority", key, "authority", key, True)
     for now_ms in (lambda: ms_of(2020), None):
         with pytest.raises(ssl.SSLCertVerificationError):
-            connect(port, device_context(other, pair, now_ms))
+            connect(port, device_context(other, (pair, pair), now_ms))

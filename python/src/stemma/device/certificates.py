@@ -24,6 +24,7 @@ from stemma.identities import canonical_json
 
 if TYPE_CHECKING:
     import paho.mqtt.client as mqtt
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 WAITING = "renewal-key.json"
@@ -32,14 +33,18 @@ MAX_CHANGES = 64
 _KEY_EXTENSION = "2.25.1743892065"
 
 
-def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey) -> dict[str, str]:
-    """Make a connection key and the request of its certificate; `subject` is fleet, device and generation."""
+def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey, owned: str | None = None) -> dict[str, str]:
+    """
+    Make a connection key and the request of its certificate; `subject` is fleet, device and generation.
+
+    `owned` is the key of a certificate that the device has already, in PEM.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
 
-    connection = ec.generate_private_key(ec.SECP256R1())
+    connection = ec.generate_private_key(ec.SECP256R1()) if owned is None else _owned_key(owned)
     info = connection.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -59,6 +64,21 @@ def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey) -> dict[s
         "connectionKey": connection.private_bytes(*private).decode("ascii"),
         "request": base64.b64encode(request.public_bytes(serialization.Encoding.DER)).decode("ascii"),
     }
+
+
+def _owned_key(pem: str) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    try:
+        key = serialization.load_pem_private_key(pem.encode("ascii"), None)
+    except (TypeError, ValueError) as error:
+        raise StemmaError(
+            "CERTIFICATE_REFUSED", f"The key of the owner's certificate cannot be read: {error}. Do not encrypt it."
+        ) from error
+    if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
+        raise StemmaError("CERTIFICATE_REFUSED", "The key of the owner's certificate is not of ECDSA or RSA.")
+    return key
 
 
 def taken_answer(answer: Any, server_key: str, keys: Mapping[str, str]) -> dict[str, Any]:
@@ -125,7 +145,9 @@ class Renewal:
         self._identity = identity
 
     def is_due(self, now_ms: float) -> bool:
-        """Tell whether a third of the certificate's time or less is left."""
+        """Tell whether a third of the certificate's time or less is left; its owner's authority renews its own."""
+        if self._identity().owned is not None:
+            return False
         begin, end = self._times()
         return end - now_ms < (end - begin) / 3
 
@@ -137,6 +159,11 @@ class Renewal:
 
     def request(self) -> dict[str, Any]:
         """Make the request, or give the one that waits."""
+        if self._identity().owned is not None:
+            raise StemmaError(
+                "NOT_ALLOWED",
+                "The authority of its owner renews the certificate of this device: put the new one into its file.",
+            )
         one, path = self._identity(), self._home / WAITING
         keys = self._waiting()
         if keys is None:

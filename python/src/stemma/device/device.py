@@ -205,6 +205,8 @@ class Device:
     def _renew_if_due(self, was_refused: bool = False) -> bool:
         """Renew the certificate in time; without a renewal the present one is tried."""
         now = time.monotonic()
+        if self._state.identity.owned is not None:
+            return False
         is_due = was_refused or self._renewal.is_due(self._state.time.present_ms)
         if not is_due or now - self._renewal_tried < RENEWAL_SECONDS:
             return False

@@ -10,6 +10,7 @@ import platform
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,37 @@ from stemma.errors import StemmaError
 ENROLMENT = "enrolment.json"
 STATE = "state.json"
 VERSION = "0.1.0"
+MAX_PEM_BYTES = 64 * 1024
 SPOOL_SECONDS = 14 * 86_400
 """For so long a transfer can go on after the last block that came."""
 STANDINGS = ("recorded", "stored", "released")
+
+
+@dataclass(frozen=True)
+class OwnedFiles:
+    """A certificate of the owner's authority and its key, in files that the owner replaces."""
+
+    file: Path
+    key: Path
+
+    @staticmethod
+    def of(names: Any) -> OwnedFiles | None:
+        """Read where they are; None where the server issued the certificate."""
+        return None if names is None else OwnedFiles(Path(names["file"]), Path(names["key"]))
+
+    def read(self) -> tuple[str, str]:
+        """Give the certificate, with those between it and the authority, and its key, in PEM."""
+        texts: list[str] = []
+        for path in (self.file, self.key):
+            try:
+                if path.stat().st_size > MAX_PEM_BYTES:
+                    raise ValueError("it is too large")
+                texts.append(path.read_text(encoding="ascii"))
+            except (OSError, ValueError) as error:
+                raise StemmaError(
+                    "CERTIFICATE_REFUSED", f"{path}, of this device's own certificate, cannot be read: {error}."
+                ) from error
+        return texts[0], texts[1]
 
 
 class Enrolled:
@@ -43,7 +72,8 @@ class Enrolled:
             self.profile = str(file["profile"])
             self.server_key = bytes.fromhex(file["serverPublicKey"])
             self.key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file["deviceSeed"]))
-            self._pem = f"{file['certificate']}\n{file['connectionKey']}"
+            self.owned = OwnedFiles.of(file.get("ownerCertificate"))
+            self._pem = "" if self.owned is not None else f"{file['certificate']}\n{file['connectionKey']}"
             self.authorities = "".join(file["authorities"])
             self.file = file
         except (KeyError, TypeError, ValueError) as error:
@@ -67,10 +97,12 @@ class Enrolled:
 
     def tls(self, now_ms: Callable[[], float] | None) -> DeviceContext:
         """Give the context of a connection; without a time the validity of the server's certificate does not matter."""
+        if self.owned is not None:
+            return device_context(self.authorities, (self.owned.file, self.owned.key), now_ms)
         # Python reads a certificate from a file only.
         path = self._home / "connection.pem"
         write_durably(path, self._pem.encode("ascii"))
-        return device_context(self.authorities, path, now_ms)
+        return device_context(self.authorities, (path, path), now_ms)
 
     def is_offer_signed(self, offer: dict[str, Any]) -> bool:
         """Tell whether the server signed an offer for this device and enrolment."""

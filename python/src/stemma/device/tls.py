@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stemma.errors import StemmaError
+
 # OpenSSL's X509_V_FLAG_NO_CHECK_TIME: the clock of the machine judges nothing.
 _NO_CHECK_TIME = 0x200000
 
@@ -45,12 +47,19 @@ class DeviceContext(ssl.SSLContext):
             )
 
 
-def device_context(authorities: str, pair: Path, now_ms: Callable[[], float] | None) -> DeviceContext:
-    """Make the context of a connection, with the certificate and key in a file."""
+def device_context(authorities: str, pair: tuple[Path, Path], now_ms: Callable[[], float] | None) -> DeviceContext:
+    """Make the context of a connection, with the files of the certificate and its key, which may be one."""
     context = DeviceContext(ssl.PROTOCOL_TLS_CLIENT)
     context.now_ms = now_ms
     context.check_hostname = False
     context.verify_flags |= _NO_CHECK_TIME
     context.load_verify_locations(cadata=authorities)
-    context.load_cert_chain(pair)
+    try:
+        context.load_cert_chain(*pair, password="")
+    except (OSError, ValueError) as error:
+        raise StemmaError(
+            "CERTIFICATE_REFUSED",
+            f"The certificate in {pair[0]} cannot be used: {error}. Put a certificate there that fits the key in "
+            f"{pair[1]}, which must not be encrypted.",
+        ) from error
     return context

@@ -3,6 +3,8 @@
  * program of its own, so that it can be killed at any moment.
  */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { keyOfSeed } from "../../../../shared/trust/keys.js";
@@ -14,6 +16,7 @@ import {
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { ownerSeed, publishFirst, release, revoke, stateTime } from "../../../helpers/publish-releases.js";
 import { watchBlocks } from "../../../helpers/served-blocks.js";
+import { makeAuthority } from "../../../helpers/test-pki.js";
 import { testFleet } from "../../../helpers/test-server.js";
 import type { DeviceKind } from "./device-port.js";
 import { device, FleetUnderTest, line, tensorsIn } from "./fleet-under-test.js";
@@ -27,6 +30,7 @@ export function deviceContract(kind: DeviceKind): void {
     ...delivery,
     ...reports,
     ...certificates,
+    ...owned,
     ...orders,
     ...signed,
     ...restores,
@@ -290,6 +294,27 @@ const certificates = Object.fromEntries(
     },
   ]),
 );
+
+const owned: Readonly<Record<string, Scenario>> = {
+  "goes by a certificate of its owner's authority, and takes the next one from the same file": async (
+    fleet,
+  ) => {
+    const base = await fleet.import("base", await fleet.model(1));
+    const certify = await fleet.enrolOwned(await makeAuthority("root"), "base");
+    const enrolment = await readFile(join(fleet.home, "enrolment.json"), "utf8");
+    assert.doesNotMatch(enrolment, /PRIVATE KEY/u);
+    const running = await fleet.startDevice();
+    await fleet.runs(base);
+    await fleet.isKnownToRun(base);
+    await running.stop();
+    const serial = await certify();
+    await fleet.startDevice();
+    await fleet.isOnline();
+    await pollUntil("the server knows the next certificate", async () =>
+      (await fleet.certificates()).some((each) => each.serial === serial),
+    );
+  },
+};
 
 const orders: Readonly<Record<string, Scenario>> = {
   "renews its certificate when its owner asks, and connects again": async (fleet) => {

@@ -9,10 +9,19 @@ export interface OtherCertificate {
   readonly hasHttps: boolean;
 }
 
+/** Paths. */
+export interface OwnedFiles {
+  readonly file: string;
+  readonly key: string;
+}
+
 /** A kind of device: an implementation of docs/protocol.md. */
 export interface DeviceKind {
-  /** Enrols a home with the file of an invitation; rejects with an error that has a `code`. */
-  enrol(home: string, invitation: string): Promise<void>;
+  /**
+   * Enrols a home with the file of an invitation; rejects with an error that has a `code`.
+   * @param owned the files of a certificate of the owner's authority and of its key
+   */
+  enrol(home: string, invitation: string, owned?: OwnedFiles): Promise<void>;
   /** Replaces the certificate of an enrolled home. */
   replaceCertificate(home: string, other: OtherCertificate): Promise<void>;
   /** Starts a device on its home; it connects, and connects again, by itself. */

@@ -68,10 +68,11 @@ function run(home: string): Program {
 }
 
 export const pythonDevice: DeviceKind = {
-  async enrol(home, invitation) {
+  async enrol(home, invitation, owned) {
     const program = run(home);
     try {
-      await program.ask({ do: "enrol", invitation });
+      const certificate = owned && [owned.file, owned.key];
+      await program.ask({ do: "enrol", invitation, certificate });
     } finally {
       await program.end("SIGTERM");
     }
