@@ -181,7 +181,6 @@ export class FileSaver {
   ): Promise<CheckedModel | undefined> {
     if (check === undefined) return undefined;
     requireAbsolute(check.file);
-    await this.#requireOutsideHome(check.file);
     const { tolerance } = check;
     const workFolder = join(this.options.home, "work", `check-${line}`);
     const { signal } = this.#abort;
