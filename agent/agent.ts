@@ -139,11 +139,23 @@ export class Agent {
   async stop(): Promise<void> {
     if (this.#tasks.isStopped) return;
     this.#tasks.stop();
-    const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
-      this.#services;
+    const {
+      downloads,
+      trainer,
+      evaluator,
+      saver,
+      hooks,
+      link,
+      conversation,
+      uploads,
+      activator,
+      intakes,
+      outbox,
+    } = this.#services;
     const { trials, time, segments } = this.#services;
     downloads.stop();
     evaluator.stop();
+    saver.stop();
     segments.stop();
     hooks.stop();
     await trainer.stop();
@@ -212,10 +224,15 @@ export class Agent {
   /**
    * Saves a model that another program trained as the next version of a line; resolves once it is durable. Then it
    * is reported and activated like a trained one.
-   * @throws LINE_UNKNOWN, what FileSaver.save throws
+   * @throws LINE_UNKNOWN, TRAINING_REFUSED for one with a check while a training runs, what FileSaver.save throws
    */
   async save(line: string, request: SaveFileRequest): Promise<SavedFile> {
-    const saved = await this.#services.saver.save(this.#requireLine(line), request);
+    const { saver, trainer } = this.#services;
+    this.#requireLine(line);
+    const save = () => saver.save(line, request);
+    // A check takes the memory of a training.
+    const isBeside = request.check === undefined || !this.#isStarted;
+    const saved = await (isBeside ? save() : trainer.between(save));
     await this.#onSaved(line);
     return saved;
   }

@@ -180,6 +180,7 @@ function composeLines(
     states: services.states,
     commandOwner: parts.commandOwner,
     train: parts.train,
+    evaluate: parts.evaluate,
     backends,
     isOnline: () => conversation.isWelcomed,
     isSwitchedOff: () => !parts.served.trains,
@@ -209,7 +210,7 @@ function composeLines(
       commandOwner: parts.commandOwner,
       evaluate: parts.evaluate,
     });
-  const saver = new FileSaver({ ...common, current, random: parts.random });
+  const saver = new FileSaver({ ...common, current, random: parts.random, evaluate: parts.evaluate });
   return { hooks, activator, trainer, segments, offers, evaluator, saver };
 }
 

@@ -17,7 +17,8 @@
  *              {"do": "observe", "line": L, "trial": V, "running": V, "observations": [{…}, …]}   what came of
  *              live inputs with both, answered when it is on the disk (docs/live-trials.md)
  *     models   {"do": "save", "line": L, "file": F, "base"?: V, "metrics"?: {…}, "attachments"?: [F, …],
- *               "again"?: true, "as"?: "file"}   answered {"versionId": V, "isNew": true, …} when the model is durable
+ *               "again"?: true, "as"?: "file", "check"?: {"file": F, "tolerance"?: T}}
+ *              answered {"versionId": V, "isNew": true, …} when the model is durable
  *              {"do": "current", "line": L}
  */
 import { currentUser } from "../../shared/adapters/current-user.js";
@@ -89,6 +90,7 @@ const saveRequest = z.object({
   attachments: z.array(path).max(1000).optional(),
   again: z.boolean().optional(),
   as: z.literal("file").optional(),
+  check: z.object({ file: path, tolerance: z.number().min(0).optional() }).optional(),
 });
 const stopRequest = z.object({
   forUpdate: z.boolean().default(false),

@@ -76,19 +76,58 @@ export class CurrentStore {
     for (const file of files)
       listed[file.name] = await this.#writeFile(join(temporary, file.name), file.chunks);
     const kept = files.find(({ isKept }) => isKept === true);
-    const manifest: CurrentManifest = {
+    await this.#writeManifest(temporary, {
       format: 1,
       ...slot,
       ...(kept === undefined ? {} : { file: kept.name }),
       files: listed,
-    };
-    await this.#writeFile(join(temporary, "manifest.json"), [
-      new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`),
-    ]);
+    });
     await this.files.syncFolder(temporary);
     await this.files.rename(temporary, this.folderOf(id));
     await this.files.syncFolder(join(this.home, "versions"));
     this.#replacedAt.set(id, this.clock.monotonic());
+  }
+
+  /**
+   * Adds a file to an installed version that an earlier agent installed without it; resolves once that is durable. What
+   * is there already stays as it is: a reader finds it with the file or without.
+   */
+  async add(versionId: Hash, file: SlotFile): Promise<void> {
+    const folder = this.folderOf(versionId);
+    const temporary = join(this.home, "versions", unfinished + versionId);
+    await this.files.remove(temporary);
+    await this.files.makeFolder(temporary);
+    try {
+      const written = await this.#writeFile(join(temporary, file.name), file.chunks);
+      const manifest = await this.#manifestOf(versionId);
+      await this.#writeManifest(temporary, {
+        ...manifest,
+        files: { ...manifest.files, [file.name]: written },
+      });
+      // The manifest comes last: it names no file that is not there.
+      for (const name of [file.name, "manifest.json"]) {
+        await this.files.rename(join(temporary, name), join(folder, name));
+        await this.files.syncFolder(folder);
+      }
+    } finally {
+      await this.files.remove(temporary);
+    }
+  }
+
+  /** True if the manifest of an installed version names a file. */
+  async lists(versionId: Hash, name: string): Promise<boolean> {
+    return Object.hasOwn((await this.#manifestOf(versionId)).files, name);
+  }
+
+  async #manifestOf(versionId: Hash): Promise<CurrentManifest> {
+    const bytes = await this.files.read(join(this.folderOf(versionId), "manifest.json"));
+    return JSON.parse(new TextDecoder().decode(bytes)) as CurrentManifest;
+  }
+
+  async #writeManifest(folder: string, manifest: CurrentManifest): Promise<void> {
+    await this.#writeFile(join(folder, "manifest.json"), [
+      new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`),
+    ]);
   }
 
   /**
@@ -98,9 +137,7 @@ export class CurrentStore {
   async isSound(versionId: Hash): Promise<boolean> {
     const folder = this.folderOf(versionId);
     try {
-      const manifest = JSON.parse(
-        new TextDecoder().decode(await this.files.read(join(folder, "manifest.json"))),
-      ) as CurrentManifest;
+      const manifest = await this.#manifestOf(versionId);
       for (const [name, { bytes, sha256 }] of Object.entries(manifest.files))
         if (!(await this.#isFile(join(folder, name), bytes, sha256))) return false;
       return manifest.versionId === versionId;
@@ -113,9 +150,7 @@ export class CurrentStore {
   async fileOf(versionId: Hash, name: string): Promise<Uint8Array | undefined> {
     const folder = this.folderOf(versionId);
     try {
-      const { files } = JSON.parse(
-        new TextDecoder().decode(await this.files.read(join(folder, "manifest.json"))),
-      ) as CurrentManifest;
+      const { files } = await this.#manifestOf(versionId);
       const listed = Object.hasOwn(files, name) ? files[name] : undefined;
       if (listed === undefined) return undefined;
       const bytes = await this.files.read(join(folder, name));
@@ -127,9 +162,8 @@ export class CurrentStore {
 
   /** Name of the file that an installed version is, where it is one that is kept as it is. */
   async keptName(versionId: Hash): Promise<string | undefined> {
-    const path = join(this.folderOf(versionId), "manifest.json");
     try {
-      return (JSON.parse(new TextDecoder().decode(await this.files.read(path))) as CurrentManifest).file;
+      return (await this.#manifestOf(versionId)).file;
     } catch {
       return undefined;
     }

@@ -2,7 +2,9 @@
  * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
  * has a code.
  */
+import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
+import type { ModelSource } from "../../shared/model/model.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
 import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
@@ -18,6 +20,7 @@ import { layoutName } from "../../shared/layouts/layout.js";
 import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { attachmentsWithLayout, modelOfLine } from "../saving/line-model.js";
+import { checkModel, type CheckedModel, type CheckOptions } from "../saving/check-model.js";
 import {
   storeModel,
   type DataUsed,
@@ -33,7 +36,7 @@ import {
   type GivenSamples,
   type JobLimits,
 } from "../../shared/programs/job-folder.js";
-import { readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
+import { checkFileIn, readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
 import { runJob } from "../../shared/programs/run-job.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
@@ -44,7 +47,7 @@ import {
 } from "../../shared/programs/trusted-command.js";
 import { recordProgram, type RecordedProgram } from "./record-program.js";
 
-export interface ExternalTrainingOptions extends StoreModelOptions {
+export interface ExternalTrainingOptions extends StoreModelOptions, CheckOptions {
   readonly files: Files;
   readonly random: Random;
   readonly clock: Clock;
@@ -207,6 +210,23 @@ function spaceOf(recorded: Finished["recorded"]): AttachmentSpace {
   };
 }
 
+async function checkOutput(
+  options: ExternalTrainingOptions,
+  { line, trainer, workFolder, signal }: ExternalTraining,
+  { folder, model }: { readonly folder: string; readonly model: ModelSource },
+): Promise<CheckedModel | undefined> {
+  const samples = await checkFileIn(folder, trainer.check !== undefined);
+  if (samples === undefined) return undefined;
+  const tolerance = trainer.check?.tolerance;
+  return await checkModel(options, model, {
+    line,
+    samples,
+    tolerance,
+    workFolder: join(workFolder, "check"),
+    signal,
+  });
+}
+
 async function saveOutput(
   options: ExternalTrainingOptions,
   training: ExternalTraining,
@@ -226,6 +246,7 @@ async function saveOutput(
     });
     await requireUnchanged();
     const { model } = found;
+    const checked = await checkOutput(options, training, { folder, model });
     const used = recorded && samples && (await dataUsed(samples.hash));
     const stored = await storeModel(options, model, {
       line,
@@ -234,6 +255,7 @@ async function saveOutput(
         ...metrics,
         metadata: {
           ...metrics.metadata,
+          ...checked?.metadata,
           "trainer.program": command.program,
           "trainer.command": command.sha256,
           "training.ms": durationMs,
@@ -262,7 +284,7 @@ async function saveOutput(
       environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
     });
     reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
-    for (const note of [...notes, ...found.notes])
+    for (const note of [...notes, ...found.notes, ...(checked === undefined ? [] : [checked.note])])
       options.log.info("trainer-model", { line, text: `${line}: ${note}` });
     logTrained(options.log, training, {
       stored,

@@ -216,40 +216,43 @@ export class Credentials {
    * which an expired one may be the reason for: over HTTPS, or else over MQTT, by asking the server in the present
    * session or, where the certificate opens none, by a connection for that alone. Never throws: without a renewal the
    * present one is tried.
+   * @returns whether there is another certificate now
    */
-  async renewIfDue(wasRefused = false): Promise<void> {
-    await this.#renewIfDue(wasRefused);
+  async renewIfDue(wasRefused = false): Promise<boolean> {
+    const isRenewed = await this.#renewIfDue(wasRefused);
     const { ownerCertificate: owned, log } = this.#parts;
     this.#ended = owned === undefined ? this.#issuedEnded() : await this.#ownedEnded(owned);
     const endMs = this.#ended?.details["notAfterMs"] as number | undefined;
     if (this.#ended !== undefined && endMs !== this.#loggedEndMs)
       log.warn("certificate-ended", { code: this.#ended.code, text: this.#ended.message });
     this.#loggedEndMs = endMs;
+    return isRenewed;
   }
 
-  async #renewIfDue(wasRefused: boolean): Promise<void> {
+  async #renewIfDue(wasRefused: boolean): Promise<boolean> {
     const { identity, http } = this.#enrolment;
     const { clock, log } = this.#parts;
     const notAfterMs = this.notAfterMs;
-    if (identity === undefined || notAfterMs === undefined) return;
+    if (identity === undefined || notAfterMs === undefined) return false;
     const isDue = notAfterMs - this.#time.presentMs < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
-    if (!(isDue || wasRefused)) return;
+    if (!(isDue || wasRefused)) return false;
     const opensNone = wasRefused || this.#time.presentMs >= notAfterMs;
     const isHttps = http?.startsWith("https:") === true;
     if ((isHttps || opensNone) && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
       try {
         await (opensNone ? this.renew() : this.#renewBy((request) => this.#sendOverHttps(request)));
-        return;
+        return true;
       } catch (error) {
         // A server that was not reached has refused nothing: it is asked again before the next connection.
         if (!opensNone || !isStemmaError(error) || !unreached.has(error.code)) this.#failedAtMs = nowMs;
         this.#whyNotRenewed = messageOf(error);
         log.warn("certificate-not-renewed", { text: messageOf(error) });
       }
-    if (!isDue || nowMs - (this.#askedAtMs ?? -Infinity) < retryMs) return;
+    if (!isDue || nowMs - (this.#askedAtMs ?? -Infinity) < retryMs) return false;
     const why = `the certificate of this device is valid until ${new Date(notAfterMs).toISOString()} and was not renewed over HTTPS: the server is asked to renew it over MQTT`;
     if (this.#parts.askOverMqtt?.(why) === true) this.#askedAtMs = nowMs;
+    return false;
   }
 
   /** Gets a new certificate for a new key. @throws NOT_ALLOWED, CERTIFICATE_REFUSED, SERVER_UNREACHABLE */

@@ -16,7 +16,13 @@ import { judgeDisk, type DiskUse, noDiskFor } from "../resources/disk-budget.js"
 import { heldBytes } from "../resources/held-bytes.js";
 import type { CurrentStore } from "../current/current-store.js";
 import { layoutIdOf } from "../../shared/layouts/base-layout.js";
-import { slotFilesOf, type SlotFile } from "../../shared/layouts/slot-files.js";
+import {
+  originalBytesOf,
+  originalFileName,
+  originalSlotFile,
+  slotFilesOf,
+  type SlotFile,
+} from "../../shared/layouts/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
@@ -260,7 +266,10 @@ export class Activator {
 
   async #install(line: string, versionId: Hash): Promise<void> {
     const { outbox, current, profile, clock, log } = this.options;
-    if (await current.isSound(versionId)) return;
+    if (await current.isSound(versionId)) {
+      await this.#addOriginal(line, versionId);
+      return;
+    }
     if (await current.has(versionId))
       log.warn("slot-damaged", {
         line,
@@ -269,9 +278,8 @@ export class Activator {
       });
     const before = await current.fileOf(versionId, pipelineFileName);
     await current.discard(versionId);
-    const layoutId = layoutIdOf((await outbox.record(versionId)).record);
-    const copies = layoutId === undefined ? 1 : 2;
-    const bytes = copies * (outbox.entry(versionId)?.tensorBytes ?? 0);
+    const layout = await this.#layoutOf(versionId);
+    const bytes = (outbox.entry(versionId)?.tensorBytes ?? 0) + (layout?.originalBytes ?? 0);
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
     if (!verdict.allowed)
       throw noDiskFor(
@@ -285,7 +293,7 @@ export class Activator {
     });
     const { record } = model;
     await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [
-      ...slotFilesOf(model, layoutId && (await outbox.objects.read("attachment", layoutId))),
+      ...slotFilesOf(model, layout?.bytes),
       ...(await this.#optimizerFile(versionId, record)),
       ...(await pipelineFile(
         { objects: outbox.objects, current, entry: (id) => outbox.entry(id), before },
@@ -293,6 +301,50 @@ export class Activator {
         record,
       )),
     ]);
+  }
+
+  /** A version's own layout, and the bytes of its file in that. @throws MODEL_FILE_MALFORMED */
+  async #layoutOf(
+    versionId: Hash,
+  ): Promise<{ readonly bytes: Uint8Array; readonly originalBytes: number } | undefined> {
+    const { outbox } = this.options;
+    const { record } = await outbox.record(versionId);
+    const id = layoutIdOf(record);
+    if (id === undefined || record.kind === "opaque") return undefined;
+    const bytes = await outbox.objects.read("attachment", id);
+    return { bytes, originalBytes: originalBytesOf(await outbox.leaves(record), bytes) };
+  }
+
+  /**
+   * Adds the file in the model's layout to a slot of an agent that did not write it yet. Where that fails, the slot
+   * serves as before, and it is tried again at its next use.
+   */
+  async #addOriginal(line: string, versionId: Hash): Promise<void> {
+    const { outbox, current, profile, clock, log } = this.options;
+    try {
+      if (await current.lists(versionId, originalFileName)) return;
+      const layout = await this.#layoutOf(versionId);
+      if (layout === undefined) return;
+      const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", layout.originalBytes);
+      if (!verdict.allowed)
+        throw noDiskFor("It cannot be made", verdict, "It is tried again when the model is used.", {
+          line,
+          versionId,
+        });
+      const model = await recoverModel(outbox.objects, versionId, clock, { holdBytes: heldBytes(profile) });
+      await current.add(versionId, originalSlotFile(model, layout.bytes));
+      log.info("slot-completed", {
+        line,
+        versionId,
+        text: `${originalFileName} was added to the installed model ${versionId.slice(0, 12)} of ${line}`,
+      });
+    } catch (error) {
+      log.warn("slot-incomplete", {
+        line,
+        versionId,
+        text: `the installed model ${versionId.slice(0, 12)} of ${line} serves without ${originalFileName}, which programs in PyTorch read: ${messageOf(error)}`,
+      });
+    }
   }
 
   /** The optimizer's state that a training kept with its model, for the next one to continue from. */

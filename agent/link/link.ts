@@ -56,10 +56,11 @@ export interface LinkIdentity {
   /** The certificate and key, PEM, for an address that is not judged; undefined: none. */
   present?(): Promise<{ readonly certificate: string; readonly key: string } | undefined>;
   /**
-   * Renews the certificate before a connection, if it is due. @param wasRefused whether the server did not
-   * admit the device last
+   * Renews the certificate before a connection, if it is due.
+   * @param wasRefused whether the server did not admit the device last
+   * @returns whether the device has another certificate now
    */
-  renewIfDue(wasRefused: boolean): Promise<void>;
+  renewIfDue(wasRefused: boolean): Promise<boolean>;
   /** The reason for a refusal that this device knows itself: its certificate has ended. */
   readonly ended?: StemmaError | undefined;
   /** A client of another network than this machine's, which needs no sockets; absent: `judges` and `dial` decide. */
@@ -91,6 +92,10 @@ export class Link {
   #cancelWait: (() => void) | undefined;
   /** The server refused the present attempt or session. */
   #isRefused = false;
+  /** The broker refused the present attempt without a reason, which an ended certificate may be. */
+  #isUnexplained = false;
+  /** The certificate was renewed after the last refusal: the next attempt is made with that one. */
+  #hasRenewed = false;
   /** The reason why the present attempt or session ends; empty: not known yet. */
   #why = "";
 
@@ -187,13 +192,15 @@ export class Link {
     if (this.#phase !== "waiting") return;
     this.#phase = "connecting";
     this.#isRefused = false;
+    this.#isUnexplained = false;
     this.#why = "";
     const { enrolment, counter } = this.options;
     // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
     // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links
     // would look like clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
-    await this.options.identity.renewIfDue(this.#refusals > 0);
+    await this.options.identity.renewIfDue(this.#refusals > 0 && !this.#hasRenewed);
+    this.#hasRenewed = false;
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
     this.#session = session;
@@ -211,7 +218,8 @@ export class Link {
     client.on("error", (error) => {
       // CONNACK 4 and 5: the broker does not accept this identity.
       const code = (error as { code?: unknown }).code;
-      this.#isRefused ||= code === 4 || code === 5;
+      this.#isUnexplained ||= code === 4 || code === 5;
+      this.#isRefused ||= this.#isUnexplained;
       this.#why = this.#isRefused
         ? notAdmittedText(error.message, enrolment, this.options.identity.ended)
         : this.#phase === "open" || typeof code === "number"
@@ -321,10 +329,22 @@ export class Link {
       this.#refusals++;
       this.#failures = 0;
     } else this.#failures++;
+    // Once for a row of refusals: what a new certificate does not change, a person has to.
+    if (this.#isUnexplained && this.#refusals === 1) void this.#renew(why);
+    else this.#waitAgain(why, wasOpen);
+  }
+
+  /** Asks for another certificate, and tries again soon where there is one. */
+  async #renew(why: string): Promise<void> {
+    this.#hasRenewed = await this.options.identity.renewIfDue(true);
+    if (this.#phase === "waiting") this.#waitAgain(why, false);
+  }
+
+  #waitAgain(why: string, wasOpen: boolean): void {
     const attempt = this.#isRefused ? this.#refusals : this.#failures;
     const isFirst = !wasOpen && !this.#isRefused && attempt === 1;
     const delayMs = jitteredBackoffMs(
-      this.#isRefused ? refusedBackoff : connectBackoff,
+      this.#isRefused && !this.#hasRenewed ? refusedBackoff : connectBackoff,
       attempt,
       this.options.random.bytes(1)[0] ?? 0,
     );

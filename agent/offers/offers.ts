@@ -6,6 +6,8 @@ import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { defined } from "../../shared/defined.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import { layoutIdOf } from "../../shared/layouts/base-layout.js";
+import { originalBytesOf } from "../../shared/layouts/slot-files.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { maxPipelineBytes } from "../../shared/provenance/pipeline-file-name.js";
@@ -168,7 +170,7 @@ export class Offers {
 
   async #fetch(
     { offer, record, carried, optimizer, pipeline }: CheckedOffer,
-    needed: readonly Hash[],
+    objects: readonly Hash[],
   ): Promise<void> {
     const { profile, log } = this.options;
     await this.#fetchObjects(offer, record, carried, { optimizer, pipeline });
@@ -178,8 +180,9 @@ export class Offers {
       optimizer === undefined ? [] : decodeTree(await this.#readSmall(carried, "tree", optimizer)).leaves;
     const leaves = [...model, ...state];
     const bytes = leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
-    // The model needs space twice: in the outbox and installed.
-    const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
+    // The model needs space twice, in the outbox and installed, and once more in the layout that it came in.
+    const needed = 2 * bytes + (await this.#originalBytes(record, model, carried));
+    const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", needed);
     if (!verdict.allowed)
       throw noDiskFor(
         `The offered model ${offer.name}:${offer.version} does not fit`,
@@ -187,7 +190,10 @@ export class Offers {
         "It is fetched when the server offers it again.",
         { versionId: offer.versionId },
       );
-    await this.#fetchTensors({ offer, leaves, carried, pipeline, needed, tensorBytes: bytes }, record);
+    await this.#fetchTensors(
+      { offer, leaves, carried, pipeline, needed: objects, tensorBytes: bytes },
+      record,
+    );
     log.info("fetched", {
       line: offer.line,
       versionId: offer.versionId,
@@ -337,6 +343,12 @@ export class Offers {
   async #requireShortPipeline(carried: SmallObjects, pipeline: Hash): Promise<void> {
     const { length } = await this.#readSmall(carried, "pipeline", pipeline);
     if (length > maxPipelineBytes) throw pipelineTooLong(length, maxPipelineBytes, pipeline);
+  }
+
+  async #originalBytes(record: SaveRecord, weights: LeafTable, carried: SmallObjects): Promise<number> {
+    const id = layoutIdOf(record);
+    if (id === undefined || record.kind === "opaque") return 0;
+    return originalBytesOf(weights, await this.#readSmall(carried, "attachment", id));
   }
 
   #readSmall(carried: SmallObjects, kind: ObjectKind, id: Hash): Promise<Uint8Array> {

@@ -22,6 +22,7 @@ import type { CurrentStore } from "../current/current-store.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
+import { checkModel, type CheckedModel, type CheckOptions } from "./check-model.js";
 import { findVersion } from "./find-version.js";
 import { attachmentsWithLayout, modelOfLine, type LineModel } from "./line-model.js";
 import { openLineFile } from "./open-line-file.js";
@@ -40,6 +41,8 @@ export interface SaveFileRequest {
   readonly attachments?: readonly string[] | undefined;
   /** Saves the model also where the line has the same one already. */
   readonly again?: boolean | undefined;
+  /** Outputs of the same network by the tool that trained it, which the engine has to give too. */
+  readonly check?: { readonly file: string; readonly tolerance?: number | undefined } | undefined;
   /** Keeps the file as it is, where the line has no model yet; a line that delivers a file goes on so by itself. */
   readonly as?: "file" | undefined;
 }
@@ -55,7 +58,7 @@ export interface SavedFile extends StoredModel {
   readonly notes?: readonly string[];
 }
 
-export interface FileSaverOptions extends StoreModelOptions {
+export interface FileSaverOptions extends StoreModelOptions, CheckOptions {
   readonly home: string;
   readonly current: Pick<CurrentStore, "active">;
 }
@@ -66,16 +69,23 @@ const maxAttachments = 200;
 export class FileSaver {
   /** Serially: of two equal saves the second must find the first. */
   readonly #queue = new SerialQueue();
+  readonly #abort = new AbortController();
 
   constructor(private readonly options: FileSaverOptions) {}
 
   /**
    * Saves a file; resolves once the version is durable. A failure saves nothing.
    * @throws FILE_MISSING, FILE_NOT_REGULAR, FILE_CHANGED, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED,
-   * ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), SIZE_OVER_LIMIT (attachments), DISK_BUDGET_EXHAUSTED, USAGE
+   * ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), SIZE_OVER_LIMIT (attachments), DISK_BUDGET_EXHAUSTED, USAGE; what
+   * checkModel throws
    */
   save(line: string, request: SaveFileRequest): Promise<SavedFile> {
     return this.#queue.run(() => this.#save(line, request));
+  }
+
+  /** Ends a check that runs. */
+  stop(): void {
+    this.#abort.abort();
   }
 
   /**
@@ -131,12 +141,13 @@ export class FileSaver {
       });
       await requireUnchanged();
       const { model } = found;
+      const checked = await this.#checked(line, model, request);
       const same = request.again === true ? undefined : await this.#sameModel(line, base, found);
       if (same !== undefined) return same;
       const stored = await storeModel(this.options, model, {
         line,
         base,
-        metrics,
+        metrics: { ...metrics, metadata: { ...metrics.metadata, ...checked?.metadata } },
         attachments: attachmentsWithLayout(attachments, found),
         samples: null,
         provenance: { course: { kind: "submitted", fileBytes: size } },
@@ -150,7 +161,7 @@ export class FileSaver {
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
       });
       const keptAs = keptFileOf(model)?.name;
-      const notes = [...ofFile, ...found.notes];
+      const notes = [...ofFile, ...found.notes, ...(checked === undefined ? [] : [checked.note])];
       const answer = { line, ...stored, isNew: true, base: base ?? null, ...defined({ keptAs }) };
       return { ...answer, ...(notes.length === 0 ? {} : { notes }) };
     } catch (error) {
@@ -161,6 +172,25 @@ export class FileSaver {
     } finally {
       await close();
     }
+  }
+
+  async #checked(
+    line: string,
+    model: ModelSource,
+    { check }: Pick<SaveFileRequest, "check">,
+  ): Promise<CheckedModel | undefined> {
+    if (check === undefined) return undefined;
+    requireAbsolute(check.file);
+    const { tolerance } = check;
+    const workFolder = join(this.options.home, "work", `check-${line}`);
+    const { signal } = this.#abort;
+    return await checkModel(this.options, model, {
+      line,
+      samples: check.file,
+      tolerance,
+      workFolder,
+      signal,
+    });
   }
 
   /** The link's version: programs train from that, also in the moment before the switch is recorded. */

@@ -18,6 +18,8 @@ const absolutePath = argumentSchema.refine(isAbsolute, "must be an absolute path
 
 export const externalTrainerSchema = z.strictObject({
   ...trainerSettings,
+  /** Demands outputs of its model, which the engine has to give too; absent: they are compared where it left some. */
+  check: z.strictObject({ tolerance: z.number().min(0).optional() }).optional(),
   /**
    * The program's own files, which go to the server with each model, so that it may run the program again; absent:
    * nothing of it does.

@@ -17,6 +17,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import { nextActivation } from "../lines/activation.js";
 import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
 import { decideAgain } from "./begun-training.js";
+import { originalBytesIn } from "../../shared/programs/job-folder.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
 import type { Trained } from "./save-result.js";
 import {
@@ -407,9 +408,16 @@ export class Trainer {
   }
 
   async #judgeDisk(line: string): Promise<DiskVerdict> {
-    const { profile, outbox, diskUse } = this.options;
+    const { profile, outbox, diskUse, activator, config } = this.options;
     const use = await diskUse();
-    return judgeDisk(profile.disk, use, "train", 2 * (outbox.newest(line)?.tensorBytes ?? 0));
+    const base = activator.base(line);
+    // A program works on a copy of its base, with the file in the layout that the base came in.
+    const original =
+      config.lines[line]?.trainer === undefined || base === undefined
+        ? 0
+        : await originalBytesIn(base.folder);
+    const needed = 2 * (outbox.newest(line)?.tensorBytes ?? 0) + original;
+    return judgeDisk(profile.disk, use, "train", needed);
   }
 
   /** A full disk is reported once; the other reasons are not reported. */

@@ -42,7 +42,10 @@ import {
 } from "./training-job.js";
 
 export interface TrainingRunsOptions
-  extends SaveResultOptions, JobOptions, Pick<ExternalTrainingOptions, "random" | "commandOwner"> {
+  extends
+    SaveResultOptions,
+    JobOptions,
+    Pick<ExternalTrainingOptions, "random" | "commandOwner" | "evaluate"> {
   readonly files: Files;
   readonly home: string;
   readonly activator: Activator;

@@ -40,6 +40,7 @@ def act(device, request):
     work = {
         "save": lambda: save(device, request),
         "standing": lambda: device.standing(request["versionId"]),
+        "versions": lambda: device.versions(request["line"]),
         "problems": lambda: problems(device),
     }[request["do"]]
     answered(work)
@@ -62,7 +63,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     first = json.loads(sys.stdin.readline())
     if first["do"] == "enrol":
-        answered(lambda: enrol(sys.argv[1], first["invitation"]))
+        answered(lambda: enrol(sys.argv[1], first["invitation"], certificate=first.get("certificate")))
         return
     device = Device(sys.argv[1])
     answered(lambda: None)

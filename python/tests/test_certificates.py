@@ -74,9 +74,9 @@ def test_a_change_of_the_servers_key_is_followed():
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"connectionKey": 7, "request": "x"}'])
 def test_a_waiting_key_that_is_damaged_is_made_again(tmp_path, damage):
-    identity = SimpleNamespace(subject=SUBJECT, key=DEVICE, file={"certificate": "c", "connectionKey": "k"})
+    identity = SimpleNamespace(subject=SUBJECT, owned=None, key=DEVICE, file={"certificate": "c", "connectionKey": "k"})
     identity.sign = lambda request: f"signed {request}"
-    one = Renewal(tmp_path, lambda: identity)
+    one = Renewal(tmp_path, lambda: identity, lambda: 0.0)
     (tmp_path / WAITING).write_text(damage)
     request = one.request()
     assert request["renewal"]["signature"] == f"signed {request['request']}"

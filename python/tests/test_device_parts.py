@@ -28,7 +28,9 @@ def vectors(name):
     return json.loads((VECTORS / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("file", ["envelopes.json", "numbered-activations.json", "activation-receipt.json"])
+@pytest.mark.parametrize(
+    "file", ["envelopes.json", "numbered-activations.json", "activation-receipt.json", "owner-time.json"]
+)
 def test_golden_envelopes_are_read_and_written_alike(file):
     cases = vectors(f"wire/{file}")
     cases = cases if isinstance(cases, list) else [cases]
@@ -307,7 +309,7 @@ def test_a_device_that_serves_goes_on_when_its_disk_is_full():
     one._state = one._offers = one._reports = nothing
     one._session, one.problems = None, []
     one.run(lambda: len(one.problems) > 0)
-    assert [each.code for each in one.problems] == ["FILE_FAILED"]
+    assert [each.code for each in one.problems] == ["DISK_FULL"]
 
 
 def test_a_device_that_doubts_its_server_keeps_the_session_and_asks_whether_it_is_over():

@@ -254,3 +254,32 @@ def test_texts_that_cannot_be_written_and_hashes_of_another_form_are_refused(own
     assert "more than 64 signatures" in refused(
         "RELEASE_METADATA_INVALID", lambda: taken(device(), owner.set(change=with_many))
     )
+
+
+def stated(*by, fleet="f", number=1, time="2027-03-01T00:00:00Z", kind="x-stemma-time", **more):
+    return signed({"_type": kind, "fleet": fleet, "number": number, "time": time, **more}, *(by or [3]))
+
+
+def test_the_owners_time_is_taken_where_the_keys_of_targets_signed_it(tmp_path):
+    one = Releases(tmp_path, {"policy": "required", "root": Owner().root()})
+    assert one.owner_time("f", stated(number=7)) == (7, 1_803_859_200_000)
+    for text in [
+        stated(2),
+        stated(fleet="other"),
+        stated(number=0),
+        stated(number=True),
+        stated(number="1"),
+        stated(time="2027-03-01"),
+        stated(time="2027-13-01T00:00:00Z"),
+        stated(kind="targets"),
+        stated(more=1),
+        stated() + " " * 4096,
+        "[]",
+        "{",
+        "\ud800",
+    ]:
+        with pytest.raises(StemmaError) as caught:
+            one.owner_time("f", text)
+        assert caught.value.code == "RELEASE_METADATA_INVALID", text
+    with pytest.raises(StemmaError, match="has no root"):
+        Releases(tmp_path, None).owner_time("f", stated())

@@ -20,7 +20,6 @@ export interface LayoutChoices {
 const derived = "pytorch";
 /** The layout in which the base was imported; the server reads the file in it. */
 const layoutOfBase = "original";
-const defaultTolerance = 1e-5;
 const unproved =
   "a file of weights states no padding, epsilon or activation: --check SAMPLES shows whether the engine computes " +
   "the same";
@@ -64,8 +63,8 @@ export async function layOutOf(
       plan: (tensors) => plan(described, tensors),
     });
     if (check === undefined) return { ...laidOut, notes: [...laidOut.notes, unproved] };
-    const { checkOutputs } = await import("./check-outputs.js");
-    const note = await checkOutputs(laidOut, { described, samples: check, tolerance: limit, signal });
+    const { checkFile } = await import("./check-outputs.js");
+    const note = await checkFile(laidOut, described, { samples: check, tolerance: limit, signal });
     return { ...laidOut, notes: [...laidOut.notes, note] };
   };
 }
@@ -99,8 +98,9 @@ async function plannerOf(layout: string, isProved: boolean): Promise<Planner> {
 }
 
 /** @throws USAGE */
-function toleranceOf(text: string | undefined): number {
-  const value = text === undefined ? defaultTolerance : Number(text);
+function toleranceOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
   if (text !== "" && Number.isFinite(value) && value >= 0) return value;
   throw new StemmaError("USAGE", "--tolerance is a number that is not negative, such as 1e-5.");
 }

@@ -5,8 +5,10 @@ import { keptFileOf } from "../model/kept-file.js";
 import { keptFileChunks } from "../recover/kept-file-chunks.js";
 import { safetensorsOfModel } from "../recover/recovered-file.js";
 import type { RecoveredModel } from "../recover/recovery.js";
+import { tensorByteLength } from "../tensor/dtype.js";
 import { safetensorsChunks } from "../tensor/safetensors.js";
-import type { TensorSource } from "../tensor/tensor.js";
+import type { TensorHeader, TensorSource } from "../tensor/tensor.js";
+import { decodeLayout } from "./layout.js";
 
 export interface SlotFile {
   readonly name: string;
@@ -50,8 +52,22 @@ export function slotFilesOf(
     { name: "model.safetensors", chunks: safetensorsChunks(tensors) },
     { name: "architecture.json", chunks: [encodeArchitecture(model.architecture)] },
     { name: "names.json", chunks: [new TextEncoder().encode(`${JSON.stringify(names, null, 2)}\n`)] },
-    ...(layout === undefined ? [] : [{ name: originalFileName, chunks: originalChunks(model, layout) }]),
+    ...(layout === undefined ? [] : [originalSlotFile(model, layout)]),
   ];
+}
+
+/**
+ * Bytes of the tensors in `original.safetensors` of a model with these weights.
+ * @throws MODEL_FILE_MALFORMED
+ */
+export function originalBytesOf(weights: readonly TensorHeader[], layout: Uint8Array): number {
+  const { tensors } = decodeLayout(layout, weights);
+  return tensors.reduce((sum, { dtype, shape }) => sum + tensorByteLength(dtype, shape), 0);
+}
+
+/** The file of a laid out model in its slot. @throws as slotFilesOf, at the end of its bytes */
+export function originalSlotFile(model: Pick<RecoveredModel, "sources">, layout: Uint8Array): SlotFile {
+  return { name: originalFileName, chunks: originalChunks(model, layout) };
 }
 
 async function* originalChunks(

@@ -4,11 +4,11 @@
  * pack that is there holds. Packs that came since are added to it, those that are gone are taken out.
  *
  * Format 2, all numbers little-endian: "STEMTABL", format u32, zeros up to 4096; the pages of rows (sorted-rows.ts);
- * the end. The end: rows u32, epoch u32, objects in low files u32, cache files u32, packs u32; per cache file: name (32
- * bytes of ASCII, padded with zeros), bytes u64; per pack, by whose places the rows name them: name (81 bytes), size
- * u64, index bytes u32, entries u32, format u32, number of its cache file u32 (2^32 - 1: it is in none; 2^32 - 2: its
- * index is here), offset in it u64, CRC-32 of each part of its index u32, its index where it is here; the first tag of each page u32; the offset of the end u64, and the SHA-256
- * of the end up to here.
+ * the end. The end: rows u32, epoch u32, objects in low files u32, cache files u32, packs u32; per cache file: name
+ * (32 bytes of ASCII, padded with zeros), bytes u64; per pack, by whose places the rows name them: name (81 bytes),
+ * size u64, index bytes u32, entries u32, format u32, number of its cache file u32 (2^32 - 1: it is in none; 2^32 -
+ * 2: its index is here), offset in it u64, CRC-32 of each part of its index u32, its index where it is here; the
+ * first tag of each page u32; the offset of the end u64, and the SHA-256 of the end up to here.
  */
 import { join } from "node:path";
 import { nextTurn } from "../concurrency/in-steps.js";

@@ -24,6 +24,8 @@ const modelNames = [
   "model.keras",
   "model.h5",
 ] as const;
+/** The names that the file with outputs of the model may have. */
+const checkNames = ["check.safetensors", "check.npz"] as const;
 const metricsName = "metrics.json";
 const maxMetricsBytes = 2 * 1024 * 1024;
 /** A save record names at most 256. */
@@ -83,6 +85,22 @@ async function openModel(folder: string, kept: string | undefined): Promise<Trai
       ? `left no ${names.slice(0, -1).join(", ")} or ${names.at(-1)} in its current directory`
       : `left no ${kept} in its current directory, which is what the line delivers`,
   );
+}
+
+/**
+ * The file with inputs and outputs of the model, for a check.
+ * @returns undefined where there is none, and none is wanted
+ * @throws TRAINER_OUTPUT_INVALID
+ */
+export async function checkFileIn(folder: string, isWanted: boolean): Promise<string | undefined> {
+  for (const name of checkNames) {
+    const found = await lstat(join(folder, name)).catch(() => undefined);
+    if (found === undefined) continue;
+    if (!found.isFile()) throw invalid(`left a ${name} that is not a regular file`);
+    return join(folder, name);
+  }
+  if (!isWanted) return undefined;
+  throw invalid(`left no ${checkNames.join(" or ")} in its current directory, which its settings demand`);
 }
 
 async function openOutput(folder: string, name: string): Promise<RegularFile> {

@@ -5,11 +5,14 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeArchitecture, encodeArchitecture, weightSlots } from "../../shared/model/architecture.js";
+import { inheritedLayout } from "../../shared/layouts/base-layout.js";
+import { encodeLayout, layoutName } from "../../shared/layouts/layout.js";
 import { defaultNames, writeModelJson } from "../../shared/model/model-json-export.js";
 import type { Architecture, ModelSource } from "../../shared/model/model.js";
 import type { Log, LogFields } from "../../shared/ports.js";
 import { modelSourceOfTensors } from "../../shared/save/model-source.js";
 import type { SaveModelOptions } from "../../shared/save/save-model.js";
+import { zeroHash } from "../../shared/tensor/hash.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { GraphBuilder } from "../../shared/train/builders/graph-builder.js";
@@ -36,6 +39,14 @@ export function tinyModel(
 export function tinySource(seed = "1", units = 3): ModelSource {
   const { architecture, tensors } = tinyModel(seed, units);
   return modelSourceOfTensors(architecture, tensors);
+}
+
+/** The layout of a model whose tensors are in its file as they are, under the names own.0, own.1, … */
+export async function layoutOfOwnNames(
+  model: ModelSource,
+): Promise<{ readonly name: string; readonly bytes: Uint8Array }> {
+  const tensors = model.leaves.map(({ dtype, shape }, leaf) => ({ name: `own.${leaf}`, dtype, shape, leaf }));
+  return { name: layoutName, bytes: await inheritedLayout(model, encodeLayout({ tensors, root: zeroHash })) };
 }
 
 /** Saves a model into an outbox that no training made: what a line starts from. */

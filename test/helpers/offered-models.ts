@@ -1,10 +1,16 @@
 /** A server's side of offers without a server: models in memory, their offers, and what a device fetches of them. */
 import type { Download, Downloads } from "../../agent/offers/downloads.js";
+import type { ModelSource } from "../../shared/model/model.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import type { Clock } from "../../shared/ports.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
-import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
+import {
+  loadSaveBase,
+  saveModel,
+  type SavedModel,
+  type SaveModelOptions,
+} from "../../shared/save/save-model.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
@@ -41,11 +47,26 @@ export class OfferedModels {
 
   /** A model of one weight, or of two, and its offer with all small objects. */
   async offer(name: string, weight: Tensor, base?: SavedModel, shared?: Tensor): Promise<OfferedModel> {
-    const { server, key, clock } = this;
     const source = opaqueModelSource([
       { name: "w", ...weight },
       ...(shared === undefined ? [] : [{ name: "x", ...shared }]),
     ]);
+    return await this.offerOf(name, source, { base });
+  }
+
+  /** Any model, and its offer with all small objects. */
+  async offerOf(
+    name: string,
+    source: ModelSource,
+    {
+      base,
+      attachments,
+    }: {
+      readonly base?: SavedModel | undefined;
+      readonly attachments?: SaveModelOptions["attachments"];
+    } = {},
+  ): Promise<OfferedModel> {
+    const { server, key, clock } = this;
     const saved = await saveModel(
       server,
       source,
@@ -57,6 +78,7 @@ export class OfferedModels {
         sequence: 1,
         bases: base === undefined ? [] : [await loadSaveBase(server, base.versionId)],
         environment: { backend: "none" },
+        ...(attachments === undefined ? {} : { attachments }),
       },
       clock,
     );

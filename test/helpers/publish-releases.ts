@@ -2,6 +2,12 @@
 import { publishedOf } from "../../server/cli/release-choices.js";
 import { keyOfSeed } from "../../shared/trust/keys.js";
 import { changeText } from "../../shared/trust/releases/change-file.js";
+import { parseMetadata } from "../../shared/trust/releases/metadata.js";
+import {
+  ownerTimeFileText,
+  signOwnerTime,
+  unsignedOwnerTime,
+} from "../../shared/trust/releases/owner-time.js";
 import { unsignedManifest } from "../../shared/trust/releases/manifest.js";
 import {
   addRelease,
@@ -34,6 +40,19 @@ export async function release(server: Pick<TestServer, "handle">, model: string)
   const now = await publishedOf(operations, testFleet);
   const made = await operations.releaseManifest({ fleet: testFleet, model });
   await publish(server, addRelease(now, model, unsignedManifest(made.manifest), validity()));
+}
+
+/** The owner states that it is this time. */
+export async function stateTime(
+  { handle }: Pick<TestServer, "handle">,
+  number: number,
+  timeMs: number,
+): Promise<void> {
+  const { metadata } = await handle.operations.releases({ fleet: testFleet });
+  const root = parseMetadata("root", metadata?.roots.at(-1) ?? "");
+  const statement = unsignedOwnerTime({ fleet: testFleet, number, timeMs });
+  const file = signOwnerTime({ root, statement }, keyOfSeed(ownerSeed.repeat(64)));
+  await handle.operations.publishOwnerTime({ fleet: testFleet, file: ownerTimeFileText(file) });
 }
 
 export async function revoke(

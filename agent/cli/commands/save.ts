@@ -26,6 +26,8 @@ interface SaveChoices {
   readonly attach: readonly string[];
   readonly again: boolean;
   readonly as?: "file";
+  readonly check?: string;
+  readonly tolerance?: string;
   readonly enrolment?: string;
   readonly config?: string;
   readonly profile?: string;
@@ -61,6 +63,11 @@ export function addSave(program: Command): void {
         "file: the line's first model is the file itself, whatever is in it; later ones go on so",
       ).choices(["file"]),
     )
+    .option(
+      "--check <file>",
+      "inputs, and the outputs that the tool gave for them (.npz or safetensors): the engine has to give the same",
+    )
+    .option("--tolerance <number>", "with --check, the largest difference (default: 1e-5)")
     .option("--enrolment <file>", "where no agent runs: the enrolment (default: that of its last run)")
     .option("--config <file>", "where no agent runs: its settings (default: those of its last run)")
     .option("--profile <name>", "where no agent runs: its profile (default: that of its last run)")
@@ -75,8 +82,10 @@ export function addSave(program: Command): void {
 /** Paths from the root on: the agent runs in another folder. */
 async function requestOf(
   file: string,
-  { base, metrics, attach, again, as }: SaveChoices,
+  { base, metrics, attach, again, as, check, tolerance }: SaveChoices,
 ): Promise<SaveFileRequest> {
+  if (check === undefined && tolerance !== undefined)
+    throw new StemmaError("USAGE", "--tolerance goes with --check. Add it, or leave it out.");
   return {
     file: await named(file),
     base,
@@ -84,7 +93,18 @@ async function requestOf(
     attachments: await Promise.all(attach.map(absolute)),
     again,
     as,
+    ...(check === undefined
+      ? {}
+      : { check: { file: await absolute(check), tolerance: toleranceOf(tolerance) } }),
   };
+}
+
+/** @throws USAGE */
+function toleranceOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (text.trim() !== "" && Number.isFinite(value) && value >= 0) return value;
+  throw new StemmaError("USAGE", "--tolerance is a number that is not negative, such as 1e-5.");
 }
 
 /** The name stays where it is a link: a shard says by its name that it is one. */

@@ -163,7 +163,7 @@ def test_a_full_disk_drops_the_model_and_says_so(device, monkeypatch):
         patched.setattr(store, "write_durably", write_durably)
         patched.setattr(store, "sync_file", lambda path: write_durably(path, b""))
         device.connect()
-        ends(device, "FILE_FAILED")
+        ends(device, "DISK_FULL")
     device.close()
     device.connect()
     device.wait(lambda: device.current("pack") is not None, 30)

@@ -2,14 +2,11 @@
  * A stored model as the engine reads it: a folder of its own with tensors by path, in canonical order, and
  * its architecture.
  */
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { encodeArchitecture } from "../../../shared/model/architecture.js";
 import { optimizerFileName, safetensorsOfOptimizer } from "../../../shared/recover/optimizer-file.js";
+import { writeModelFiles } from "../../../shared/save/model-folder.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors.js";
-import type { Architecture, ModelSource } from "../../../shared/model/model.js";
-import type { TensorSource } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { requireArchitecture } from "./require-architecture.js";
@@ -39,31 +36,4 @@ export async function writeModelFolder(
     }
   }
   return folder;
-}
-
-/** Writes a model with an architecture into a folder, which is created. */
-export async function writeModelFiles(
-  model: Pick<ModelSource, "leaves" | "sources"> & { readonly architecture?: Architecture | undefined },
-  folder: string,
-): Promise<void> {
-  await mkdir(folder, { recursive: true });
-  const files = nodeFiles();
-  const file = await files.open(join(folder, "model.safetensors"), "create");
-  try {
-    await writeSafetensors(
-      file,
-      model.leaves.map(({ path }, index) => ({
-        name: path,
-        source: model.sources[index] as TensorSource,
-      })),
-    );
-  } finally {
-    await file.close();
-  }
-  const architecture = await files.open(join(folder, "architecture.json"), "create");
-  try {
-    await architecture.write(encodeArchitecture(model.architecture!), 0);
-  } finally {
-    await architecture.close();
-  }
 }

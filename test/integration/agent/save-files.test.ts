@@ -48,6 +48,9 @@ it("reports and activates a model that a program submits, with the agent running
     changed: 0,
     newTensorBytes: 0,
   });
+  // Between trainings, by the running agent: this file has no outputs.
+  const checked = { ...request, again: true, check: { file: request.file } };
+  await assert.rejects(callAgent(models, checked), (error) => isStemmaError(error, "DATASET_MALFORMED"));
   for (const [socket, name] of [
     [samples, "save"],
     [models, "samples"],

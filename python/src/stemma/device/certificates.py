@@ -24,6 +24,7 @@ from stemma.identities import canonical_json
 
 if TYPE_CHECKING:
     import paho.mqtt.client as mqtt
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 WAITING = "renewal-key.json"
@@ -32,14 +33,18 @@ MAX_CHANGES = 64
 _KEY_EXTENSION = "2.25.1743892065"
 
 
-def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey) -> dict[str, str]:
-    """Make a connection key and the request of its certificate; `subject` is fleet, device and generation."""
+def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey, owned: str | None = None) -> dict[str, str]:
+    """
+    Make a connection key and the request of its certificate; `subject` is fleet, device and generation.
+
+    `owned` is the key of a certificate that the device has already, in PEM.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
 
-    connection = ec.generate_private_key(ec.SECP256R1())
+    connection = ec.generate_private_key(ec.SECP256R1()) if owned is None else _owned_key(owned)
     info = connection.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -59,6 +64,21 @@ def new_request(subject: Mapping[str, Any], device: Ed25519PrivateKey) -> dict[s
         "connectionKey": connection.private_bytes(*private).decode("ascii"),
         "request": base64.b64encode(request.public_bytes(serialization.Encoding.DER)).decode("ascii"),
     }
+
+
+def _owned_key(pem: str) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    try:
+        key = serialization.load_pem_private_key(pem.encode("ascii"), None)
+    except (TypeError, ValueError) as error:
+        raise StemmaError(
+            "CERTIFICATE_REFUSED", f"The key of the owner's certificate cannot be read: {error}. Do not encrypt it."
+        ) from error
+    if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
+        raise StemmaError("CERTIFICATE_REFUSED", "The key of the owner's certificate is not of ECDSA or RSA.")
+    return key
 
 
 def taken_answer(answer: Any, server_key: str, keys: Mapping[str, str]) -> dict[str, Any]:
@@ -119,12 +139,15 @@ def _end_of_certificate(certificate: str, connection_key: str | None = None) -> 
 class Renewal:
     """Renews the certificate of an enrolled device; the new key waits on the disk until its certificate is there."""
 
-    def __init__(self, home: Path, identity: Callable[[], Enrolled]) -> None:
+    def __init__(self, home: Path, identity: Callable[[], Enrolled], learned_ms: Callable[[], float]) -> None:
         self._home = home
+        self._learned_ms = learned_ms
         self._identity = identity
 
     def is_due(self, now_ms: float) -> bool:
-        """Tell whether a third of the certificate's time or less is left."""
+        """Tell whether a third of the certificate's time or less is left; its owner's authority renews its own."""
+        if self._identity().owned is not None:
+            return False
         begin, end = self._times()
         return end - now_ms < (end - begin) / 3
 
@@ -136,6 +159,11 @@ class Renewal:
 
     def request(self) -> dict[str, Any]:
         """Make the request, or give the one that waits."""
+        if self._identity().owned is not None:
+            raise StemmaError(
+                "NOT_ALLOWED",
+                "The authority of its owner renews the certificate of this device: put the new one into its file.",
+            )
         one, path = self._identity(), self._home / WAITING
         keys = self._waiting()
         if keys is None:
@@ -185,7 +213,7 @@ class Renewal:
             if not address.startswith("mqtts:"):
                 continue
             try:
-                payload, why = _asked(one, address, request)
+                payload, why = asked_alone(one, address, ("renewal", request), self._learned_ms)
             except OSError as error:
                 payload, why = b"", str(error)
             if payload != b"":
@@ -209,7 +237,10 @@ def post_request(http: str, authorities: str, request: Mapping[str, Any]) -> Any
     return server.exchange("certify", "POST", "/v1/certificates", {"request": request}, is_long=False)
 
 
-def _asked(one: Enrolled, address: str, request: str) -> tuple[bytes, str]:
+def asked_alone(
+    one: Enrolled, address: str, question: tuple[str, str | None], now_ms: Callable[[], float] | None
+) -> tuple[bytes, str]:
+    """Ask by a connection for that alone: a kind of client and its password. Gives the answer, or why there is none."""
     import paho.mqtt.client as mqtt
     from paho.mqtt.enums import CallbackAPIVersion
 
@@ -217,12 +248,12 @@ def _asked(one: Enrolled, address: str, request: str) -> tuple[bytes, str]:
     got: dict[str, Any] = {"payload": b"", "why": "it ended the connection"}
     client = mqtt.Client(
         CallbackAPIVersion.VERSION2,
-        client_id=f"{one.fleet}:{one.device}:renewal",
+        client_id=f"{one.fleet}:{one.device}:{question[0]}",
         protocol=mqtt.MQTTv311,
         reconnect_on_failure=False,
     )
-    client.username_pw_set(one.device, request)
-    client.tls_set_context(one.tls())
+    client.username_pw_set(one.device, question[1])
+    client.tls_set_context(one.tls(now_ms))
 
     def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
         got["payload"] = bytes(message.payload)

@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stemma.device.certificates import Renewal
+from stemma.device.certificates import Renewal, asked_alone
 from stemma.device.history import next_head
 from stemma.device.offers import Offers
 from stemma.device.releases import Releases
 from stemma.device.reports import Reports
 from stemma.device.restores import Belief
 from stemma.device.session import Session
+from stemma.device.space import BUDGET_BYTES, KEEP_LAST, Keeping, Space
 from stemma.device.state import SPOOL_SECONDS, DeviceState, Enrolled
 from stemma.device.store import disk_error
-from stemma.device.wire import Message
+from stemma.device.wire import Message, decode
 from stemma.errors import StemmaError
 
 BIRTH_SECONDS = 5.0
@@ -37,15 +38,30 @@ RENEWAL_SECONDS = 600.0
 class Device:
     """One home of one device. Its methods are for one thread."""
 
-    def __init__(self, home: str | os.PathLike[str], on_switch: Callable[[str, Path], None] | None = None) -> None:
+    def __init__(
+        self,
+        home: str | os.PathLike[str],
+        on_switch: Callable[[str, Path], None] | None = None,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        keep_last: int = KEEP_LAST,
+    ) -> None:
+        """
+        Open the home of an enrolled device.
+
+        It uses at most `budget_bytes` of the disk, and keeps the newest `keep_last` released models of each line.
+        """
+        if budget_bytes < 1 or keep_last < 1:
+            raise StemmaError("USAGE", "A device needs a budget of bytes, and keeps at least one released model.")
         self._state = DeviceState(Path(home))
+        self._space = Space(self._state, Keeping(budget_bytes, keep_last))
         self._releases = Releases(self._state.home, self._state.identity.file.get("releases"))
         self._belief = Belief(self._state, self._releases, self._tell)
-        self._offers = Offers(self._state, self._releases, self._send, self._note)
+        self._offers = Offers(self._state, self._releases, self._space, self._send, self._note)
         self._offers.on_switch = on_switch
-        self._reports = Reports(self._state, self._send)
+        self._reports = Reports(self._state, self._space, self._send)
         self._session: Session | None = None
-        self._renewal = Renewal(self._state.home, lambda: self._state.identity)
+        self._renewal = Renewal(self._state.home, lambda: self._state.identity, lambda: self._state.time.permanent_ms)
         self._renewal_tried = -math.inf
         # Whether something was missed, which the server states again after another birth.
         self._asks_again = False
@@ -65,7 +81,8 @@ class Device:
             self._open_session()
         except StemmaError:
             # An ended certificate is a reason that the server does not state.
-            if not (self.was_refused and self._renew_if_due(self.was_refused)):
+            is_renewed = self.was_refused and self._renew_if_due(self.was_refused)
+            if not (is_renewed or self._ask_owner_time()):
                 raise
             self._open_session()
         self._send_birth()
@@ -80,7 +97,9 @@ class Device:
         self._state.store.forget_transfers(time.time() - SPOOL_SECONDS)
         values["session"] += 1
         self._state.keep()
-        self._session = Session(self._state.identity, values["session"], values["accepted"])
+        self._session = Session(
+            self._state.identity, values["session"], values["accepted"], lambda: self._state.time.permanent_ms
+        )
         self._belief.begin()
         self._releases.forget_parts()
         self._session.open()
@@ -152,6 +171,10 @@ class Device:
         link = self._state.home / "current" / line
         return link.resolve() if link.is_symlink() else None
 
+    def versions(self, line: str) -> list[str]:
+        """Name the versions of a line that this device has, oldest first."""
+        return list(self._state.line(line)["versions"])
+
     def standing(self, version: str) -> str | None:
         """Tell how far a version of this device is: pending, recorded, stored, released or refused."""
         entry = self._state.entry(version)
@@ -182,6 +205,8 @@ class Device:
     def _renew_if_due(self, was_refused: bool = False) -> bool:
         """Renew the certificate in time; without a renewal the present one is tried."""
         now = time.monotonic()
+        if self._state.identity.owned is not None:
+            return False
         is_due = was_refused or self._renewal.is_due(self._state.time.present_ms)
         if not is_due or now - self._renewal_tried < RENEWAL_SECONDS:
             return False
@@ -217,6 +242,7 @@ class Device:
         self._offers.move(now)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
+            self._space.tidy(self._offers.records())
             self._reports.announce()
             for line in self._state.values["lines"]:
                 self._offers.report(line)
@@ -232,12 +258,39 @@ class Device:
                 self._note(StemmaError(message["code"][:64], message["message"][:4096]))
         elif body == "command":
             self._on_command(envelope)
+        elif body == "owner_time":
+            # It proves itself: what was refused by the time before comes again after another birth.
+            if self._take_owner_time(message["statement"]):
+                self._send_birth()
         elif body == "release_part" and (self._belief.is_believed or self._belief.waits_for_owner):
             # They may bring the key that signed a restore, which another birth asks about.
             if self._releases.take(message, self._state.time.present_ms) and self._belief.waits_for_owner:
                 self._asks_again = True
         elif self._belief.is_believed:
             self._act_believed(topic, envelope, now)
+
+    def _ask_owner_time(self) -> bool:
+        """Ask a server whose certificate is refused for its validity alone for the owner's time; True: it is new."""
+        address = None if self._session is None else self._session.untimely
+        if address is None:
+            return False
+        try:
+            payload, _ = asked_alone(self._state.identity, address, ("time", None), None)
+            statement = (decode("Envelope", payload)["owner_time"] or {}).get("statement", "")
+            return statement != "" and self._take_owner_time(statement)
+        except StemmaError as error:
+            self._note(error)
+        except OSError as error:
+            self._note(StemmaError("SERVER_UNREACHABLE", f"The owner's time was not given: {error}. Try again."))
+        return False
+
+    def _take_owner_time(self, statement: str) -> bool:
+        """Take the owner's statement of the time; True where it is new."""
+        number, owner_ms = self._releases.owner_time(self._state.identity.fleet, statement)
+        if not self._state.time.owner_stated(number, owner_ms):
+            return False
+        self._state.keep()
+        return True
 
     def _act_believed(self, topic: str, envelope: Message, now: float) -> None:
         body = envelope["body"]
@@ -281,6 +334,7 @@ class Device:
             self._asks_again = True
             return
         version = self._reports.on_receipt(receipt, head)
+        self._space.tidy(self._offers.records())
         entry = None if version is None else self._state.entry(version)
         if version is None or entry is None:
             return

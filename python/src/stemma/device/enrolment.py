@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from stemma.device.certificates import new_request, post_request, taken_answer
 from stemma.device.history import is_signed
-from stemma.device.state import ENROLMENT
+from stemma.device.state import ENROLMENT, OwnedFiles
 from stemma.device.store import read_json, write_durably
 from stemma.errors import StemmaError
 from stemma.identities import canonical_json
@@ -21,16 +22,26 @@ WAITING = "enrolment-keys.json"
 _TERMS = ("fleet", "device", "generation", "lines", "mqtt", "root", "authorities", "serverPublicKey")
 
 
-def enrol_with(home: str | os.PathLike[str], invitation: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+def enrol_with(
+    home: str | os.PathLike[str],
+    invitation: str | os.PathLike[str] | Mapping[str, Any],
+    certificate: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
+) -> None:
     """Enrol a device; its keys wait on the disk before they are used."""
     folder = Path(home)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     terms = dict(invitation) if isinstance(invitation, Mapping) else read_json(Path(invitation), "ENROLMENT_INVALID")
     _check_invitation(terms)
+    owned = None if certificate is None else OwnedFiles(*(Path(each).absolute() for each in certificate))
+    if ("authority" in terms) != (owned is not None):
+        wanted = f"demands a certificate of {terms['authority']}: name it" if owned is None else "demands none of yours"
+        raise _invalid(f"it {wanted}")
+    pair = None if owned is None else owned.read()
     if (folder / ENROLMENT).exists():
         raise StemmaError("ENROLMENT_INVALID", f"{folder} is enrolled already. Choose another home for another device.")
-    keys = _waiting_keys(folder, terms)
+    keys = _waiting_keys(folder, terms, pair)
     request = {"kind": "stemma-certificate-request", "format": 1, "request": keys["request"], "invitation": terms}
+    request |= {} if pair is None else {"owned": pair[0]}
     authorities = "".join([*terms["authorities"], terms.get("ca", "")])
     answer = post_request(terms["http"], authorities, request)
     enrolment = {name: terms[name] for name in (*_TERMS, "http")} | {
@@ -40,6 +51,10 @@ def enrol_with(home: str | os.PathLike[str], invitation: str | os.PathLike[str] 
         "releases": terms.get("releases"),
         **taken_answer(answer, terms["serverPublicKey"], keys),
     }
+    if owned is not None:
+        # The owner's key stays in the owner's file.
+        del enrolment["connectionKey"], enrolment["certificate"], enrolment["notAfterMs"]
+        enrolment["ownerCertificate"] = {"file": str(owned.file), "key": str(owned.key)}
     write_durably(folder / ENROLMENT, json.dumps(enrolment).encode("utf-8"))
     (folder / WAITING).unlink(missing_ok=True)
 
@@ -55,20 +70,23 @@ def _check_invitation(terms: Mapping[str, Any]) -> None:
         raise _invalid("its key or signature is malformed") from error
     if not is_signed(key, b"stemma-invitation-1\0" + canonical_json(members), signature):
         raise _invalid("it was changed after it was made")
-    if "authority" in terms:
-        raise _invalid("it demands a certificate of the fleet's owner, which this client does not use: use the agent")
 
 
-def _waiting_keys(folder: Path, terms: Mapping[str, Any]) -> dict[str, str]:
+def _waiting_keys(folder: Path, terms: Mapping[str, Any], pair: tuple[str, str] | None) -> dict[str, str]:
     subject = {name: terms[name] for name in ("fleet", "device", "generation")}
+    owned = {} if pair is None else {"ownedKey": hashlib.sha256(pair[1].encode("ascii")).hexdigest()}
+    named = {"subject": subject, **owned}
     path = folder / WAITING
     if path.exists():
         keys = read_json(path, "ENROLMENT_INVALID")
-        if keys.get("subject") == subject:
-            return {name: str(keys[name]) for name in ("deviceSeed", "connectionKey", "request")}
+        if {name: keys.get(name) for name in named} == named and ("ownedKey" in keys) == (pair is not None):
+            connection = keys["connectionKey"] if pair is None else pair[1]
+            return {"connectionKey": str(connection), **{name: str(keys[name]) for name in ("deviceSeed", "request")}}
     device = Ed25519PrivateKey.generate()
-    keys = {"deviceSeed": device.private_bytes_raw().hex(), **new_request(subject, device)}
-    write_durably(path, json.dumps({"subject": subject, **keys}).encode("utf-8"))
+    made = new_request(subject, device, None if pair is None else pair[1])
+    keys = {"deviceSeed": device.private_bytes_raw().hex(), **made}
+    kept = {name: value for name, value in keys.items() if pair is None or name != "connectionKey"}
+    write_durably(path, json.dumps({**named, **kept}).encode("utf-8"))
     return keys
 
 

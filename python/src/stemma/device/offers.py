@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from stemma.device.record import Record, read_record
 from stemma.device.releases import Releases
+from stemma.device.space import Space
 from stemma.device.state import DeviceState, now_ms
-from stemma.device.store import decode_tree, disk_error, root_of_leaves
+from stemma.device.store import Leaf, decode_tree, disk_error, root_of_leaves
 from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
 from stemma.device.wire import Message
 from stemma.errors import StemmaError
@@ -18,7 +19,7 @@ from stemma.identities import object_id
 
 REFS_OF_MESSAGE = 900
 # After these, what has come of a transfer is removed: it is wrong, or the disk has no space.
-_USELESS = ("TRANSFER_MANIFEST_INVALID", "BLOCK_HASH_MISMATCH", "OBJECT_HASH_MISMATCH", "FILE_FAILED")
+_USELESS = ("TRANSFER_MANIFEST_INVALID", "BLOCK_HASH_MISMATCH", "OBJECT_HASH_MISMATCH", "FILE_FAILED", "DISK_FULL")
 
 
 class Send(Protocol):
@@ -39,8 +40,11 @@ class _Offer:
 class Offers:
     """What the server offers to this device, until it is installed."""
 
-    def __init__(self, state: DeviceState, releases: Releases, send: Send, note: Callable[[StemmaError], None]) -> None:
+    def __init__(
+        self, state: DeviceState, releases: Releases, space: Space, send: Send, note: Callable[[StemmaError], None]
+    ) -> None:
         self._state = state
+        self._space = space
         self._releases = releases
         self._send = send
         self._note = note
@@ -105,7 +109,12 @@ class Offers:
         if line["active"] == version:
             return
         self._state.store.switch(name, version)
-        line |= {"active": version, "number": line["number"] + 1, "atMs": now_ms()}
+        if line["active"] is not None:
+            self._state.values.setdefault("replaced", {})[line["active"]] = self._state.time.permanent_ms
+        self._state.values.setdefault("replaced", {}).pop(version, None)
+        if line.get("staged") == version:
+            line["staged"] = None
+        line |= {"previous": line["active"], "active": version, "number": line["number"] + 1, "atMs": now_ms()}
         self._state.keep()
         if self.on_switch is not None:
             self.on_switch(name, self._state.home / "versions" / version)
@@ -140,13 +149,35 @@ class Offers:
             if not wanted:
                 # What was released may have been revoked meanwhile.
                 self._releases.require(version, self._is_own(version), self._state.time.present_ms)
-                store.install(version, leaves, store.read("names", offer.record.objects["names"]))
-                del self._open[version]
-                if not offer.is_staged:
-                    self.switch(offer.line, version)
+                self._install(version, offer, leaves)
                 return
+            self._require_space(version, leaves, wanted)
         offer.download = Download(store, version, wanted, now)
         self._fetch(version, offer.download.transfer, wanted)
+
+    def _require_space(self, version: str, leaves: list[Leaf], wanted: list[Wanted]) -> None:
+        lacking = sum(each.byte_length or 0 for each in wanted)
+        # What comes, the objects made of it, and the installed file. What comes is removed before that is written.
+        needed = max(2 * lacking, lacking + sum(leaf.byte_length for leaf in leaves))
+        arrived = self._state.store.bytes_of_transfer(Download.name_of(version, wanted))
+        self._space.require(needed - arrived, f"The offered model {version[:12]}", self.records())
+
+    def _install(self, version: str, offer: _Offer, leaves: list[Leaf]) -> None:
+        store, line = self._state.store, self._state.line(offer.line)
+        store.install(version, leaves, store.read("names", offer.record.objects["names"]))
+        if version not in line["versions"]:
+            line["versions"].append(version)
+        if offer.is_staged:
+            line["staged"] = version
+        self._state.keep()
+        del self._open[version]
+        if not offer.is_staged:
+            self.switch(offer.line, version)
+        self._space.tidy(self.records())
+
+    def records(self) -> list[Record]:
+        """Give the records of the versions that are being fetched."""
+        return [offer.record for offer in self._open.values()]
 
     def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
         parts = [wanted[i : i + REFS_OF_MESSAGE] for i in range(0, len(wanted), REFS_OF_MESSAGE)]

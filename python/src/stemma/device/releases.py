@@ -31,6 +31,7 @@ MAX_PARTS = 64
 MAX_PART_BYTES = 48 * 1024
 MAX_MANIFEST_BYTES = 16 * 1024
 MAX_APPROVAL_BYTES = 4 * 1024
+MAX_OWNER_TIME_BYTES = 4 * 1024
 MAX_DEPTH = 12
 _FILE = "releases.json"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -224,6 +225,30 @@ class Releases:
             raise _invalid("the owner's statement of a restore is malformed")
         return length, bytes.fromhex(root)
 
+    def owner_time(self, fleet: str, text: str) -> tuple[int, float]:
+        """Give the number of the owner's statement of the time, and that time in milliseconds."""
+        if not self._trusted:
+            raise _invalid("this device has no root of releases to check the owner's time with: enrol it again")
+        if len(text.encode("utf-8", "replace")) > MAX_OWNER_TIME_BYTES:
+            raise _invalid("the owner's statement of the time is too long")
+        statement = _envelope(text, "the owner's statement of the time")
+        signed = statement["signed"]
+        if signed.get("_type") != "x-stemma-time" or signed.get("fleet") != fleet:
+            raise _invalid("the owner's statement is not of the time of this fleet")
+        number, stated = signed.get("number"), signed.get("time")
+        is_known = set(signed) == {"_type", "fleet", "number", "time"} and type(number) is int and 0 < number < 2**53
+        if not is_known or not isinstance(stated, str) or not _TIME.fullmatch(stated):
+            raise _invalid("the owner's statement of the time is malformed")
+        _verify(self._trusted["root"], "targets", statement)
+        try:
+            return number, _ms_of(stated)
+        except ValueError as error:
+            raise _invalid(f"the owner's statement is not a time: {error}") from error
+
+
+def _ms_of(text: str) -> float:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000
+
 
 def _texts_of(data: bytes) -> dict[str, Any]:
     texts = _json_of(data, "the set", is_plain=False)
@@ -253,7 +278,7 @@ def _read(role: str, text: Any) -> Metadata:
         known = known and type(signed["version"]) is int and 0 < signed["version"] < 2**31
         if not known or not _TIME.fullmatch(expires):
             raise ValueError("its type, version or end")
-        metadata["expires_ms"] = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000
+        metadata["expires_ms"] = _ms_of(expires)
         _check_content(role, signed)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _invalid(f"{role} is malformed: {error}") from error

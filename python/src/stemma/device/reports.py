@@ -9,6 +9,7 @@ from typing import Any
 from stemma.device.history import check_receipt
 from stemma.device.offers import Send
 from stemma.device.record import Record, encode_owner_map, owners_of
+from stemma.device.space import Space
 from stemma.device.state import STANDINGS, VERSION, DeviceState
 from stemma.device.store import Leaf, decode_tree, encode_tree, is_kept_file, root_of_leaves
 from stemma.device.transfers import Upload
@@ -25,8 +26,9 @@ _BASE_WANTED = 2
 class Reports:
     """The outbox of a device."""
 
-    def __init__(self, state: DeviceState, send: Send) -> None:
+    def __init__(self, state: DeviceState, space: Space, send: Send) -> None:
         self._state = state
+        self._space = space
         self._send = send
         self._uploads: dict[str, Upload] = {}
         self._wants: dict[str, dict[int, Message]] = {}
@@ -43,6 +45,9 @@ class Reports:
             raise StemmaError("ARCHITECTURE_MISMATCH", f"The line {line} delivers a file, and only tensors are saved.")
         if {leaf.path for leaf in before} != set(tensors):
             raise StemmaError("ARCHITECTURE_MISMATCH", f"The model has other tensors than its base {base[:12]}.")
+        # The tensors that changed, at most all, and the installed file.
+        size = sum(leaf.byte_length for leaf in before)
+        self._space.require(2 * size, f"The model of {line}")
         leaves = [self._kept_tensor(leaf, tensors[leaf.path]) for leaf in before]
         if leaves == before:
             return str(base)
@@ -65,6 +70,7 @@ class Reports:
         store.put(made.version, made.content)
         store.install(made.version, leaves, small["names"])
         self._state.values["outbox"][made.version] = {"line": line, "standing": "pending"}
+        own["versions"].append(made.version)
         self._state.keep()
         return made.version
 
@@ -151,6 +157,10 @@ class Reports:
         before, is_first = entry["standing"], "position" not in entry
         if before not in STANDINGS or STANDINGS.index(before) < receipt["kind"]:
             entry |= {"standing": STANDINGS[receipt["kind"]], "position": receipt["position"]}
+        forgotten = self._state.values.get("forgotten", {})
+        for each in [each for each, lost in forgotten.items() if lost["position"] < receipt["backed_up_to"]]:
+            # A backup of the server has it: no restore loses it.
+            del forgotten[each]
         self._state.keep_head(head)
         return version if is_first and before not in STANDINGS else None
 

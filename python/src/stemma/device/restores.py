@@ -158,3 +158,11 @@ class Belief:
             line["reported"] = 0
         text = f"the server was restored to position {position}; what it recorded after that is announced again"
         self._tell("server-restored", text)
+        for version, lost in self._state.values.get("forgotten", {}).items():
+            if lost["position"] >= position:
+                self._tell(
+                    "model-lost",
+                    f"the model {version} of {lost['line']} was released and is deleted here, and it is after the "
+                    "state that the server was restored to. Look whether the server still has it: `stemma model show "
+                    f"{version[:12]}`; a newer backup may have it",
+                )

@@ -6,7 +6,7 @@ import queue
 import secrets
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from stemma.device.history import is_signed
 from stemma.device.state import Enrolled
+from stemma.device.tls import UntimelyError
 from stemma.device.wire import BODIES, MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES, Message, decode, encode, text
 from stemma.errors import StemmaError
 
@@ -30,7 +31,8 @@ _WINDOW = 4096
 class Session:
     """A connection with its own number. It is used by one thread; paho's own only fills the queue."""
 
-    def __init__(self, identity: Enrolled, number: int, previous: int) -> None:
+    def __init__(self, identity: Enrolled, number: int, previous: int, learned_ms: Callable[[], float]) -> None:
+        self._learned_ms = learned_ms
         self._identity = identity
         self._number = number
         self._previous = previous
@@ -40,6 +42,8 @@ class Session:
         self._ended = ""
         self.was_refused = False
         """Whether the server did not admit this device."""
+        self.untimely: str | None = None
+        """The address whose certificate was refused for its validity alone."""
         self._client: mqtt.Client | None = None
         # The answers to one birth each: challenge, numbers that came, newest order, server's time minus ours.
         self._current: _Answers | None = None
@@ -54,6 +58,7 @@ class Session:
                 break
             except OSError as error:
                 last = error
+                self.untimely = address if isinstance(error, UntimelyError) else self.untimely
         else:
             raise StemmaError("SERVER_UNREACHABLE", f"No address of the server can be reached: {last}. Try again.")
         assert self._client is not None  # noqa: S101
@@ -79,7 +84,7 @@ class Session:
         client.username_pw_set(name)
         client.will_set(f"{self._topic}/state", self._state(False), qos=1, retain=True)
         if url.scheme == "mqtts":
-            client.tls_set_context(self._identity.tls())
+            client.tls_set_context(self._identity.tls(self._learned_ms))
         client.on_message = self._on_message
         client.on_disconnect = self._on_end
         client.on_connect = self._on_connect

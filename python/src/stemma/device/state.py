@@ -7,9 +7,10 @@ import fcntl
 import json
 import os
 import platform
-import ssl
 import struct
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,43 @@ from stemma.device.history import NO_HEAD, Head, is_signed
 from stemma.device.record import Record, read_record
 from stemma.device.store import Store, read_json, write_durably
 from stemma.device.times import LearnedTime
+from stemma.device.tls import DeviceContext, device_context
 from stemma.errors import StemmaError
 
 ENROLMENT = "enrolment.json"
 STATE = "state.json"
 VERSION = "0.1.0"
+MAX_PEM_BYTES = 64 * 1024
 SPOOL_SECONDS = 14 * 86_400
 """For so long a transfer can go on after the last block that came."""
 STANDINGS = ("recorded", "stored", "released")
+
+
+@dataclass(frozen=True)
+class OwnedFiles:
+    """A certificate of the owner's authority and its key, in files that the owner replaces."""
+
+    file: Path
+    key: Path
+
+    @staticmethod
+    def of(names: Any) -> OwnedFiles | None:
+        """Read where they are; None where the server issued the certificate."""
+        return None if names is None else OwnedFiles(Path(names["file"]), Path(names["key"]))
+
+    def read(self) -> tuple[str, str]:
+        """Give the certificate, with those between it and the authority, and its key, in PEM."""
+        texts: list[str] = []
+        for path in (self.file, self.key):
+            try:
+                if path.stat().st_size > MAX_PEM_BYTES:
+                    raise ValueError("it is too large")
+                texts.append(path.read_text(encoding="ascii"))
+            except (OSError, ValueError) as error:
+                raise StemmaError(
+                    "CERTIFICATE_REFUSED", f"{path}, of this device's own certificate, cannot be read: {error}."
+                ) from error
+        return texts[0], texts[1]
 
 
 class Enrolled:
@@ -42,7 +72,8 @@ class Enrolled:
             self.profile = str(file["profile"])
             self.server_key = bytes.fromhex(file["serverPublicKey"])
             self.key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file["deviceSeed"]))
-            self._pem = f"{file['certificate']}\n{file['connectionKey']}"
+            self.owned = OwnedFiles.of(file.get("ownerCertificate"))
+            self._pem = "" if self.owned is not None else f"{file['certificate']}\n{file['connectionKey']}"
             self.authorities = "".join(file["authorities"])
             self.file = file
         except (KeyError, TypeError, ValueError) as error:
@@ -64,16 +95,14 @@ class Enrolled:
             raise StemmaError("ENROLMENT_INVALID", "The connection's key is not of an elliptic curve. Enrol again.")
         return base64.b64encode(key.sign(request.encode("ascii"), ec.ECDSA(hashes.SHA256()))).decode("ascii")
 
-    def tls(self) -> ssl.SSLContext:
-        """Give a context that trusts the server's authority alone, whatever the host is called."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.load_verify_locations(cadata=self.authorities)
+    def tls(self, now_ms: Callable[[], float] | None) -> DeviceContext:
+        """Give the context of a connection; without a time the validity of the server's certificate does not matter."""
+        if self.owned is not None:
+            return device_context(self.authorities, (self.owned.file, self.owned.key), now_ms)
         # Python reads a certificate from a file only.
         path = self._home / "connection.pem"
         write_durably(path, self._pem.encode("ascii"))
-        context.load_cert_chain(path)
-        return context
+        return device_context(self.authorities, (path, path), now_ms)
 
     def is_offer_signed(self, offer: dict[str, Any]) -> bool:
         """Tell whether the server signed an offer for this device and enrolment."""
@@ -112,7 +141,24 @@ class DeviceState:
         empty: dict[str, Any] = {"format": 1, "session": 0, "accepted": 0, "head": None, "lines": {}, "outbox": {}}
         path = self.home / STATE
         self.values = read_json(path, "HOME_FORMAT_UNKNOWN") if path.exists() else empty
-        self.time = LearnedTime(max(self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))))
+        self._list_versions()
+        learned_ms, issued_ms = self.values.get("timeMs", 0), int(self.identity.file.get("issuedAtMs", 0))
+        # What the owner stated may be earlier than what a server wrote into a certificate.
+        is_owners = self.values.get("timeOf") == self.identity.generation
+        self.time = LearnedTime(
+            learned_ms if is_owners else max(learned_ms, issued_ms), self.values.get("timeNumber", 0)
+        )
+
+    def _list_versions(self) -> None:
+        """Note which versions are here, in a home of an earlier release, which did not."""
+        lines = self.values["lines"]
+        if all("versions" in line for line in lines.values()):
+            return
+        installed = [each for each in (self.home / "versions").glob("*") if not each.name.startswith(".")]
+        names = [each.name for each in sorted(installed, key=lambda folder: folder.stat().st_mtime)]
+        for name, line in lines.items():
+            of_others = {each for each, entry in self.values["outbox"].items() if entry["line"] != name}
+            line.setdefault("versions", [each for each in names if each not in of_others])
 
     def unlock(self) -> None:
         """Let others use the home."""
@@ -123,6 +169,9 @@ class DeviceState:
     def keep(self) -> None:
         """Make the state durable."""
         self.values["timeMs"] = int(self.time.permanent_ms)
+        self.values["timeNumber"] = self.time.number
+        if self.time.number > 0:
+            self.values["timeOf"] = self.identity.generation
         write_durably(self.home / STATE, json.dumps(self.values).encode("utf-8"))
 
     @property
@@ -140,7 +189,7 @@ class DeviceState:
         """Give what is known of a line: the version that it runs, its number, and how much of that is reported."""
         if name not in self.identity.lines:
             raise StemmaError("LINE_UNKNOWN", f"This device does not have the line {name}. Enrol it with that line.")
-        empty = {"active": None, "number": 0, "reported": 0, "sequence": 0, "atMs": 0}
+        empty: dict[str, Any] = {"active": None, "number": 0, "reported": 0, "sequence": 0, "atMs": 0, "versions": []}
         line: dict[str, Any] = self.values["lines"].setdefault(name, empty)
         return line
 

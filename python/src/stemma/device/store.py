@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -142,11 +143,33 @@ class Store:
         if hasher.hexdigest() != leaf.id:
             raise StemmaError("OBJECT_HASH_MISMATCH", f"The tensor {leaf.path} is damaged. Fetch the model again.")
 
+    def bytes_of_transfer(self, transfer: str) -> int:
+        """Tell how much has come of a transfer."""
+        file = self.home / SPOOL / transfer
+        return file.stat().st_size if file.exists() else 0
+
     def forget_transfers(self, before: float) -> None:
         """Remove what has come of transfers that ended before that time, and were not complete."""
         for file in (self.home / SPOOL).glob("*"):
             if file.suffix != "" or file.stat().st_mtime < before:
                 file.unlink()
+
+    def remove_objects(self, live: set[str]) -> None:
+        """Remove the objects that are not among these."""
+        for folder in list(self._folder.iterdir()):
+            for file in list(folder.iterdir()):
+                if file.name not in live:
+                    file.unlink()
+
+    def remove_version(self, version: str) -> None:
+        """Remove an installed version: a reader finds all of it, or nothing. Also what a crash left of one."""
+        folder = self.home / "versions" / version
+        leaving = folder if version.startswith(".") else folder.with_name(f".{version}.leaving")
+        if leaving != folder:
+            shutil.rmtree(leaving, ignore_errors=True)
+            folder.rename(leaving)
+        if leaving.exists():
+            shutil.rmtree(leaving)
 
     def switch(self, line: str, version: str) -> None:
         """Let the line's link point to a version, atomically."""
@@ -246,7 +269,9 @@ def pieces_of(path: Path, begin: int = 0, length: int | None = None) -> Iterator
 
 def disk_error(error: OSError) -> StemmaError:
     """Say that something could not be written or read."""
-    return StemmaError("FILE_FAILED", f"The home of this device cannot be used: {error}. Free some space.")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StemmaError("DISK_FULL", f"The disk of this device is full: {error}. Free some space.")
+    return StemmaError("FILE_FAILED", f"The home of this device cannot be used: {error}. Look at its disk and rights.")
 
 
 def read_json(path: Path, code: str) -> dict[str, Any]:

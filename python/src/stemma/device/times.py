@@ -12,13 +12,15 @@ class LearnedTime:
     """
     Milliseconds since 1970 by what a server states, and by the monotonic clock.
 
-    A server's word moves what is learned for good no further than the monotonic clock allows since the start. A larger
-    step counts until a server states another time.
+    A server's word moves what is learned for good no further than the monotonic clock allows since the start, or since
+    the fleet's owner stated the time. A larger step counts until a server states another time.
     """
 
-    def __init__(self, learned_ms: float) -> None:
+    def __init__(self, learned_ms: float, number: int = 0) -> None:
         self._anchor = self._permanent = (learned_ms, _now_ms())
         self._stated: tuple[float, float] | None = None
+        self.number = number
+        """The number of the owner's newest statement; 0: none came."""
 
     @property
     def permanent_ms(self) -> float:
@@ -36,6 +38,14 @@ class LearnedTime:
         most = self._anchor[0] + (now - self._anchor[1]) * (1 + _MAX_DRIFT)
         self._permanent = max(self.permanent_ms, min(server_ms, most)), now
         self._stated = server_ms, now
+
+    def owner_stated(self, number: int, owner_ms: float) -> bool:
+        """Take what the owner signed, also an earlier time; False where it is not newer than what came before."""
+        if number <= self.number:
+            return False
+        self._anchor = self._permanent = (owner_ms, _now_ms())
+        self.number = number
+        return True
 
 
 def _now_ms() -> float:

@@ -51,8 +51,7 @@ class Download:
     """
 
     def __init__(self, store: Store, version: str, wanted: Sequence[Wanted], now: float) -> None:
-        named = " ".join([version, *(f"{each.kind}:{each.id}" for each in wanted)])
-        self.transfer = hashlib.sha256(f"stemma-fetch {named}".encode()).hexdigest()[:32]
+        self.transfer = self.name_of(version, wanted)
         self._store = store
         self._wanted = list(wanted)
         self._file = store.home / SPOOL / self.transfer
@@ -67,6 +66,12 @@ class Download:
         self._wrong: dict[int, int] = {}
         self._moved = now
         self._stalls = 0
+
+    @staticmethod
+    def name_of(version: str, wanted: Sequence[Wanted]) -> str:
+        """Name the transfer of these objects."""
+        named = " ".join([version, *(f"{each.kind}:{each.id}" for each in wanted)])
+        return hashlib.sha256(f"stemma-fetch {named}".encode()).hexdigest()[:32]
 
     @property
     def is_complete(self) -> bool:

@@ -22,7 +22,8 @@ Envelope 1:protocol:u 2:session:u 3:sequence:u 4:correlation:s 5:expires_ms:u 7:
   11:birth:Birth 12:welcome:Welcome 13:announce:Announce 14:want:Want 15:manifest:ManifestPart
   16:block_request:BlockRequest 17:block:Block 18:receipt:Receipt 19:refusal:Refusal 20:activated:Activated
   21:offer:Offer 22:fetch:Fetch 23:command:Command 24:command_result:CommandResult 25:transfer_done:TransferDone
-  26:parked:Parked 27:event:Event 38:release_part:ReleasePart 50:activation_receipt:ActivationReceipt
+  26:parked:Parked 27:event:Event 34:owner_time:OwnerTime
+  38:release_part:ReleasePart 50:activation_receipt:ActivationReceipt
 State 1:online:b 2:previous_session:u 3:generation:u 4:signature:y
 Birth 1:agent_version:s 2:profile:s 3:runtime:s 4:oldest_protocol:u 5:heads:+LineHead 6:seen_journal_length:u
   7:seen_journal_chain:y 8:unreleased:u 9:clock_ms:i 10:clock_error_ms:i 11:generation:u 12:seen_journal_root:y
@@ -54,6 +55,7 @@ Event 1:name:s 2:text:s 3:line:s 4:version_id:y
 Offer 1:line:s 2:version_id:y 3:record:y 4:objects:+SmallObject 5:signature:y 6:name:s 7:version:u 8:generation:u
   10:release:OfferedRelease 11:staged:b
 OfferedRelease 1:name:s 2:manifest:y
+OwnerTime 1:statement:s
 ReleasePart 1:set:y 2:part:u 3:parts:u 4:data:y
 Fetch 1:version_id:y 2:transfer:s 3:objects:+ObjectRef 4:block_bytes:u 5:part:u 6:parts:u 7:codec:u
 Command 1:name:s 2:json:s

@@ -3,6 +3,8 @@
  * program of its own, so that it can be killed at any moment.
  */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { keyOfSeed } from "../../../../shared/trust/keys.js";
@@ -12,11 +14,14 @@ import {
   signRestore,
 } from "../../../../shared/trust/releases/restore-approval.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
-import { ownerSeed, publishFirst, release, revoke } from "../../../helpers/publish-releases.js";
+import { ownerSeed, publishFirst, release, revoke, stateTime } from "../../../helpers/publish-releases.js";
 import { watchBlocks } from "../../../helpers/served-blocks.js";
+import { makeAuthority } from "../../../helpers/test-pki.js";
 import { testFleet } from "../../../helpers/test-server.js";
 import type { DeviceKind } from "./device-port.js";
 import { device, FleetUnderTest, line, tensorsIn } from "./fleet-under-test.js";
+
+const dayMs = 86_400_000;
 
 type Scenario = (fleet: FleetUnderTest, t: TestContext) => Promise<void>;
 
@@ -25,6 +30,7 @@ export function deviceContract(kind: DeviceKind): void {
     ...delivery,
     ...reports,
     ...certificates,
+    ...owned,
     ...orders,
     ...signed,
     ...restores,
@@ -97,6 +103,28 @@ const delivery: Readonly<Record<string, Scenario>> = {
     });
     await fleet.operations.undoRollout({ fleet: testFleet, rollout: "r" });
     await fleet.runs(base);
+  },
+
+  "keeps what it runs and the newest released models, and gets an older one again": async (fleet) => {
+    const { device: running, base } = await fleet.deviceWith("base", await fleet.model(1));
+    const updates: string[] = [];
+    for (const seed of [2, 3, 4, 5]) {
+      const update = await fleet.import(`update-${seed}`, await fleet.model(seed));
+      await fleet.assign(`update-${seed}`);
+      await fleet.runs(update);
+      updates.push(update);
+    }
+    await pollUntil("the device has forgotten the first", async () => {
+      return !(await running.versions(line)).includes(base);
+    });
+    const kept = await running.versions(line);
+    assert.deepEqual(
+      updates.slice(-3).filter((each) => !kept.includes(each)),
+      [],
+    );
+    await fleet.assign("base");
+    await fleet.runs(base);
+    assert.deepEqual(await fleet.current(), await tensorsIn(await fleet.model(1)));
   },
 
   "gets nothing once it is revoked": async (fleet) => {
@@ -185,6 +213,27 @@ const signed: Readonly<Record<string, Scenario>> = {
     assert.equal(await fleet.active(), base);
   },
 
+  "goes by the time that its fleet's owner states, also by an earlier one": async (fleet) => {
+    const { server } = fleet;
+    await publishFirst(server);
+    const base = await fleet.import("base", await fleet.model(1));
+    const next = await fleet.import("next", await fleet.model(2));
+    await release(server, "base");
+    await release(server, "next");
+    await fleet.enrol(await fleet.invite("base"));
+    const running = await fleet.startDevice();
+    await fleet.runs(base);
+    await fleet.isKnownToRun(base);
+    await stateTime(server, 1, Date.now() + 3650 * dayMs);
+    await fleet.assign("next");
+    await fleet.reports(/RELEASE_EXPIRED/u);
+    assert.equal(await fleet.active(), base);
+    await running.stop();
+    await stateTime(server, 2, Date.now());
+    await fleet.startDevice();
+    await fleet.runs(next);
+  },
+
   "waits for the owner's signature before it believes a restore": async (fleet) => {
     await publishFirst(fleet.server);
     const base = await fleet.import("base", await fleet.model(1));
@@ -229,7 +278,6 @@ const restores: Readonly<Record<string, Scenario>> = {
   },
 };
 
-const dayMs = 86_400_000;
 const certificates = Object.fromEntries(
   [
     ["renews a certificate that ends soon", dayMs / 24, true],
@@ -246,6 +294,27 @@ const certificates = Object.fromEntries(
     },
   ]),
 );
+
+const owned: Readonly<Record<string, Scenario>> = {
+  "goes by a certificate of its owner's authority, and takes the next one from the same file": async (
+    fleet,
+  ) => {
+    const base = await fleet.import("base", await fleet.model(1));
+    const certify = await fleet.enrolOwned(await makeAuthority("root"), "base");
+    const enrolment = await readFile(join(fleet.home, "enrolment.json"), "utf8");
+    assert.doesNotMatch(enrolment, /PRIVATE KEY/u);
+    const running = await fleet.startDevice();
+    await fleet.runs(base);
+    await fleet.isKnownToRun(base);
+    await running.stop();
+    const serial = await certify();
+    await fleet.startDevice();
+    await fleet.isOnline();
+    await pollUntil("the server knows the next certificate", async () =>
+      (await fleet.certificates()).some((each) => each.serial === serial),
+    );
+  },
+};
 
 const orders: Readonly<Record<string, Scenario>> = {
   "renews its certificate when its owner asks, and connects again": async (fleet) => {

@@ -18,6 +18,7 @@ import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
+import { makeDeviceCertificate, type TestAuthority } from "../../../helpers/test-pki.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 import type { DeviceKind, RunningDevice } from "./device-port.js";
 
@@ -118,11 +119,12 @@ export class FleetUnderTest {
   }
 
   /** Writes an invitation of the device. @param initial the model that its line starts from */
-  async invite(initial?: string): Promise<string> {
+  async invite(initial?: string, authority?: string): Promise<string> {
     const terms = {
       lines: [line],
       force: true,
       ...(initial === undefined ? {} : { initial: { [line]: initial } }),
+      ...(authority === undefined ? {} : { authority }),
     };
     const file = join(this.folder, "invitation.json");
     await writeFile(file, JSON.stringify(await this.operations.invite({ ...name, ...terms })));
@@ -131,6 +133,27 @@ export class FleetUnderTest {
 
   enrol(invitation: string, home = this.home): Promise<void> {
     return this.kind.enrol(home, invitation);
+  }
+
+  /** Enrols the device with a certificate of this authority. @returns what gives it another one */
+  async enrolOwned(root: TestAuthority, initial: string): Promise<() => Promise<string>> {
+    const owned = { file: join(this.folder, "owned.crt"), key: join(this.folder, "owned.key") };
+    const certify = async (): Promise<string> => {
+      const { certificate, key, serial } = await makeDeviceCertificate(root, device);
+      await writeFile(owned.key, key);
+      await writeFile(owned.file, certificate);
+      return serial;
+    };
+    await certify();
+    await this.operations.addAuthority({
+      fleet: testFleet,
+      authority: "oem",
+      certificates: root.certificate,
+    });
+    const invitation = await this.invite(initial, "oem");
+    await assert.rejects(this.enrol(invitation), { code: "ENROLMENT_INVALID" });
+    await this.kind.enrol(this.home, invitation, owned);
+    return certify;
   }
 
   /** Gives the enrolled device a certificate with another end, issued a day before. */

@@ -1,7 +1,7 @@
 /** The agent as the contract suite runs it: its own program, asked over its control socket. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { callAgent } from "../../../../agent/control/json-line-client.js";
@@ -16,7 +16,10 @@ import { spawnStemma } from "../../../helpers/run-stemma.js";
 import type { DeviceKind } from "./device-port.js";
 
 export const nodeDevice: DeviceKind = {
-  async enrol(home, invitation) {
+  async enrol(home, invitation, owned) {
+    await mkdir(home, { recursive: true, mode: 0o700 });
+    if (owned !== undefined)
+      await writeFile(join(home, "agent.json"), JSON.stringify({ format: 1, certificate: owned }));
     const { status, stderr } = await runAgentHere(["enroll", invitation, "--home", home]);
     if (status === 0) return;
     const code = /\[([A-Z_]+)\]/.exec(stderr)?.[1] ?? "";
@@ -60,6 +63,11 @@ export const nodeDevice: DeviceKind = {
       standing: async (versionId) => {
         const { lines } = (await callAgent(control, { do: "status" })) as AgentStatus;
         return lines.flatMap(({ versions }) => versions).find((one) => one.versionId === versionId)?.standing;
+      },
+      versions: async (line) => {
+        const { lines } = (await callAgent(control, { do: "status" })) as AgentStatus;
+        const found = lines.find((each) => each.line === line);
+        return (found?.versions ?? []).map(({ versionId }) => versionId);
       },
       problems: () => Promise.resolve(problems),
       stop: () => end("SIGTERM"),

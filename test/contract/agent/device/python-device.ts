@@ -68,10 +68,11 @@ function run(home: string): Program {
 }
 
 export const pythonDevice: DeviceKind = {
-  async enrol(home, invitation) {
+  async enrol(home, invitation, owned) {
     const program = run(home);
     try {
-      await program.ask({ do: "enrol", invitation });
+      const certificate = owned && [owned.file, owned.key];
+      await program.ask({ do: "enrol", invitation, certificate });
     } finally {
       await program.end("SIGTERM");
     }
@@ -99,6 +100,7 @@ export const pythonDevice: DeviceKind = {
       save: async (line, file) => (await ask({ do: "save", line, file })) as string,
       standing: async (versionId) =>
         ((await ask({ do: "standing", versionId })) as string | null) ?? undefined,
+      versions: async (line) => (await ask({ do: "versions", line })) as readonly string[],
       problems: async () => (await ask({ do: "problems" })) as readonly string[],
       stop: () => end("SIGTERM"),
       kill: () => end("SIGKILL"),

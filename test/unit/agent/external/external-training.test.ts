@@ -26,8 +26,11 @@ import { decodeMetadata } from "../../../../shared/model/metadata.js";
 import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { evaluateInChild } from "../../../../shared/train/evaluate-in-child.js";
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import { layoutName } from "../../../../shared/layouts/layout.js";
+import { layoutVectorPath, openLayoutVector } from "../../../helpers/layout-vector.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
 import {
   shardedModel,
@@ -75,6 +78,7 @@ async function openTraining(t: TestContext) {
       {
         outbox,
         files,
+        evaluate: evaluateInChild,
         random: nodeRandom(),
         clock: nodeClock(),
         log,
@@ -223,6 +227,48 @@ describe("a training by a program of the device's own", () => {
     ] as const)
       await assert.rejects(train(base, { exec: shell(script) }), hasCode(code), `${script}: ${code}`);
     assert.equal(outbox.newest(line)?.versionId, base);
+  });
+
+  it("has its model checked by the outputs that it leaves, which its settings may demand", async (t) => {
+    const setup = await openTraining(t);
+    const { folder, outbox, train, log } = setup;
+    const opaque = await tinyBase(setup);
+    const done = `${tune} echo '{}' > metrics.json; `;
+    const check = {};
+    for (const [script, settings, code] of [
+      [done, { check }, "TRAINER_OUTPUT_INVALID"],
+      [`${done} ln -s /etc/hostname check.npz`, {}, "TRAINER_OUTPUT_INVALID"],
+      [`${done} echo x > check.npz`, {}, "MODEL_OPAQUE"],
+    ] as const)
+      await assert.rejects(
+        train(opaque, { exec: shell(script), settings }),
+        hasCode(code),
+        `${script}: ${code}`,
+      );
+
+    const { model, layout } = await openLayoutVector(t, "mlp");
+    const base = await saveBase(outbox, model, line, [{ name: layoutName, bytes: layout }]);
+    const leave = (samples: string): readonly string[] =>
+      shell(
+        `cp ${layoutVectorPath("mlp.pt")} model.pt; echo '{}' > metrics.json; cp ${layoutVectorPath(samples)} check.safetensors`,
+      );
+    const trained = await train(base, {
+      exec: leave("mlp.samples.safetensors"),
+      settings: { check: { tolerance: 1e-4 } },
+    });
+    const { objects } = (await outbox.record(trained.versionId)).record;
+    const metadata = decodeMetadata(await outbox.objects.read("metadata", objects.metadata as Hash));
+    assert.equal(metadata["trainer.check.tolerance"], 1e-4);
+    assert.equal(
+      log.count("trainer-model", ({ text }) => String(text).includes("the engine's outputs")),
+      1,
+    );
+    await assert.rejects(
+      train(base, { exec: leave("gru.samples.safetensors") }),
+      hasCode("DATASET_MALFORMED"),
+    );
+    assert.equal(outbox.newest(line)?.versionId, trained.versionId);
+    assert.deepEqual((await nodeFiles().list(join(folder, "work"))).includes("check"), false);
   });
 
   it("may leave a model in another form, and not through a link", async (t) => {

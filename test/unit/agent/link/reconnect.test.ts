@@ -20,7 +20,11 @@ interface Attempt {
 }
 
 /** What a link logs that tries so often to begin a session at this port. */
-async function attemptsAt(port: number, attempts: number): Promise<readonly Attempt[]> {
+async function attemptsAt(
+  port: number,
+  attempts: number,
+  renewIfDue: (wasRefused: boolean) => Promise<boolean> = () => Promise.resolve(false),
+): Promise<readonly Attempt[]> {
   const files = memoryFiles();
   await files.makeFolder("/home");
   const enrolment = {
@@ -53,7 +57,7 @@ async function attemptsAt(port: number, attempts: number): Promise<readonly Atte
       const identity = {
         judges: () => false,
         dial: () => assert.fail("the link has no certificate"),
-        renewIfDue: () => Promise.resolve(),
+        renewIfDue,
       };
       const deviceKey = generateKey(nodeRandom());
       const options = {
@@ -104,6 +108,29 @@ for (const [code, event, isSoon] of answers)
     const [first] = await attemptsAt((server.address() as AddressInfo).port, 1);
     assert.deepEqual([first?.event, (first?.retryMs ?? 0) < 1000], [event, isSoon]);
   });
+
+it("renews its certificate at once after a refusal without a reason, and once only", async (t) => {
+  const server = createServer((socket) => {
+    socket.once("data", () => socket.end(Uint8Array.of(0x20, 2, 0, 5)));
+    socket.on("error", () => undefined);
+  }).listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const asked: boolean[] = [];
+  const logged = await attemptsAt((server.address() as AddressInfo).port, 2, (wasRefused) => {
+    asked.push(wasRefused);
+    return Promise.resolve(wasRefused);
+  });
+  // Before the first attempt, after its refusal, and before the second attempt, which has the new certificate.
+  assert.deepEqual(asked, [false, true, false]);
+  assert.deepEqual(
+    logged.map(({ event, retryMs }) => [event, retryMs < 1000]),
+    [
+      ["not-admitted", true],
+      ["not-admitted", false],
+    ],
+  );
+});
 
 it("is ended by its keep-alive where the other end says nothing more", async (t) => {
   const sockets = new Set<Socket>();

@@ -10,6 +10,7 @@ import { nodeClock, nodeRandom, silentLog } from "../../../../shared/adapters/no
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import type { SaveModelOptions } from "../../../../shared/save/save-model.js";
+import { evaluateInChild } from "../../../../shared/train/evaluate-in-child.js";
 import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import type { Files } from "../../../../shared/ports.js";
@@ -30,6 +31,8 @@ export function saverOptions(
   return {
     outbox,
     home,
+    files: nodeFiles(),
+    evaluate: evaluateInChild,
     current: { active: () => Promise.resolve(undefined) },
     profile: testProfile(profile),
     config: parseConfig({ format: 1 }, "test"),

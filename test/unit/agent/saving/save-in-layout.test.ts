@@ -1,42 +1,28 @@
 /** Files in the names and axes of the PyTorch file that a line's model was imported from. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, it, type TestContext } from "node:test";
 import type { Outbox } from "../../../../agent/outbox/outbox.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
-import { openModelFile } from "../../../../shared/forms/model-file.js";
 import { layoutIdOf } from "../../../../shared/layouts/base-layout.js";
-import { layOutFile } from "../../../../shared/layouts/laid-out-file.js";
 import { decodeLayout, encodeLayout, layoutName } from "../../../../shared/layouts/layout.js";
-import { pytorchLayout } from "../../../../shared/layouts/planned-layout.js";
-import { readTopology } from "../../../../shared/layouts/topology-weights.js";
+import { decodeMetadata } from "../../../../shared/model/metadata.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { originalFileName, slotFilesOf } from "../../../../shared/layouts/slot-files.js";
-import { modelSourceOfSafetensors } from "../../../../shared/save/model-source.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
+import { layoutVectorPath, openLayoutVector } from "../../../helpers/layout-vector.js";
 import { line, openSaver, runs, writeModel } from "./open-saver.js";
-
-const vectors = new URL("../../../../../test/vectors/layouts/", import.meta.url);
-const pathOf = (name: string): string => fileURLToPath(new URL(name, vectors));
 
 type NamedTensor = Tensor & { readonly name: string };
 
 /** A line that runs a model of PyTorch, and the tensors of its file. */
 async function openLine(t: TestContext, name: string, beside: readonly NamedTensor[] = []) {
   const opened = await openSaver(t);
-  const file = await openModelFile(pathOf(`${name}.pt`));
-  t.after(() => file.close());
-  const described = readTopology(await readFile(pathOf(`${name}.json`)));
-  const { part, layout } = await layOutFile(file.file, name, {
-    described,
-    plan: (tensors) => pytorchLayout(described, tensors),
-  });
-  const model = await modelSourceOfSafetensors(part.file, name, { architecture: described });
+  const { file, model, layout } = await openLayoutVector(t, name);
   const read = decodeLayout(layout, model.sources);
   const bytes = encodeLayout({ ...read, tensors: [...read.tensors, ...beside] });
   const base = await runs(opened.outbox, model, [{ name: layoutName, bytes }]);
@@ -60,6 +46,10 @@ function trained<Each extends Tensor>(tensors: readonly Each[]): Each[] {
     bytes[0] = (bytes[0] ?? 0) ^ 1;
     return { ...tensor, bytes };
   });
+}
+
+function floatsOf({ bytes }: Tensor): Float32Array {
+  return new Float32Array(bytes.slice().buffer);
 }
 
 /** The files that a device installs of a version. */
@@ -155,6 +145,36 @@ describe("a file in the layout of its base", () => {
     await assert.rejects(install(layout.replace(root, "0".repeat(64))), hasCode("ROOT_MISMATCH", /./));
     await assert.rejects(install(layout.replace("[2,3,1,0]", "[3,2,1,0]")), hasCode("ROOT_MISMATCH", /./));
     await assert.rejects(install(layout.slice(1)), hasCode("MODEL_FILE_MALFORMED", /./));
+  });
+
+  it("is saved with what its check found, and refused where the engine computes something else", async (t) => {
+    const { home, outbox, saver, base, tensors, write } = await openLine(t, "mlp");
+    const samples = layoutVectorPath("mlp.samples.safetensors");
+    const file = await write("net.safetensors", trained(tensors));
+    const saved = await saver.save(line, { file, check: { file: samples } });
+    assert.match(saved.notes?.join() ?? "", /outputs of \d+ samples (differ|are those)/u);
+    const { record } = await outbox.record(saved.versionId);
+    const metadata = decodeMetadata(await outbox.objects.read("metadata", record.objects.metadata as Hash));
+    assert.ok((metadata["trainer.check.largest"] as number) <= 1e-5);
+    assert.equal(metadata["trainer.check.tolerance"], 1e-5);
+
+    const halved = tensors.map((each) =>
+      each.dtype === "F32"
+        ? { ...each, bytes: new Uint8Array(floatsOf(each).map((one) => one / 2).buffer) }
+        : each,
+    );
+    const other = await write("other.safetensors", halved);
+    await assert.rejects(
+      saver.save(line, { file: other, check: { file: samples } }),
+      hasCode(
+        "ARCHITECTURE_MISMATCH",
+        /by up to [\d.]+ \(sample \d+, output \[\d+\]: .* and 0.00001 is allowed, so nothing/u,
+      ),
+    );
+    assert.equal(outbox.newest(line)?.versionId, saved.versionId);
+    const lenient = await saver.save(line, { file: other, base, check: { file: samples, tolerance: 1000 } });
+    assert.equal(lenient.isNew, true);
+    assert.deepEqual(await readdir(join(home, "work")), []);
   });
 
   it("is refused by name where it does not fit, and nothing is saved", async (t) => {

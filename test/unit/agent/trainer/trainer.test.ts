@@ -16,11 +16,14 @@ import { parseConfig } from "../../../../agent/settings/config.js";
 import { Trainer } from "../../../../agent/trainer/trainer.js";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import { inheritedLayout } from "../../../../shared/layouts/base-layout.js";
-import { encodeLayout, layoutName } from "../../../../shared/layouts/layout.js";
-import { zeroHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import {
+  fakeTraining,
+  layoutOfOwnNames,
+  testProfile,
+  tinySource,
+  WaitableLog,
+} from "../../../helpers/agent-fixtures.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
@@ -30,7 +33,10 @@ async function openTrainer(
   t: TestContext,
   diskUse: () => DiskUse = () => freeDisk,
   beforeTraining: () => Promise<void> = () => Promise.resolve(),
-  rounds = 1,
+  {
+    rounds = 1,
+    program,
+  }: { readonly rounds?: number; readonly program?: { readonly exec: readonly string[] } } = {},
 ) {
   const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
   const files = nodeFiles();
@@ -42,7 +48,7 @@ async function openTrainer(
       format: 1,
       lines: {
         [line]: {
-          recipe: "fake",
+          ...(program === undefined ? { recipe: "fake" } : { trainer: program }),
           dataset: { reader: "images-generated" },
           schedule: { everySeconds: 0.01, rounds },
         },
@@ -84,6 +90,7 @@ async function openTrainer(
     intakes: new Map(),
     recipes: noRecipes,
     states: { replace: () => Promise.resolve() },
+    evaluate: () => assert.fail("nothing is measured"),
     backends: new TrainingBackends({ files, home, ...profile.training }),
     version: "test",
     isOnline: () => true,
@@ -183,15 +190,7 @@ describe("a scheduled training", () => {
 
   it("has the layout of its base, so that the device has it in the names of the base's file too", async (t) => {
     const { outbox, activator, trainer } = await openTrainer(t);
-    const model = tinySource("1");
-    const tensors = model.leaves.map(({ dtype, shape }, leaf) => ({
-      name: `own.${leaf}`,
-      dtype,
-      shape,
-      leaf,
-    }));
-    const layout = await inheritedLayout(model, encodeLayout({ tensors, root: zeroHash }));
-    await saveRecorded(outbox, "1", undefined, [{ name: layoutName, bytes: layout }]);
+    await saveRecorded(outbox, "1", undefined, [await layoutOfOwnNames(tinySource("1"))]);
     await activator.activateNewest(line);
     const { versionId } = await trainer.request(line);
     await outbox.append({ ...receiptOf("2"), versionId });
@@ -202,6 +201,19 @@ describe("a scheduled training", () => {
     assert.match(original.toString("latin1"), /"own\.0"/);
     const dataOf = (file: Buffer): Buffer => file.subarray(8 + Number(file.readBigUInt64LE(0)));
     assert.deepEqual(dataOf(original), dataOf(installed));
+  });
+
+  it("by a program waits for the space that the file in the layout of its base needs in its folder", async (t) => {
+    let free = freeDisk.free;
+    const { outbox, activator, trainer } = await openTrainer(t, () => ({ ...freeDisk, free }), undefined, {
+      program: { exec: ["/bin/false"] },
+    });
+    const version = await saveRecorded(outbox, "1", undefined, [await layoutOfOwnNames(tinySource("1"))]);
+    await activator.activateNewest(line);
+    const { reserveBytes } = testProfile().disk;
+    const reserved = reserveBytes.slots + reserveBytes.outbox + reserveBytes.head;
+    free = reserved + 3 * (outbox.entry(version)?.tensorBytes ?? 0) - 1;
+    await assert.rejects(trainer.request(line), { code: "DISK_BUDGET_EXHAUSTED" });
   });
 
   it("starts from the model as it was made, also where a bit of the installed file has flipped", async (t) => {
@@ -250,7 +262,7 @@ describe("a scheduled training", () => {
   it("leaves time for an evaluation that was refused because of the training before", async (t) => {
     let end: () => void = () => undefined;
     const ends = new Promise<void>((resolve) => (end = resolve));
-    const { outbox, activator, trainer, log } = await openTrainer(t, undefined, () => ends, 2);
+    const { outbox, activator, trainer, log } = await openTrainer(t, undefined, () => ends, { rounds: 2 });
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);
     await trainer.start();
