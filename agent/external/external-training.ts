@@ -34,7 +34,7 @@ import {
 } from "../../shared/programs/job-folder.js";
 import { readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
-import { runJob, type JobPorts } from "../../shared/programs/run-job.js";
+import type { JobPorts } from "../../shared/programs/run-job.js";
 import { orderText } from "../../shared/programs/program-libraries.js";
 import { profileObjects, profileToStore, type ProfileToStore } from "../../shared/programs/stored-profile.js";
 import { folderToRunIn, runWatched, type WatchedRun } from "../../shared/programs/watched-run.js";
@@ -114,9 +114,9 @@ export async function trainExternally(
       return progress !== undefined;
     },
   };
-  let watched: WatchedRun = {};
-  if (recorded === undefined) await runJob(run, ports);
-  else watched = await runWatched(run, { mode: recordsRandomness ? "record" : "none" }, ports);
+  const randomness = recordsRandomness ? { mode: "record" as const } : undefined;
+  const listsLibraries = recorded !== undefined;
+  const watched = await runWatched(run, { listsLibraries, ...defined({ randomness }) }, ports);
   return await saveOutput(options, training, {
     folder: folders.output,
     command,

@@ -71,8 +71,16 @@ function compareFields(fields: readonly FieldOfBoth[]): Found {
     ? { verdict: "equal", text: `${onBoth.length} fields${left}` }
     : {
         verdict: "different",
-        text: differing.map(({ field, a, b }) => `${field}: ${a ?? ""} and ${b ?? ""}`).join("; ") + left,
+        text: differing.map(differenceOf).join("; ") + left,
       };
+}
+
+/** Of an order, which may be long, the first place that differs. */
+function differenceOf({ field, a = "", b = "" }: FieldOfBoth): string {
+  if (!orderFields.includes(field)) return `${field}: ${a} and ${b}`;
+  const [one, other] = [a, b].map((text) => text.split(", ")) as [string[], string[]];
+  const at = [...one, ...other].findIndex((_, i) => one[i] !== other[i]);
+  return `${field}: place ${at + 1} has ${one[at] ?? "none"} and ${other[at] ?? "none"}`;
 }
 
 export interface ComparedVersions {
@@ -141,7 +149,7 @@ function provenanceFound(provenance: ProvenanceDiffJson | undefined): Found {
 
 /** @param fields of the record, and of the server that ran the replay */
 export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth[]): Explanation {
-  const { difference, grade, members = [], text, checkpoints } = report;
+  const { difference, grade, members = [], text, checkpoints, libraries } = report;
   const isRun = grade !== undefined;
   const measures = members.filter((name) => /^metadata\.metric|measurements$/.test(name));
   const others = members.filter((name) => !measures.includes(name));
@@ -172,8 +180,15 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
     { point: "weights", ...weights },
     { point: "evaluations", ...found(measures, "metric and losses, as far as they are recorded") },
     { point: "provenance", ...found(others, "every member that the replay makes again") },
-    ...environmentPoints(fields),
+    ...environmentPoints(fields).map((each) =>
+      each.point === "load order" && libraries !== undefined ? { ...each, ...loadOrder(libraries) } : each,
+    ),
   ]);
+}
+
+/** The libraries of a program in its replay, which the record alone does not have. */
+function loadOrder({ verdict, text }: NonNullable<ReplayReport["libraries"]>): Found {
+  return verdict === "not recorded" ? unknown(text) : { verdict, text };
 }
 
 /** A sentence part about where a training begins to differ, by what both sides kept on the way. */

@@ -206,14 +206,15 @@ export function orderText(loaded: readonly LoadedLibraries[]): string {
   return text.length <= maxOrderText ? text : `${text.slice(0, maxOrderText)} … ${sha256(text)}`;
 }
 
-/** The number of libraries of the program itself, and of those whose content is not known. */
-export function countLibraries(loaded: readonly LoadedLibraries[]): {
-  readonly libraries: number;
-  readonly withoutContent: number;
-} {
-  const all = loaded.flatMap(({ libraries }) => libraries);
-  return {
-    libraries: all.length,
-    withoutContent: all.filter(({ sha256: hash }) => hash === undefined).length,
-  };
+/** Counts the libraries of two runs that do not differ, and those whose content one of them does not know. */
+export function countLibraries(
+  recorded: readonly LoadedLibraries[],
+  here: readonly LoadedLibraries[],
+): { readonly libraries: number; readonly withoutContent: number } {
+  const all = recorded.flatMap(({ libraries }) => libraries);
+  const others = here.flatMap(({ libraries }) => libraries);
+  const withoutContent = all.filter(
+    ({ sha256: hash }, i) => hash === undefined || others[i]?.sha256 === undefined,
+  );
+  return { libraries: all.length, withoutContent: withoutContent.length };
 }

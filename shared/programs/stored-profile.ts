@@ -88,6 +88,8 @@ export async function readStoredProfile(
     return "is not among the data of the version";
   } catch (error) {
     if (!isStemmaError(error)) throw error;
+    if (error.code === "OBJECT_MISSING")
+      return "is not stored here: it was dropped, or never came. A backup may have it";
     return `cannot be read: ${messageOf(error)}`;
   }
 }

@@ -21,10 +21,13 @@ import type { LoadedLibraries } from "../provenance/provenance.js";
 import { decodeLists, librariesOf } from "./program-libraries.js";
 import { runJob, type JobPorts, type ProgramJob, type RunnableProgram } from "./run-job.js";
 
-export type RandomnessMode =
-  | { readonly mode: "none" }
-  | { readonly mode: "record" }
-  | { readonly mode: "replay"; readonly records: Uint8Array };
+export interface Watching {
+  /** True if its libraries are listed, where this machine can do that. */
+  readonly listsLibraries: boolean;
+  /** `records` are those of the run that is replayed; absent: nothing of what it draws is looked at. */
+  readonly randomness?:
+    { readonly mode: "record" } | { readonly mode: "replay"; readonly records: Uint8Array };
+}
 
 export interface WatchedRun {
   /** The libraries of its processes; undefined: not recorded. */
@@ -47,14 +50,14 @@ export function folderToRunIn(workFolder: string, recordsRandomness: boolean): s
  */
 export async function runWatched(
   job: ProgramJob,
-  randomness: RandomnessMode,
+  { listsLibraries, randomness }: Watching,
   ports: JobPorts,
 ): Promise<WatchedRun> {
   const { workFolder } = job;
   const [tools, records] = [join(workFolder, "tools"), join(workFolder, "records")];
   const lists = join(workFolder, "libraries");
-  const recorder = randomness.mode === "none" ? undefined : await buildRecorder(ports.signal);
-  const list = await libraryList(ports);
+  const recorder = randomness === undefined ? undefined : await buildRecorder(ports.signal);
+  const list = listsLibraries ? await libraryList(ports) : undefined;
   let watched: RunnableProgram;
   let recording: Awaited<ReturnType<typeof prepareRecording>> | undefined;
   try {
@@ -65,7 +68,7 @@ export async function runWatched(
     };
     watched = list === undefined ? job.program : listing(job.program, await link(list, "list.so"), lists);
     if (recorder !== undefined) {
-      const given = randomness.mode === "replay" ? randomness.records : undefined;
+      const given = randomness?.mode === "replay" ? randomness.records : undefined;
       recording = await prepareRecording(records, given);
       const linked = {
         library: await link(recorder.library, "recorder.so"),
