@@ -37,7 +37,12 @@ export interface WatchedRun {
 }
 
 /** Length of the folder's path in which a program runs whose randomness is recorded, wherever the home is. */
-const watchedPathLength = 180;
+const watchedPathLength = 200;
+
+/** False where the home's path is so long that the folder has a path of another length than others have. */
+export function isFolderToRunIn(folder: string): boolean {
+  return folder.length === watchedPathLength;
+}
 
 /** The folder in which a program runs; of a home whose own path is longer, the caller's folder. */
 export function folderToRunIn(workFolder: string, recordsRandomness: boolean): string {

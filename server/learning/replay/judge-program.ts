@@ -25,6 +25,8 @@ export interface ProgramRun {
   /** The libraries of its processes here; absent: they could not be listed. */
   readonly librariesHere?: readonly LoadedLibraries[] | undefined;
   readonly parts: StoryParts;
+  /** True if its randomness was replayed, and what it had in memory may have had other addresses than on its device. */
+  readonly mayHaveOtherAddresses?: boolean;
   /** The statements of the program about its model. */
   readonly output: Metrics;
   readonly difference: TensorDifference | undefined;
@@ -50,6 +52,7 @@ export function judgeProgram(run: ProgramRun): Judgement {
     ...differingFacts(story.program.machine, here).map((name) => factWords[name] ?? name),
     ...program.withheld.map((name) => `the variable ${name}`),
     ...(libraries.verdict === "different" ? [libraries.text] : []),
+    ...(run.mayHaveOtherAddresses === true ? ["the addresses of what it has in memory"] : []),
   ];
   const isEqual = difference === undefined;
   const verdict =
@@ -103,12 +106,12 @@ function compareLibraries(
   if (difference !== undefined)
     return { verdict: "different", text: printable(describeLibraryDifference(difference)) };
   const { libraries, withoutContent } = countLibraries(recorded, here);
-  const order = `${counted(libraries, "library", "libraries")}, loaded in the same order`;
+  const order = `${counted(libraries, "library", "libraries")} in the same order`;
   return {
     verdict: "equal",
     text:
       withoutContent === 0
-        ? `${order}, with the same content`
+        ? `${order} and with the same content`
         : `${order}; content of ${withoutContent} not compared`,
   };
 }
@@ -134,7 +137,7 @@ function describe(
     return [
       isMeasured ? `${again}; the metric and losses that are recorded came out the same.` : `${again}.`,
       ...(elsewhere === "" ? [] : [`Here was ${elsewhere}.`]),
-      ...(libraries.verdict === "equal" ? [`Its libraries: ${libraries.text}.`] : []),
+      ...(libraries.verdict === "equal" ? [`It loaded ${libraries.text}.`] : []),
       ...(lock === undefined ? [] : [`That its libraries here are those of ${lock} is not looked at.`]),
     ].join(" ");
   }

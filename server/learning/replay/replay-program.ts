@@ -31,9 +31,18 @@ import { progressOf } from "../../../shared/programs/program-progress.js";
 import { machineFacts } from "../../../shared/programs/program-record.js";
 import { readOutput, type TrainerOutput } from "../../../shared/programs/read-output.js";
 import type { ProgramKind } from "../../../shared/programs/run-command.js";
-import { firstDivergence, decodeRecords } from "../../../shared/determinism/reproduce/random-profile.js";
+import {
+  decodeRecords,
+  firstDivergence,
+  summarize,
+} from "../../../shared/determinism/reproduce/random-profile.js";
 import { readStoredProfile } from "../../../shared/programs/stored-profile.js";
-import { folderToRunIn, runWatched, type WatchedRun } from "../../../shared/programs/watched-run.js";
+import {
+  folderToRunIn,
+  isFolderToRunIn,
+  runWatched,
+  type WatchedRun,
+} from "../../../shared/programs/watched-run.js";
 import { whoMayChange } from "../../../shared/programs/who-may-change.js";
 import type { MachineFacts } from "../../../shared/provenance/provenance.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
@@ -109,8 +118,8 @@ export async function replayProgram(
   }
   const workMs = Math.round(clock.monotonic() - startedMs);
   try {
-    const diverged = whyDiverged(profile, watched);
-    if (diverged !== undefined) return cannot(diverged);
+    const repeated = compareDraws(profile, watched);
+    if ("reason" in repeated) return cannot(repeated);
     const tensors = await tensorsOf(repository, base, output);
     if ("reason" in tensors) return cannot(tensors);
     const parts = { ...(await storedParts(repository, summary.record)), opened };
@@ -119,6 +128,8 @@ export async function replayProgram(
       program: ready.program,
       here: ready.here,
       librariesHere: watched.libraries,
+      mayHaveOtherAddresses:
+        profile !== undefined && !(repeated.hasFixedAddresses && isFolderToRunIn(runFolder)),
       parts,
       output: output.metrics,
       difference: await compareWithStored(repository.objects, summary.record, tensors),
@@ -206,18 +217,24 @@ async function profileOf(
 }
 
 /** A run that drew otherwise says nothing of the model, whatever it left. */
-function whyDiverged(profile: Buffer | undefined, { recording }: WatchedRun): Unreplayable | undefined {
-  if (profile === undefined) return undefined;
+function compareDraws(
+  profile: Buffer | undefined,
+  { recording }: WatchedRun,
+): { readonly hasFixedAddresses: boolean } | Unreplayable {
+  if (profile === undefined) return { hasFixedAddresses: true };
   const recorded = decodeRecords(profile, "the profile");
-  const place = firstDivergence(recorded, recording?.records ?? []);
-  return place === undefined
-    ? undefined
-    : {
-        reason: "failed",
-        text:
-          `its program did not draw here what its profile has, first at ${printable(place)}. So what it left is not ` +
-          "compared: the profile is of another run, or the program depends on more than what it draws.",
-      };
+  const replayed = recording?.records ?? [];
+  const place = firstDivergence(recorded, replayed);
+  if (place === undefined)
+    return {
+      hasFixedAddresses: [recorded, replayed].every((records) => summarize(records).hasFixedAddresses),
+    };
+  return {
+    reason: "failed",
+    text:
+      `its program did not draw here what its profile has, first at ${printable(place)}. So what it left is not ` +
+      "compared: the profile is of another run, or the program depends on more than what it draws.",
+  };
 }
 
 interface Prepared {
