@@ -119,5 +119,5 @@ async function libraryList({ signal, log }: JobPorts): Promise<string | undefine
 function listing({ exec, environment }: RunnableProgram, library: string, lists: string): RunnableProgram {
   const { LD_PRELOAD: own } = environment;
   const preload = own === undefined || own === "" ? library : `${library}:${own}`;
-  return { exec, environment: { ...environment, LD_PRELOAD: preload, STEMMA_LIBRARIES: lists } };
+  return { exec, environment: { ...environment, LD_PRELOAD: preload, SRECORDER_LIBRARIES: lists } };
 }

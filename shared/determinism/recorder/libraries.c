@@ -2,7 +2,7 @@
  * Lists the shared libraries that a process has when it ends, in the order in which they were loaded: a library that
  * the loader puts before all others, built without the C library, so that programs of every C library take it.
  *
- * Environment: STEMMA_LIBRARIES, the file to which a process appends its list in one write:
+ * Environment: SRECORDER_LIBRARIES, the file to which a process appends its list in one write:
  *   P<pid> <program>   L<path> for each library   E
  *
  * A copy by fork is not listed, nor what a process was before it ran another program. A process that is killed, or
@@ -76,7 +76,7 @@ void _exit(int status) {
 }
 void _Exit(int status) { _exit(status); }
 __attribute__((constructor)) static void begin(void) {
-  const char *path = getenv("STEMMA_LIBRARIES");
+  const char *path = getenv("SRECORDER_LIBRARIES");
   if (!path || strlen(path) >= sizeof place) return;
   strcpy(place, path);
   own_pid = getpid();
