@@ -8,6 +8,7 @@ import { basename } from "node:path";
 import { defined } from "../defined.js";
 import { openRegularFile } from "../files/regular-file.js";
 import type { CanonicalValue } from "../model/canonical-json.js";
+import { counted, printable } from "../printable.js";
 import type { LoadedLibraries, LoadedLibrary } from "../provenance/provenance.js";
 import { isHash, Sha256, sha256 } from "../tensor/hash.js";
 
@@ -184,6 +185,24 @@ export function firstLibraryDifference(
   return undefined;
 }
 
+/**
+ * The first library in which programs that both runs started differ: it may be the cause of what they gave. A program
+ * that only one run started is what that run did.
+ */
+export function libraryThatMatters(
+  recorded: readonly LoadedLibraries[] = [],
+  here: readonly LoadedLibraries[] = [],
+): string | undefined {
+  const unmatched = [...here];
+  for (const own of recorded) {
+    const at = unmatched.findIndex(({ program }) => program === own.program);
+    const [other] = at < 0 ? [] : unmatched.splice(at, 1);
+    const difference = other && firstLibraryDifference([own], [other]);
+    if (difference !== undefined) return printable(describeLibraryDifference(difference));
+  }
+  return undefined;
+}
+
 function differs(a: LoadedLibrary | undefined, b: LoadedLibrary | undefined): boolean {
   const isSameContent = a?.sha256 === undefined || b?.sha256 === undefined || a.sha256 === b.sha256;
   return a?.name !== b?.name || !isSameContent;
@@ -206,8 +225,39 @@ export function orderText(loaded: readonly LoadedLibraries[]): string {
   return text.length <= maxOrderText ? text : `${text.slice(0, maxOrderText)} … ${sha256(text)}`;
 }
 
+/** The libraries of two runs, compared for people. */
+export interface ComparedLibraries {
+  readonly verdict: "equal" | "different" | "not recorded";
+  readonly text: string;
+}
+
+/**
+ * @param recorded those of the first run; undefined: they were not recorded
+ * @param where the names of the two runs, as "not recorded" is followed by them
+ */
+export function compareLibraries(
+  recorded: readonly LoadedLibraries[] | undefined,
+  here: readonly LoadedLibraries[] | undefined,
+  [first, second]: readonly [string, string],
+): ComparedLibraries {
+  if (recorded === undefined || here === undefined)
+    return { verdict: "not recorded", text: `not recorded ${recorded === undefined ? first : second}` };
+  const difference = firstLibraryDifference(recorded, here);
+  if (difference !== undefined)
+    return { verdict: "different", text: printable(describeLibraryDifference(difference)) };
+  const { libraries, withoutContent } = countLibraries(recorded, here);
+  const order = `${counted(libraries, "library", "libraries")} in the same order`;
+  return {
+    verdict: "equal",
+    text:
+      withoutContent === 0
+        ? `${order} and with the same content`
+        : `${order}; content of ${withoutContent} not compared`,
+  };
+}
+
 /** Counts the libraries of two runs that do not differ, and those whose content one of them does not know. */
-export function countLibraries(
+function countLibraries(
   recorded: readonly LoadedLibraries[],
   here: readonly LoadedLibraries[],
 ): { readonly libraries: number; readonly withoutContent: number } {

@@ -1,13 +1,12 @@
 /** Judges what running a user's own program once more proves: its tensors and measures against the recorded ones. */
 import { defined } from "../../../shared/defined.js";
 import type { Metrics } from "../../../shared/programs/metrics.js";
-import { counted, printable } from "../../../shared/printable.js";
 import type { Program } from "../../../shared/programs/program-bundle.js";
 import { differingFacts } from "../../../shared/programs/program-record.js";
 import {
-  countLibraries,
-  describeLibraryDifference,
-  firstLibraryDifference,
+  compareLibraries,
+  libraryThatMatters,
+  type ComparedLibraries,
 } from "../../../shared/programs/program-libraries.js";
 import type { LoadedLibraries, MachineFacts } from "../../../shared/provenance/provenance.js";
 import { objectId } from "../../../shared/tensor/hash.js";
@@ -41,7 +40,8 @@ export interface ProgramRun {
  */
 export function judgeProgram(run: ProgramRun): Judgement {
   const { story, program, here, parts, output, difference, isOtherForm, ran } = run;
-  const libraries = compareLibraries(story.program.libraries, run.librariesHere);
+  const libraries = compareLibraries(story.program.libraries, run.librariesHere, ["on its device", "here"]);
+  const otherLibrary = libraryThatMatters(story.program.libraries, run.librariesHere);
   const metrics = Object.entries(parts.metadata ?? {}).filter(([name]) => isMetric(name));
   const members = [
     ...differingMembers({ metadata: Object.fromEntries(metrics) }, { metadata: output.metadata }, "none"),
@@ -51,7 +51,7 @@ export function judgeProgram(run: ProgramRun): Judgement {
   const others = [
     ...differingFacts(story.program.machine, here).map((name) => factWords[name] ?? name),
     ...program.withheld.map((name) => `the variable ${name}`),
-    ...(libraries.verdict === "different" ? [libraries.text] : []),
+    ...(otherLibrary === undefined ? [] : [otherLibrary]),
     ...(run.mayHaveOtherAddresses === true ? ["the addresses of what it has in memory"] : []),
   ];
   const isEqual = difference === undefined;
@@ -92,28 +92,6 @@ function hasSameMeasurements({ record }: StoryParts, { measurements }: Metrics):
     expected === undefined ||
     (measurements !== undefined && objectId("measurements", measurements) === expected)
   );
-}
-
-type ComparedLibraries = NonNullable<Judgement["libraries"]>;
-
-function compareLibraries(
-  recorded: readonly LoadedLibraries[] | undefined,
-  here: readonly LoadedLibraries[] | undefined,
-): ComparedLibraries {
-  if (recorded === undefined) return { verdict: "not recorded", text: "not recorded on its device" };
-  if (here === undefined) return { verdict: "not recorded", text: "not recorded here" };
-  const difference = firstLibraryDifference(recorded, here);
-  if (difference !== undefined)
-    return { verdict: "different", text: printable(describeLibraryDifference(difference)) };
-  const { libraries, withoutContent } = countLibraries(recorded, here);
-  const order = `${counted(libraries, "library", "libraries")} in the same order`;
-  return {
-    verdict: "equal",
-    text:
-      withoutContent === 0
-        ? `${order} and with the same content`
-        : `${order}; content of ${withoutContent} not compared`,
-  };
 }
 
 interface Found {

@@ -35,44 +35,115 @@ pathlib.Path("model.safetensors").write_bytes(model)
 pathlib.Path("metrics.json").write_text(json.dumps({"metric": {"name": "loss", "before": 9, "after": number}}))
 `;
 
+const record = (program: string) => ({ files: [program], variables: ["MARKS"] });
+
 describe("a program whose randomness is recorded", { skip }, () => {
-  it("is proved with what it drew, and not by a run that draws otherwise", async (t) => {
+  it("is proved with what it drew, and by no run that draws otherwise", async (t) => {
     const lines = [testLine, "free"];
     const { server, folder, stemma, replay, startAgent } = await startRecordedFleet(t, lines);
     const program = join(folder, "train.py");
     await writeFile(program, unseeded);
     const trainer = { exec: [python, program], samples: false, environment: { MARKS: folder } };
-    const record = { files: [program], variables: ["MARKS"] };
     const agent = await startAgent({
       lines: {
-        [testLine]: { trainer: { ...trainer, record: { ...record, randomness: true } } },
-        free: { trainer: { ...trainer, record } },
+        [testLine]: { trainer: { ...trainer, record: { ...record(program), randomness: true } } },
+        free: { trainer: { ...trainer, record: record(program) } },
       },
     });
     const [recorded, free] = [await trainLine(agent), await trainLine(agent, "free")];
     for (const model of [recorded, free]) {
-      const { status, stderr } = await stemma("replay", "program", "approve", model);
+      const { status, stdout, stderr } = await stemma("replay", "program", "approve", model);
       assert.equal(status, 0, stderr);
+      assert.equal(stdout.includes("with the recorder"), model === recorded);
     }
     const proved = await replay(recorded);
     assert.deepEqual([proved.verdict, proved.grade], ["proved", "bit-exact"], proved.text);
     assert.match(proved.text, /run again with what it drew on its device, and every tensor/);
     assert.equal(proved.libraries?.verdict, "equal", proved.libraries?.text);
-    console.log(proved.text, proved.libraries);
-    // A study has a positive control: without the recorder two runs differ.
+    assert.ok(proved.proof?.bound.includes("program.randomness"));
+    // The positive control: without the recorder another run gives other bytes.
     const bare = await replay(free);
     assert.equal(bare.verdict, "refuted", bare.text);
     assert.match(bare.text, /random numbers, time, threads: stemma/);
-    console.log(bare.text);
 
+    const asked = { fleet: testFleet, models: [recorded] };
+    for (const withData of [false, true]) {
+      const { objects, withheld } = await server.handle.operations.describeBundle({ ...asked, withData });
+      const { record: saved } = await server.handle.operations.model({ fleet: testFleet, model: recorded });
+      const [, profile] = saved.uses?.data ?? [];
+      assert.ok(
+        profile !== undefined && !objects.data?.includes(profile) && withheld.data === 1,
+        `withData ${withData}`,
+      );
+    }
+
+    await writeFile(join(folder, "library"), "");
+    const { stdout } = await stemma("replay", "explain", free);
+    assert.match(
+      stdout,
+      /load order +different: library \d+ of python3\S* is\s+_(bz2|ctypes)\S*, and was none/,
+    );
     await writeFile(join(folder, "more"), "");
     const diverged = await replay(recorded);
     assert.deepEqual([diverged.verdict, diverged.reason], ["unreplayable", "failed"], diverged.text);
-    console.log(diverged.text);
-    const { record: saved } = await server.handle.operations.model({ fleet: testFleet, model: recorded });
-    console.log(saved.uses);
-    await writeFile(join(folder, "library"), "");
-    console.log((await stemma("replay", "explain", free)).stdout);
-    console.log((await stemma("replay", "explain", recorded, free)).stdout);
+    assert.match(diverged.text, /first at draw \d+ of stream 0 \(python3\): .*replayed getrandom of 3 bytes/);
+    await agent.handle.train("free");
+    const later = String((await agent.log.until("recorded", 2, { line: "free" })).fields["versionId"]);
+    const both = await stemma("replay", "explain", free, later);
+    assert.match(
+      both.stdout,
+      /load order +different: library \d+ of python3\S* is\s+_(bz2|ctypes)\S*, and was none/,
+    );
+  });
+
+  it("is not trained where it cannot be recorded; a list of libraries that cannot be had is not made up", async (t) => {
+    const lines = [testLine, "free", "static"];
+    const { folder, stemma, replay, startAgent } = await startRecordedFleet(t, lines);
+    const [program, source, fixed] = ["train.sh", "fixed.c", "fixed"].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const last =
+      'head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors; printf x >> model.safetensors';
+    await writeFile(program, `${last}; echo '{}' > metrics.json\n`);
+    await writeFile(source, "int main(void) { return 0; }\n");
+    const isStatic = spawnSync("cc", ["-static", "-o", fixed, source]).status === 0;
+    const trainer = { exec: ["/bin/sh", program], samples: false, environment: { MARKS: folder } };
+    const agent = await startAgent({
+      lines: {
+        [testLine]: { trainer: { ...trainer, record: { ...record(program), randomness: true } } },
+        free: { trainer: { ...trainer, record: record(program) } },
+        static: { trainer: { exec: [fixed], samples: false, record: { files: [fixed], randomness: true } } },
+      },
+    });
+    await agent.log.until("activated", 1, { line: testLine });
+    const { CC: compiler } = process.env;
+    process.env["CC"] = "no-such-compiler";
+    t.after(() => {
+      if (compiler === undefined) Reflect.deleteProperty(process.env, "CC");
+      else process.env["CC"] = compiler;
+    });
+    await assert.rejects(agent.handle.train(testLine), { code: "RECORDER_UNAVAILABLE" });
+    const free = await trainLine(agent, "free");
+    Reflect.deleteProperty(process.env, "CC");
+    assert.equal((await stemma("replay", "program", "approve", free)).status, 0);
+    const { verdict, libraries } = await replay(free);
+    assert.deepEqual(
+      [verdict, libraries],
+      ["proved", { verdict: "not recorded", text: "not recorded on its device" }],
+    );
+    if (isStatic)
+      await assert.rejects(agent.handle.train("static"), {
+        code: "CONFIG_INVALID",
+        message: /statically linked/,
+      });
+    else t.diagnostic("no static program can be built here");
+    const recorded = await trainLine(agent);
+    assert.equal((await stemma("replay", "program", "approve", recorded)).status, 0);
+    process.env["CC"] = "no-such-compiler";
+    const here = await replay(recorded);
+    assert.deepEqual([here.verdict, here.reason], ["unreplayable", "unsupported"], here.text);
+    assert.match(here.text, /no C compiler here/);
   });
 });

@@ -9,6 +9,7 @@ import {
   profileToStore,
   readStoredProfile,
 } from "../../../../shared/programs/stored-profile.js";
+import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { objectId, sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { nodeRandom } from "../../../../shared/adapters/node-ports.js";
@@ -26,17 +27,12 @@ function storeOf(objects: ReadonlyMap<Hash, Uint8Array>): Store {
     return bytes;
   };
   return {
-    read: (_, id) => Promise.resolve().then(() => bytesOf(id)),
-    stat: (id) => {
+    read: (_: string, id: Hash) => Promise.resolve().then(() => bytesOf(id)),
+    stat: (id: Hash) => {
       const bytes = objects.get(id);
       return bytes && { kind: "data", byteLength: bytes.length };
     },
-    // eslint-disable-next-line @typescript-eslint/require-await -- a stream of one piece
-    openStream: (_, id) => ({
-      chunks: async function* () {
-        yield bytesOf(id);
-      },
-    }),
+    openStream: (_: string, id: Hash) => ({ chunks: () => asyncIterableOf([bytesOf(id)]) }),
   } as unknown as Store;
 }
 

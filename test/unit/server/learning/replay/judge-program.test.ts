@@ -92,6 +92,10 @@ test("libraries that differ refute nothing, and the first is named without contr
     ["unreplayable", "other-class", "different"],
   );
   assert.match(other.text, /library 2 of python3 is b\.so, and was \\u\{1b\}\[2J\.$/);
+  // What else a program started is its own doing.
+  const started = [...loaded("a.so"), { program: "touch", libraries: [] }];
+  const more = judged(["a.so"], ["a.so"], { librariesHere: started });
+  assert.deepEqual([more.verdict, more.libraries?.verdict], ["refuted", "different"]);
   const same = judged(["a.so"], ["a.so"]);
   assert.deepEqual(
     [same.verdict, same.libraries?.text],
