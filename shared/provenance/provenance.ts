@@ -90,7 +90,7 @@ export interface LoadedLibraries {
 }
 
 export interface LoadedLibrary {
-  /** Its file's name; never a path. */
+  /** The name of the file; never a path. */
   readonly name: string;
   /** SHA-256 of the file after the run; absent where it could not be read, or is one of very many bytes. */
   readonly sha256?: string;
