@@ -21,11 +21,15 @@ const agentPrograms = [
   "shared/save/header-thread.ts",
   "shared/wire/coding/coder-thread.ts",
 ];
+/** Compiled on the machine that records what a program draws, or lists its libraries. */
+const recorderSources = ["recorder.c", "launch.c", "libraries.c"].map(
+  (name) => `shared/determinism/recorder/${name}`,
+);
 /** For each package: programs and threads (their files keep their place in dist/), assets, and command. */
 export const packages = {
   agent: {
     programs: agentPrograms,
-    assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm"],
+    assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm", ...recorderSources],
     bundles: ["agent"],
     command: "stemma-agent",
     description:
@@ -40,14 +44,7 @@ export const packages = {
       "agent/simulation/main.ts",
       ...agentPrograms,
     ],
-    assets: [
-      "firmware-profiles",
-      "shared/delta/kernels/delta.wasm",
-      "vendor",
-      "probe",
-      "shared/determinism/recorder/recorder.c",
-      "shared/determinism/recorder/launch.c",
-    ],
+    assets: ["firmware-profiles", "shared/delta/kernels/delta.wasm", "vendor", "probe", ...recorderSources],
     bundles: ["stemma", "agent"],
     command: "stemma",
     description: "The server of Stemma with its embedded broker, and its command line",

@@ -38,7 +38,10 @@ import {
 } from "../../shared/programs/job-folder.js";
 import { checkFileIn, readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
-import { runJob } from "../../shared/programs/run-job.js";
+import type { JobPorts } from "../../shared/programs/run-job.js";
+import { orderText } from "../../shared/programs/program-libraries.js";
+import { profileObjects, profileToStore, type ProfileToStore } from "../../shared/programs/stored-profile.js";
+import { folderToRunIn, runWatched, type WatchedRun } from "../../shared/programs/watched-run.js";
 import { endLeftProcess } from "../../shared/programs/left-process.js";
 import {
   checkCommand,
@@ -67,8 +70,11 @@ export interface ExternalTraining {
   readonly workFolder: string;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: TrainingProgress) => void;
-  /** The data of a training whose program is recorded, as its version names them. */
-  readonly dataUsed: (content: Hash) => Promise<DataUsed>;
+  /**
+   * The data of a training whose program is recorded, as its version names them.
+   * @param others the number of other data objects of the version
+   */
+  readonly dataUsed: (content: Hash, others: number) => Promise<DataUsed>;
 }
 
 export type TrainedExternally = StoredModel & { readonly metric: Metric | null };
@@ -94,30 +100,33 @@ export async function trainExternally(
   const command = await identifyCommand(trainer);
   const recorded = await recordProgram(line, trainer, command);
   const job = await jobOf(options, training);
-  const { folders, samples, jobHash } = await prepareJobFolder(workFolder, job, options);
+  const recordsRandomness = recorded?.program.recordsRandomness === true;
+  const runFolder = folderToRunIn(workFolder, recordsRandomness);
+  const { folders, samples, jobHash } = await prepareJobFolder(runFolder, job, options);
   const exec =
     recorded === undefined
       ? trainer.exec
       : await placeProgram(recorded.program, folders.program, recorded.interpreter);
   const program = { exec, environment: trainer.environment };
-  await runJob(
-    { line, kind: trainerKind, program, workFolder, folders, limits: job },
-    {
-      clock,
-      log: options.log,
-      signal,
-      takesLine: (text) => {
-        const progress = progressOf(text);
-        if (progress !== undefined) onProgress(progress);
-        return progress !== undefined;
-      },
+  const run = { line, kind: trainerKind, program, workFolder: runFolder, folders, limits: job };
+  const ports: JobPorts = {
+    clock,
+    log: options.log,
+    signal,
+    takesLine: (text) => {
+      const progress = progressOf(text);
+      if (progress !== undefined) onProgress(progress);
+      return progress !== undefined;
     },
-  );
+  };
+  const randomness = recordsRandomness ? { mode: "record" as const } : undefined;
+  const listsLibraries = recorded !== undefined;
+  const watched = await runWatched(run, { listsLibraries, ...defined({ randomness }) }, ports);
   return await saveOutput(options, training, {
     folder: folders.output,
     command,
     samples,
-    ...defined({ recorded: recorded && { ...recorded, jobHash, limits: limitsOf(job) } }),
+    ...defined({ recorded: recorded && { ...recorded, jobHash, limits: limitsOf(job), watched } }),
     durationMs: Math.round(clock.monotonic() - startedMs),
   });
 }
@@ -161,7 +170,11 @@ interface Finished {
   readonly samples: GivenSamples | undefined;
   readonly durationMs: number;
   /** The program, where its owner has it recorded, and the job that it was given. */
-  readonly recorded?: RecordedProgram & { readonly jobHash: string; readonly limits: JobLimits };
+  readonly recorded?: RecordedProgram & {
+    readonly jobHash: string;
+    readonly limits: JobLimits;
+    readonly watched: WatchedRun;
+  };
 }
 
 function describeSamples(
@@ -173,9 +186,19 @@ function describeSamples(
 }
 
 /** The members of a saved model that a server needs to run its program again. */
-function programOf(recorded: NonNullable<Finished["recorded"]>): ProgramRecord {
-  const { id, jobHash, limits, machine } = recorded;
-  return { bundle: id, job: jobHash, limits, machine };
+function programOf(
+  { id, jobHash, limits, machine, watched: { libraries } }: NonNullable<Finished["recorded"]>,
+  profile: ProfileToStore | undefined,
+): ProgramRecord {
+  const stated = { bundle: id, job: jobHash, limits, machine };
+  return { ...stated, ...defined({ libraries, randomness: profile?.content }) };
+}
+
+/** The data of a training and the profile of what its program drew, as objects of one version. */
+function withProfile(used: DataUsed | undefined, profile: ProfileToStore | undefined): DataUsed | undefined {
+  if (profile === undefined) return used;
+  const { objects = [], bytes = 0, ...others } = used ?? {};
+  return { ...others, objects: [...objects, ...profile.objects], bytes: bytes + profile.bytes };
 }
 
 /** Reports what of a training is not saved with its model. */
@@ -233,6 +256,7 @@ async function saveOutput(
   { folder, command, samples, recorded, durationMs }: Finished,
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
+  const ofCommand = { "trainer.program": command.program, "trainer.command": command.sha256 };
   const kept = await keptNameIn(base.folder);
   const { model: opened, metrics, attachments, dropped } = await readOutput(folder, spaceOf(recorded), kept);
   const { file, requireUnchanged, close, notes, path: where } = opened;
@@ -247,7 +271,10 @@ async function saveOutput(
     await requireUnchanged();
     const { model } = found;
     const checked = await checkOutput(options, training, { folder, model });
-    const used = recorded && samples && (await dataUsed(samples.hash));
+    const { recording, libraries } = recorded?.watched ?? {};
+    const profile = recording && profileToStore(recording.bytes, options.random);
+    const others = profile === undefined ? 0 : profileObjects;
+    const used = withProfile(recorded && samples && (await dataUsed(samples.hash, others)), profile);
     const stored = await storeModel(options, model, {
       line,
       base: base.versionId,
@@ -256,8 +283,7 @@ async function saveOutput(
         metadata: {
           ...metrics.metadata,
           ...checked?.metadata,
-          "trainer.program": command.program,
-          "trainer.command": command.sha256,
+          ...ofCommand,
           "training.ms": durationMs,
           ...defined({ "training.samples": samples?.train }),
         },
@@ -276,12 +302,12 @@ async function saveOutput(
         parameters: parametersWithOrigin(job.parameters, job.called ?? []),
         random: { seed: job.seed, invocation },
         ...defined({ data: samples && [describeSamples(job.dataset, samples, recorded !== undefined)] }),
-        ...defined({ program: recorded && programOf(recorded) }),
+        ...defined({ program: recorded && programOf(recorded, profile) }),
         course: { kind: "external trainer", command },
         times: { endedAtMs: Math.round(options.clock.now()), workMs: Math.round(durationMs) },
         by: job.by ?? null,
       },
-      environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
+      environment: { ...ofCommand, ...defined({ loadOrder: libraries && orderText(libraries) }) },
     });
     reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
     for (const note of [...notes, ...found.notes, ...(checked === undefined ? [] : [checked.note])])

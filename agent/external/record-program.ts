@@ -5,6 +5,9 @@
  */
 import { stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, relative, sep } from "node:path";
+import { requireRecordable } from "../../shared/determinism/recorder/recordable.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError } from "../../shared/errors.js";
 import { openRegularFile } from "../../shared/files/regular-file.js";
 import { hashFile } from "../../shared/programs/hash-file.js";
 import {
@@ -69,7 +72,9 @@ export async function recordProgram(
       Object.entries(environment).filter(([name]) => record.variables.includes(name)),
     ),
     withheld: Object.keys(environment).filter((name) => !record.variables.includes(name)),
+    ...(record.randomness ? { recordsRandomness: true } : {}),
   };
+  if (record.randomness) await requireRecordedRandomness(field, exec);
   const [first = ""] = exec;
   const interpreter = listed.includes(first) ? undefined : first;
   const bytes = encodeProgram(program);
@@ -78,6 +83,19 @@ export async function recordProgram(
     interpreter === undefined ? undefined : (hashed?.sha256 ?? (await hashFile(interpreter))),
   );
   return { program, bytes, id: programId(bytes), interpreter, machine };
+}
+
+/** @throws CONFIG_INVALID for a program of which a recorder would see nothing */
+async function requireRecordedRandomness(field: string, exec: readonly string[]): Promise<void> {
+  try {
+    await requireRecordable(exec);
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    throw configFieldInvalid(
+      `${field}.randomness`,
+      `is set, but ${messageOf(error)} Leave it out, or run another program`,
+    );
+  }
 }
 
 /** The deepest folder that all files are below. */

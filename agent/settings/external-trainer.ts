@@ -31,6 +31,8 @@ export const externalTrainerSchema = z.strictObject({
       lock: absolutePath.optional(),
       /** The variables of `environment` whose values go along; of others only the names. */
       variables: z.array(variableName).max(64).default([]),
+      /** True to keep what it draws: a replay is given the same. A secret, which goes to the server with each model. */
+      randomness: z.boolean().default(false),
     })
     .optional(),
   /** Parameters that a request may set, each with its bounds or its allowed values. */

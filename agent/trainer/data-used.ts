@@ -30,6 +30,8 @@ export interface DataOfTraining {
   readonly job: Pick<BegunTraining["job"], "dataset" | "samples">;
   /** Hash of the samples that the engine read. */
   readonly content: Hash;
+  /** The number of other data objects that the version names. */
+  readonly others?: number;
 }
 
 /**
@@ -41,7 +43,8 @@ export async function dataUsedBy(
   options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },
   training: DataOfTraining,
 ): Promise<DataUsed> {
-  const { line, job, content } = training;
+  const { line, job, content, others = 0 } = training;
+  const maxObjects = maxDataSets - others;
   if (job.dataset.reader === "none") return { objects: [], bytes: 0 };
   if (isGenerator(job.dataset.reader)) return placed(content, "generator");
   if (options.config.lines[line]?.sendSamples !== true) return placed(content, "device");
@@ -50,9 +53,9 @@ export async function dataUsedBy(
     const { set } = await loadDataset({ ...dataset, hash: content }, options.files);
     const description = encodeDescription(content, dataset, set.description);
     return (
-      (await chunksOf(canonicalSamples(set), content, description)) ?? {
+      (await chunksOf(canonicalSamples(set), { content, description, maxObjects })) ?? {
         ...placed(content, "device"),
-        whyNot: `they have more than ${maxSentSampleBytes} bytes, or more than ${maxDataSets - 2} chunks`,
+        whyNot: `they have more than ${maxSentSampleBytes} bytes, or more than ${maxObjects - 2} chunks`,
       }
     );
   } catch (error) {
@@ -69,8 +72,11 @@ function placed(content: Hash, kept: Exclude<DataPlace, "chunks">): DataUsed {
 /** Cuts samples to chunks; undefined where there are more than one version may have. */
 async function chunksOf(
   pieces: Iterable<Uint8Array>,
-  content: Hash,
-  description: Uint8Array | undefined,
+  {
+    content,
+    description,
+    maxObjects,
+  }: { readonly content: Hash; readonly description: Uint8Array | undefined; readonly maxObjects: number },
 ): Promise<DataUsed | undefined> {
   const chunks: DataChunk[] = [];
   const objects = new Map<Hash, UsedObject>();
@@ -84,7 +90,7 @@ async function chunksOf(
     if (objects.has(id)) continue;
     objects.set(id, usedData(coded));
     bytes += coded.length;
-    if (bytes > maxSentSampleBytes || objects.size >= maxDataSets - 1) return undefined;
+    if (bytes > maxSentSampleBytes || objects.size >= maxObjects - 1) return undefined;
   }
   const manifest = encodeDataManifest({ kept: "chunks", content, byteLength, chunks, isCoded: true });
   return {

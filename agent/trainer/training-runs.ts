@@ -339,7 +339,7 @@ export class TrainingRuns {
       onProgress: (progress) => {
         if (this.#running !== undefined) this.#running = { ...this.#running, progress };
       },
-      dataUsed: (content) => dataUsedBy(this.options, { line, job, content }),
+      dataUsed: (content, others) => dataUsedBy(this.options, { line, job, content, others }),
     });
     this.options.onTrained(line, trained);
     return trained;

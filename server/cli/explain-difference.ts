@@ -5,6 +5,7 @@
 import type { Finding, RunComparison } from "../../shared/determinism/reproduce/criteria.js";
 import type { ComparedCheckpoints } from "../../shared/provenance/compare-checkpoints.js";
 import { cutText } from "../../shared/cli/text-width.js";
+import type { ComparedLibraries } from "../../shared/programs/program-libraries.js";
 import type { ReplayReport } from "../interface/api/models/evaluation-schemas.js";
 import type { ProvenanceDiffJson } from "../interface/api/models/version-schemas.js";
 import { provenanceDiffLines } from "./provenance-text.js";
@@ -71,8 +72,16 @@ function compareFields(fields: readonly FieldOfBoth[]): Found {
     ? { verdict: "equal", text: `${onBoth.length} fields${left}` }
     : {
         verdict: "different",
-        text: differing.map(({ field, a, b }) => `${field}: ${a ?? ""} and ${b ?? ""}`).join("; ") + left,
+        text: differing.map(differenceOf).join("; ") + left,
       };
+}
+
+/** Both values; of an order, which may be long, the first place that differs. */
+function differenceOf({ field, a = "", b = "" }: FieldOfBoth): string {
+  if (!orderFields.includes(field)) return `${field}: ${a} and ${b}`;
+  const [one, other] = [a, b].map((text) => text.split(", ")) as [string[], string[]];
+  const at = [...one, ...other].findIndex((_, i) => one[i] !== other[i]);
+  return `${field}: place ${at + 1} has ${one[at] ?? "none"} and ${other[at] ?? "none"}`;
 }
 
 export interface ComparedVersions {
@@ -84,10 +93,12 @@ export interface ComparedVersions {
   readonly fields: readonly FieldOfBoth[];
   /** Checkpoints after the same steps, compared; undefined where there are none. */
   readonly checkpoints: ComparedCheckpoints | undefined;
+  /** The libraries of both programs; absent: not both record them. */
+  readonly libraries?: ComparedLibraries;
 }
 
 export function explainVersions(versions: ComparedVersions): Explanation {
-  const { comparison, provenance, metrics, fields, checkpoints } = versions;
+  const { comparison, provenance, metrics, fields, checkpoints, libraries } = versions;
   const of = (...names: readonly Finding["criterion"][]): readonly Finding[] =>
     comparison.findings.filter(({ criterion }) => names.includes(criterion));
   return concluded([
@@ -101,7 +112,7 @@ export function explainVersions(versions: ComparedVersions): Explanation {
       ]),
     },
     { point: "provenance", ...provenanceFound(provenance) },
-    ...environmentPoints(fields),
+    ...withLibraries(environmentPoints(fields), libraries),
   ]);
 }
 
@@ -141,7 +152,7 @@ function provenanceFound(provenance: ProvenanceDiffJson | undefined): Found {
 
 /** @param fields of the record, and of the server that ran the replay */
 export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth[]): Explanation {
-  const { difference, grade, members = [], text, checkpoints } = report;
+  const { difference, grade, members = [], text, checkpoints, libraries } = report;
   const isRun = grade !== undefined;
   const measures = members.filter((name) => /^metadata\.metric|measurements$/.test(name));
   const others = members.filter((name) => !measures.includes(name));
@@ -172,8 +183,19 @@ export function explainReplay(report: ReplayReport, fields: readonly FieldOfBoth
     { point: "weights", ...weights },
     { point: "evaluations", ...found(measures, "metric and losses, as far as they are recorded") },
     { point: "provenance", ...found(others, "every member that the replay makes again") },
-    ...environmentPoints(fields),
+    ...withLibraries(environmentPoints(fields), libraries),
   ]);
+}
+
+/** The points, with what is known of a program's libraries, of which an environment has the names alone. */
+function withLibraries(
+  points: readonly ExplainedPoint[],
+  libraries: ComparedLibraries | undefined,
+): readonly ExplainedPoint[] {
+  if (libraries === undefined) return points;
+  const { verdict, text } = libraries;
+  const found: Found = verdict === "not recorded" ? unknown(text) : { verdict, text };
+  return points.map((each) => (each.point === "load order" ? { ...each, ...found } : each));
 }
 
 /** A sentence part about where a training begins to differ, by what both sides kept on the way. */

@@ -4,6 +4,7 @@
  * places to each other.
  *
  * Bytes: "STEMPROG" ‖ format u32 ‖ length of the manifest u32 ‖ manifest (canonical JSON) ‖ the files' bytes, in order.
+ * Format 2 has the member `randomness`: an earlier release, which would run the program without it, refuses that.
  */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -41,6 +42,8 @@ export interface Program {
   readonly variables: Readonly<Record<string, string>>;
   /** Names of those whose values stay on the device. */
   readonly withheld: readonly string[];
+  /** True if it runs with the recorder, which keeps what it draws, and gives it again in a replay. */
+  readonly recordsRandomness?: boolean;
 }
 
 const magic = "STEMPROG";
@@ -61,7 +64,8 @@ export function programId(bytes: Uint8Array): Hash {
 }
 
 /** @throws PROGRAM_INVALID */
-export function encodeProgram({ exec, files, lock, variables, withheld }: Program): Uint8Array {
+export function encodeProgram(program: Program): Uint8Array {
+  const { exec, files, lock, variables, withheld, recordsRandomness = false } = program;
   const manifest = encodeCanonical(
     {
       exec: exec.map((argument) => ({ ...argument })),
@@ -73,12 +77,13 @@ export function encodeProgram({ exec, files, lock, variables, withheld }: Progra
       lock,
       variables,
       withheld,
+      ...(recordsRandomness ? { randomness: "recorded" } : {}),
     },
     limits,
   );
   const header = Buffer.alloc(headerBytes);
   header.write(magic, "latin1");
-  header.writeUInt32LE(1, 8);
+  header.writeUInt32LE(recordsRandomness ? 2 : 1, 8);
   header.writeUInt32LE(manifest.length, 12);
   const bytes = new Uint8Array(Buffer.concat([header, manifest, ...files.map((file) => file.bytes)]));
   decodeProgram(bytes);
@@ -91,7 +96,8 @@ export function decodeProgram(bytes: Uint8Array): Program {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < headerBytes || Buffer.from(bytes.subarray(0, 8)).toString("latin1") !== magic)
     return invalid("it does not begin like one");
-  if (view.getUint32(8, true) !== 1) return invalid("its format is not 1");
+  const format = view.getUint32(8, true);
+  if (format !== 1 && format !== 2) return invalid("its format is not 1 or 2");
   const length = view.getUint32(12, true);
   if (length > limits.maxBytes || length > bytes.length - headerBytes) return invalid("it is cut short");
   const manifest = membersOf(manifestOf(bytes.subarray(headerBytes, headerBytes + length)), "its manifest", [
@@ -100,7 +106,10 @@ export function decodeProgram(bytes: Uint8Array): Program {
     "lock",
     "variables",
     "withheld",
+    ...(format === 2 ? ["randomness"] : []),
   ]);
+  if (format === 2 && manifest["randomness"] !== "recorded")
+    return invalid("it does not state that its randomness is recorded");
   const files = filesOf(manifest["files"], bytes.subarray(headerBytes + length));
   const lock = manifest["lock"] === undefined ? undefined : indexOf(manifest["lock"], files.length);
   return {
@@ -113,6 +122,7 @@ export function decodeProgram(bytes: Uint8Array): Program {
         ? name
         : invalid("withheld is not names of variables"),
     ),
+    ...(format === 2 ? { recordsRandomness: true } : {}),
   };
 }
 

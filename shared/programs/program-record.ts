@@ -3,9 +3,11 @@
  * hostile; and the facts by which two machines are of one class for a program.
  */
 import { arch, cpus, type as systemName } from "node:os";
+import { defined } from "../defined.js";
 import type { CanonicalValue } from "../model/canonical-json.js";
 import type { MachineFacts, ProgramRecord } from "../provenance/provenance.js";
 import { isHash } from "../tensor/hash.js";
+import { readLibraries } from "./program-libraries.js";
 
 const maxFact = 200;
 /** The largest value of each limit that a job may state. */
@@ -27,6 +29,10 @@ export function readProgramRecord(value: CanonicalValue | undefined): ProgramRec
   const areLimits = names.every((name) => isWithin(stated[name], maxLimits[name]));
   const areFacts = (["os", "arch", "cpu", "libc"] as const).every((name) => isFact(facts[name]));
   const { interpreter } = facts;
+  const { libraries: listed, randomness } = membersOf(value);
+  const libraries = listed === undefined ? undefined : readLibraries(listed);
+  if (listed !== undefined && libraries === undefined) return undefined;
+  if (randomness !== undefined && !isHash(randomness)) return undefined;
   if (!isHash(bundle) || !isHash(job) || !areLimits || !areFacts) return undefined;
   if (interpreter !== undefined && !isHash(interpreter)) return undefined;
   return {
@@ -34,6 +40,7 @@ export function readProgramRecord(value: CanonicalValue | undefined): ProgramRec
     job,
     limits: Object.fromEntries(names.map((name) => [name, Number(stated[name])])) as ProgramRecord["limits"],
     machine: facts as unknown as MachineFacts,
+    ...defined({ libraries, randomness }),
   };
 }
 

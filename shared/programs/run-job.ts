@@ -22,6 +22,8 @@ export interface ProgramJob {
   readonly workFolder: string;
   readonly folders: JobFolders;
   readonly limits: JobLimits;
+  /** Folders beside its own ones that are filled while it runs, and count as what it writes. */
+  readonly alsoFilled?: readonly string[];
 }
 
 export interface JobPorts {
@@ -30,12 +32,13 @@ export interface JobPorts {
   readonly signal: AbortSignal;
   /** Gets each line of its standard output; false: the line is logged. */
   readonly takesLine: (line: string) => boolean;
+  readonly onStarted?: (pid: number) => void;
 }
 
 /** @throws TRAINER_FAILED, TRAINER_TIMED_OUT, TRAINER_OUTPUT_TOO_LARGE, TRAINING_STOPPED */
 export async function runJob(
-  { line, kind, program, workFolder, folders, limits }: ProgramJob,
-  { clock, log, signal, takesLine }: JobPorts,
+  { line, kind, program, workFolder, folders, limits, alsoFilled = [] }: ProgramJob,
+  { clock, log, signal, takesLine, onStarted }: JobPorts,
 ): Promise<void> {
   try {
     await runCommand(
@@ -45,7 +48,7 @@ export async function runJob(
         folder: folders.output,
         environment: environmentOf(program, limits, folders),
         watched: {
-          folders: [folders.output, folders.scratch, folders.program],
+          folders: [folders.output, folders.scratch, folders.program, ...alsoFilled],
           maxBytes: limits.maxOutputBytes,
         },
         timeoutSeconds: limits.timeoutSeconds,
@@ -57,7 +60,10 @@ export async function runJob(
           if (!takesLine(text) && text !== "")
             log.debug(`${kind.setting}-output`, { line, text: text.slice(0, 2000) });
         },
-        onStarted: (pid) => noteProcess(workFolder, pid),
+        onStarted: async (pid) => {
+          onStarted?.(pid);
+          await noteProcess(workFolder, pid);
+        },
       },
     );
   } finally {

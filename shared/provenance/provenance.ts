@@ -77,6 +77,23 @@ export interface ProgramRecord {
   };
   /** The machine that it ran on. */
   readonly machine: MachineFacts;
+  /** The libraries of the program, then those of each program that it started; absent: not recorded. */
+  readonly libraries?: readonly LoadedLibraries[];
+  /** Content hash of the profile of what it drew, which is among the version's data; absent: not recorded. */
+  readonly randomness?: Hash;
+}
+
+/** The shared libraries of a process when it ended, in the order in which they were loaded. */
+export interface LoadedLibraries {
+  readonly program: string;
+  readonly libraries: readonly LoadedLibrary[];
+}
+
+export interface LoadedLibrary {
+  /** The name of the file; never a path. */
+  readonly name: string;
+  /** SHA-256 of the file after the run; absent where it could not be read, or is one of very many bytes. */
+  readonly sha256?: string;
 }
 
 /** A device whose model was not taken into an average, and why. */

@@ -129,6 +129,8 @@ const program = {
   job: { kind: "stated", label: "job", ofProgram: "rebuilt" },
   limits: { kind: "stated", label: "limits", ofProgram: "bound" },
   machine: stated("machine"),
+  libraries: stated("libraries"),
+  randomness: { kind: "stated", label: "randomness", ofProgram: "bound" },
 } as const satisfies Record<keyof ProgramRecord, Cell>;
 
 const average = {

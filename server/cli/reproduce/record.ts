@@ -18,8 +18,8 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { PlainContext, Printed } from "../plain-command.js";
 import { refuseExisting } from "../stream-file.js";
 import { readSmallFile } from "../text-file.js";
-import { buildRecorder } from "./build-recorder.js";
-import { requireRecordable } from "./recordable.js";
+import { buildRecorder } from "../../../shared/determinism/recorder/build-recorder.js";
+import { requireRecordable } from "../../../shared/determinism/recorder/recordable.js";
 import { runFolderOf, runRecorded, type RunPorts } from "./run-training.js";
 
 export interface RunChoices {

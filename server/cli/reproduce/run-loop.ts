@@ -5,6 +5,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunComparison } from "../../../shared/determinism/reproduce/criteria.js";
+import type { Recording } from "../../../shared/determinism/recorder/recorded-run.js";
 import {
   firstDivergence,
   summarize,
@@ -17,11 +18,11 @@ import {
 } from "../../../shared/determinism/reproduce/remedies.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { hashAssets, requireUnchanged, type Asset } from "./assets.js";
-import { buildRecorder, type Recorder } from "./build-recorder.js";
+import { buildRecorder, type Recorder } from "../../../shared/determinism/recorder/build-recorder.js";
 import { comparePair } from "./compare-sides.js";
 import { moveFolder } from "./record.js";
-import { requireRecordable } from "./recordable.js";
-import { runFolderOf, runRecorded, runTraining, type Recording, type TrainingRun } from "./run-training.js";
+import { requireRecordable } from "../../../shared/determinism/recorder/recordable.js";
+import { runFolderOf, runRecorded, runTraining, type TrainingRun } from "./run-training.js";
 
 /** A pair of runs under the same remedies. */
 export interface LoopStep {

@@ -1,14 +1,15 @@
 /** Runs the pairs of a study that are not complete yet, one pair of each setup in turn (CH §4.1). */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { buildRecorder, type Recorder } from "../../../shared/determinism/recorder/build-recorder.js";
+import { requireRecordable } from "../../../shared/determinism/recorder/recordable.js";
+import type { Recording } from "../../../shared/determinism/recorder/recorded-run.js";
 import { firstDivergence } from "../../../shared/determinism/reproduce/random-profile.js";
 import { setups, type Setup, type StudyPair } from "../../../shared/determinism/reproduce/study.js";
 import { hashAssets, requireUnchanged } from "./assets.js";
-import { buildRecorder, type Recorder } from "./build-recorder.js";
 import { comparePair } from "./compare-sides.js";
 import { moveFolder, withWork } from "./record.js";
-import { requireRecordable } from "./recordable.js";
-import { runFolderOf, runRecorded, runTraining, type Recording, type TrainingRun } from "./run-training.js";
+import { runFolderOf, runRecorded, runTraining, type TrainingRun } from "./run-training.js";
 import { openStudy, readPair, writePair, type StudyPlan } from "./study-folder.js";
 
 export interface StudyRequest {

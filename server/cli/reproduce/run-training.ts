@@ -1,16 +1,18 @@
 /** Runs a user's own program, bare or with the recorder, in a process group that ends with it. */
-import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { runProgram, type ProgramEnd, type ProgramPorts } from "../../../shared/adapters/run-program.js";
+import type { Recorder } from "../../../shared/determinism/recorder/build-recorder.js";
 import {
-  decodeRecords,
-  maxProfileBytes,
-  type RandomRecord,
-} from "../../../shared/determinism/reproduce/random-profile.js";
+  prepareRecording,
+  readRecording,
+  recordedCommand,
+  throwIfRecordingFailed,
+  type Recording,
+} from "../../../shared/determinism/recorder/recorded-run.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { Recorder } from "./build-recorder.js";
 
 export interface TrainingRun {
   readonly command: readonly string[];
@@ -75,11 +77,6 @@ function throwUnlessDone({ reason, code, signal, errors }: ProgramEnd, timeoutSe
     );
 }
 
-export interface Recording {
-  readonly bytes: Buffer;
-  readonly records: readonly RandomRecord[];
-}
-
 /**
  * Runs the program with the recorder. @param given the records to replay; absent: it records
  * @throws what `runTraining` throws, RANDOM_PROFILE_INVALID where what it left are no records, RECORDER_UNAVAILABLE
@@ -87,52 +84,17 @@ export interface Recording {
  */
 export async function runRecorded(
   run: TrainingRun,
-  { library, launcher }: Recorder,
+  recorder: Recorder,
   given: Buffer | undefined,
   ports: RunPorts,
 ): Promise<Recording> {
-  const [from, to, state] = ["given", "taken", "state"].map((name) => join(run.workFolder, name)) as [
-    string,
-    string,
-    string,
-  ];
-  for (const path of [from, to, state]) await rm(path, { force: true });
-  await writeFile(from, given ?? "", { mode: 0o600 });
-  const variables = {
-    ...run.variables,
-    // The environment has the same length in both modes.
-    SRECORDER_MODE: given === undefined ? "record" : "replay",
-    SRECORDER_GIVEN: from,
-    SRECORDER_TAKEN: to,
-    SRECORDER_STATE: state,
-    SRECORDER_PATH: "0000000000000001",
-  };
+  const recording = await prepareRecording(run.workFolder, given);
+  const command = recordedCommand(recorder, run.command);
+  const variables = { ...run.variables, ...recording.variables };
   try {
-    await runTraining({ ...run, command: [launcher, library, ...run.command], variables }, ports);
+    await runTraining({ ...run, command, variables }, ports);
   } finally {
-    await throwIfRecordingFailed(state);
+    await throwIfRecordingFailed(recording);
   }
-  if (((await stat(to).catch(() => undefined))?.size ?? 0) === 0)
-    throw new StemmaError(
-      "RECORDER_UNAVAILABLE",
-      "The program ran without the recorder: the loader did not take it, so nothing is known of its randomness. It " +
-        "may be for another C library than glibc.",
-    );
-  if ((await stat(to)).size > maxProfileBytes) throw tooMuch();
-  const bytes = await readFile(to);
-  return { bytes, records: decodeRecords(bytes, "What the program left") };
-}
-
-const tooMuch = (): StemmaError =>
-  new StemmaError(
-    "TRAINER_OUTPUT_TOO_LARGE",
-    "The program drew more than 64 MiB of randomness, too much for a profile; it was ended. Seed what draws that much.",
-  );
-
-async function throwIfRecordingFailed(state: string): Promise<void> {
-  const shared = await readFile(state).catch(() => Buffer.alloc(0));
-  const failure = shared.length < 4 ? 0 : shared.readUInt32LE(0);
-  if (failure === 2) throw tooMuch();
-  if (failure === 1)
-    throw new StemmaError("DISK_FULL", "The records of randomness could not be written; the run was ended.");
+  return await readRecording(recording);
 }

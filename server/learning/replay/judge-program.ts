@@ -3,7 +3,12 @@ import { defined } from "../../../shared/defined.js";
 import type { Metrics } from "../../../shared/programs/metrics.js";
 import type { Program } from "../../../shared/programs/program-bundle.js";
 import { differingFacts } from "../../../shared/programs/program-record.js";
-import type { MachineFacts } from "../../../shared/provenance/provenance.js";
+import {
+  compareLibraries,
+  libraryThatMatters,
+  type ComparedLibraries,
+} from "../../../shared/programs/program-libraries.js";
+import type { LoadedLibraries, MachineFacts } from "../../../shared/provenance/provenance.js";
 import { objectId } from "../../../shared/tensor/hash.js";
 import { differingMembers } from "./compare-stories.js";
 import type { TensorDifference } from "./compare-tensors.js";
@@ -16,7 +21,11 @@ export interface ProgramRun {
   readonly program: Program;
   /** The facts of the machine that it ran on now. */
   readonly here: MachineFacts;
+  /** The libraries of its processes here; absent: they could not be listed. */
+  readonly librariesHere?: readonly LoadedLibraries[] | undefined;
   readonly parts: StoryParts;
+  /** True if its randomness was replayed, and what it had in memory may have had other addresses than on its device. */
+  readonly mayHaveOtherAddresses?: boolean;
   /** The statements of the program about its model. */
   readonly output: Metrics;
   readonly difference: TensorDifference | undefined;
@@ -31,6 +40,8 @@ export interface ProgramRun {
  */
 export function judgeProgram(run: ProgramRun): Judgement {
   const { story, program, here, parts, output, difference, isOtherForm, ran } = run;
+  const libraries = compareLibraries(story.program.libraries, run.librariesHere, ["on its device", "here"]);
+  const otherLibrary = libraryThatMatters(story.program.libraries, run.librariesHere);
   const metrics = Object.entries(parts.metadata ?? {}).filter(([name]) => isMetric(name));
   const members = [
     ...differingMembers({ metadata: Object.fromEntries(metrics) }, { metadata: output.metadata }, "none"),
@@ -40,6 +51,8 @@ export function judgeProgram(run: ProgramRun): Judgement {
   const others = [
     ...differingFacts(story.program.machine, here).map((name) => factWords[name] ?? name),
     ...program.withheld.map((name) => `the variable ${name}`),
+    ...(otherLibrary === undefined ? [] : [otherLibrary]),
+    ...(run.mayHaveOtherAddresses === true ? ["the addresses of what it has in memory"] : []),
   ];
   const isEqual = difference === undefined;
   const verdict =
@@ -49,7 +62,8 @@ export function judgeProgram(run: ProgramRun): Judgement {
     verdict,
     grade: isEqual ? "bit-exact" : isMeasured ? "execution-exact" : "different",
     ...(verdict === "unreplayable" ? { reason: "other-class" as const } : {}),
-    text: describe(run, { verdict, members, others }),
+    text: describe(run, { verdict, members, others, libraries }),
+    libraries,
     ...defined({ difference }),
     ...(members.length === 0 ? {} : { members }),
     ...(verdict === "proved"
@@ -84,10 +98,16 @@ interface Found {
   readonly verdict: Judgement["verdict"];
   readonly members: readonly string[];
   readonly others: readonly string[];
+  readonly libraries: ComparedLibraries;
 }
 
-function describe({ program, parts, difference }: ProgramRun, { verdict, members, others }: Found): string {
-  const again = `the program was run again, and ${describeTensors(difference)}`;
+function describe(
+  { program, parts, difference }: ProgramRun,
+  { verdict, members, others, libraries }: Found,
+): string {
+  const isReplayed = program.recordsRandomness === true;
+  const how = isReplayed ? "run again with what it drew on its device" : "run again";
+  const again = `the program was ${how}, and ${describeTensors(difference)}`;
   const elsewhere = others.length === 0 ? "" : `other than on its device: ${others.join(", ")}`;
   if (verdict === "proved") {
     const lock = program.lock === undefined ? undefined : program.files[program.lock]?.path;
@@ -95,12 +115,22 @@ function describe({ program, parts, difference }: ProgramRun, { verdict, members
     return [
       isMeasured ? `${again}; the metric and losses that are recorded came out the same.` : `${again}.`,
       ...(elsewhere === "" ? [] : [`Here was ${elsewhere}.`]),
+      ...(libraries.verdict === "equal" ? [`It loaded ${libraries.text}.`] : []),
       ...(lock === undefined ? [] : [`That its libraries here are those of ${lock} is not looked at.`]),
     ].join(" ");
   }
   const story = members.length === 0 ? "" : `; it gave other values of ${members.join(", ")}`;
   return verdict === "unreplayable"
     ? `${again}${story}. That proves nothing: here was ${elsewhere}.`
-    : `${again}${story}. Machine and interpreter are as recorded, so either it draws on what its job does not fix ` +
-        "(random numbers, time, threads, libraries: stemma reproduce run), or the record is not true.";
+    : `${again}${story}. Machine and interpreter are as recorded, so either it depends on what its job does not fix ` +
+        `(${notFixed(isReplayed, libraries)}: stemma reproduce run), or the record is not true.`;
+}
+
+function notFixed(isReplayed: boolean, { verdict }: ComparedLibraries): string {
+  const left = ["time", "threads"];
+  return [
+    ...(isReplayed ? [] : ["random numbers"]),
+    ...left,
+    ...(verdict === "equal" ? [] : ["libraries"]),
+  ].join(", ");
 }

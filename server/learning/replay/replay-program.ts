@@ -31,7 +31,18 @@ import { progressOf } from "../../../shared/programs/program-progress.js";
 import { machineFacts } from "../../../shared/programs/program-record.js";
 import { readOutput, type TrainerOutput } from "../../../shared/programs/read-output.js";
 import type { ProgramKind } from "../../../shared/programs/run-command.js";
-import { runJob } from "../../../shared/programs/run-job.js";
+import {
+  decodeRecords,
+  firstDivergence,
+  summarize,
+} from "../../../shared/determinism/reproduce/random-profile.js";
+import { readStoredProfile } from "../../../shared/programs/stored-profile.js";
+import {
+  folderToRunIn,
+  isFolderToRunIn,
+  runWatched,
+  type WatchedRun,
+} from "../../../shared/programs/watched-run.js";
 import { whoMayChange } from "../../../shared/programs/who-may-change.js";
 import type { MachineFacts } from "../../../shared/provenance/provenance.js";
 import type { OpenedProvenance } from "../../../shared/provenance/openings.js";
@@ -85,22 +96,30 @@ export async function replayProgram(
       reason: "base-missing",
       text: `its base ${story.base.slice(0, 12)} is not here, and its program began from it.`,
     });
+  const profile = await profileOf(replay, story, ready);
+  if (profile !== undefined && "reason" in profile) return cannot(profile);
   await endLeftProcess(workFolder);
-  const prepared = await prepareJob(replay, story, { base, workFolder }).catch((error: unknown) => {
-    throw fileError(error, "prepare", workFolder);
-  });
+  const runFolder = folderToRunIn(workFolder, profile !== undefined);
+  const prepared = await prepareJob(replay, story, { base, workFolder: runFolder }).catch(
+    (error: unknown) => {
+      throw fileError(error, "prepare", workFolder);
+    },
+  );
   if ("reason" in prepared) return cannot(prepared);
   const { folders, dataFrom, kept } = prepared;
   const startedMs = clock.monotonic();
   let output: TrainerOutput;
+  let watched: WatchedRun;
   try {
-    await runAgain(replay, story, { ...ready, folders, workFolder });
+    watched = await runAgain(replay, story, { ...ready, profile, folders, workFolder: runFolder });
     output = await readOutput(folders.output, undefined, kept);
   } catch (error) {
     return cannot(whyNotRun(error, replay, story));
   }
   const workMs = Math.round(clock.monotonic() - startedMs);
   try {
+    const repeated = compareDraws(profile, watched);
+    if ("reason" in repeated) return cannot(repeated);
     const tensors = await tensorsOf(repository, base, output);
     if ("reason" in tensors) return cannot(tensors);
     const parts = { ...(await storedParts(repository, summary.record)), opened };
@@ -108,6 +127,9 @@ export async function replayProgram(
       story,
       program: ready.program,
       here: ready.here,
+      librariesHere: watched.libraries,
+      mayHaveOtherAddresses:
+        profile !== undefined && !(repeated.hasFixedAddresses && isFolderToRunIn(runFolder)),
       parts,
       output: output.metrics,
       difference: await compareWithStored(repository.objects, summary.record, tensors),
@@ -172,6 +194,47 @@ function decoded(bytes: Uint8Array): Program | Unreplayable {
     if (isStemmaError(error, "PROGRAM_INVALID")) return { reason: "unsupported", text: messageOf(error) };
     throw error;
   }
+}
+
+/** The records of what the program drew on its device; undefined where its owner does not have them kept. */
+async function profileOf(
+  { repository: { objects }, summary: { record } }: Replay,
+  { program: { randomness } }: ProgramStory,
+  { program: { recordsRandomness = false } }: ReadyProgram,
+): Promise<Buffer | Unreplayable | undefined> {
+  if (recordsRandomness !== (randomness !== undefined))
+    return {
+      reason: "unsupported",
+      text: recordsRandomness
+        ? "its program runs with its randomness recorded, and its record names no profile of that."
+        : "its record names a profile of randomness, which its program is not run with.",
+    };
+  if (randomness === undefined) return undefined;
+  const found = await readStoredProfile(objects, record.uses?.data ?? [], randomness);
+  return typeof found === "string"
+    ? { reason: "data-missing", text: `the profile of its randomness ${printable(found)}.` }
+    : found;
+}
+
+/** A run that drew otherwise says nothing of the model, whatever it left. */
+function compareDraws(
+  profile: Buffer | undefined,
+  { recording }: WatchedRun,
+): { readonly hasFixedAddresses: boolean } | Unreplayable {
+  if (profile === undefined) return { hasFixedAddresses: true };
+  const recorded = decodeRecords(profile, "the profile");
+  const replayed = recording?.records ?? [];
+  const place = firstDivergence(recorded, replayed);
+  if (place === undefined)
+    return {
+      hasFixedAddresses: [recorded, replayed].every((records) => summarize(records).hasFixedAddresses),
+    };
+  return {
+    reason: "failed",
+    text:
+      `its program did not draw here what its profile has, first at ${printable(place)}. So what it left is not ` +
+      "compared: the profile is of another run, or the program depends on more than what it draws.",
+  };
 }
 
 interface Prepared {
@@ -241,21 +304,23 @@ async function placeSamples(
   }
 }
 
+interface RunToRepeat extends ReadyProgram {
+  readonly profile: Buffer | undefined;
+  readonly folders: JobFolders;
+  readonly workFolder: string;
+}
+
 async function runAgain(
   { context: { home }, summary, signal, onProgress }: Replay,
-  { program: { limits } }: ProgramStory,
-  {
-    program,
-    interpreter,
-    folders,
-    workFolder,
-  }: ReadyProgram & { readonly folders: JobFolders; readonly workFolder: string },
-): Promise<void> {
+  { program: { limits, libraries } }: ProgramStory,
+  { program, interpreter, profile, folders, workFolder }: RunToRepeat,
+): Promise<WatchedRun> {
   const { clock, files, log = silentLog() } = home.ports;
   const exec = await placeProgram(program, folders.program, interpreter);
   // What the device allowed, and never so much that the server's own disk is full.
   const maxOutputBytes = Math.min(limits.maxOutputBytes, Math.floor((await files.freeBytes(home.path)) / 2));
-  await runJob(
+  const randomness = profile && { mode: "replay" as const, records: profile };
+  return await runWatched(
     {
       line: summary.record.line,
       kind: replayedKind,
@@ -264,6 +329,8 @@ async function runAgain(
       folders,
       limits: { ...limits, maxOutputBytes },
     },
+    // As on the device, where it ran with the list whenever it ran with the recorder.
+    { listsLibraries: libraries !== undefined || profile !== undefined, ...defined({ randomness }) },
     {
       clock,
       log,
@@ -286,6 +353,7 @@ function whyNotRun(error: unknown, { signal }: Replay, { program: { limits } }: 
       reason: "too-long",
       text: `its program did not end here within the ${limits.timeoutSeconds} seconds that it had on the device.`,
     };
+  if (code === "RECORDER_UNAVAILABLE") return { reason: "unsupported", text: printable(messageOf(error)) };
   return {
     reason: "failed",
     text: `its program did not do here what it did on the device: ${failureOf(error)}`,

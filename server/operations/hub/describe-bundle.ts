@@ -5,6 +5,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { readManifest } from "../../../shared/data/stored-data.js";
 import { listReferences } from "../../../shared/delta/links.js";
 import { objectsOf } from "../../../shared/model/record-objects.js";
+import { isOfProfile } from "../../../shared/programs/stored-profile.js";
 import { distinctTrees } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import {
@@ -164,10 +165,12 @@ class Collected {
 async function addVersion(
   repository: FleetRepository,
   { record }: VersionSummary,
-  { withData, collected }: { readonly withData: boolean; readonly collected: Collected },
+  asked: { readonly withData: boolean; readonly collected: Collected },
 ): Promise<void> {
+  const { collected } = asked;
   const { objects } = repository;
   const { kinds } = collected;
+  const withData = asked.withData && !(await hasProfile(objects, record));
   for (const { kind, id } of objectsOf(record)) {
     if (kind === "engine") collected.engines.add(id);
     else if (kind === "openings" && repository.isRedacted(id)) collected.redacted.add(id);
@@ -184,6 +187,18 @@ async function addVersion(
   for (const chunk of collected.data) kinds.delete(chunk);
   for await (const { leaves } of distinctTrees(objects, record))
     for await (const { tensor } of inSteps(leaves)) kinds.set(tensor, "tensor");
+}
+
+/**
+ * True if a profile of what its program drew is among the data of a version. That never leaves this server, and a
+ * receiver takes the data of a version only as a whole.
+ */
+async function hasProfile(
+  objects: FleetRepository["objects"],
+  { uses }: VersionSummary["record"],
+): Promise<boolean> {
+  for (const id of uses?.data ?? []) if (await isOfProfile(objects, id)) return true;
+  return false;
 }
 
 /** Evaluations without predictions: these have what a model gave for samples, with their true labels. */

@@ -2,8 +2,17 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The library that the loader puts before the C library, and the program that starts another one with it. */
-export function recorderSources(): { readonly library: string; readonly launcher: string } {
+export interface RecorderSources {
+  /** The library that the loader puts before the C library. */
+  readonly library: string;
+  /** The program that starts another one with it. */
+  readonly launcher: string;
+  /** The library that lists which libraries a process has. */
+  readonly libraries: string;
+}
+
+export function recorderSources(): RecorderSources {
   const folder = dirname(fileURLToPath(import.meta.url));
-  return { library: join(folder, "recorder.c"), launcher: join(folder, "launch.c") };
+  const at = (name: string): string => join(folder, name);
+  return { library: at("recorder.c"), launcher: at("launch.c"), libraries: at("libraries.c") };
 }

@@ -2051,6 +2051,11 @@ class ReplayReportCheckpoints(TypedDict):
     firstDifferent: NotRequired[int]
 
 
+class ReplayReportLibraries(TypedDict):
+    verdict: Literal["equal", "different", "not recorded"]
+    text: str
+
+
 class ReplayReport(TypedDict):
     versionId: Hash
     name: str
@@ -2080,6 +2085,7 @@ class ReplayReport(TypedDict):
     text: str
     difference: NotRequired[ReplayReportDifference]
     checkpoints: NotRequired[ReplayReportCheckpoints]
+    libraries: NotRequired[ReplayReportLibraries]
     members: NotRequired[list[str]]
     proof: NotRequired[MemberProof]
     description: NotRequired[Literal["reader", "stored", "sent", "none"]]

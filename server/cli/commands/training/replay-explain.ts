@@ -1,5 +1,9 @@
 /** `stemma replay explain`: what is known of why a replay, or another version, differs (MERIT, appendix B; ME12). */
 import { exitStatus } from "../../../../shared/errors.js";
+import { defined } from "../../../../shared/defined.js";
+import type { CanonicalValue } from "../../../../shared/model/canonical-json.js";
+import { compareLibraries, type ComparedLibraries } from "../../../../shared/programs/program-libraries.js";
+import { readProgramRecord } from "../../../../shared/programs/program-record.js";
 import { compareCheckpoints } from "../../../../shared/provenance/compare-checkpoints.js";
 import {
   explainReplay,
@@ -68,7 +72,17 @@ async function ofVersions(a: string, b: string, context: PlainContext): Promise<
     metrics: fieldsOf(metricsA, metricsB).filter(({ field }) => field.startsWith("metric.")),
     fields: fieldsOf(one.environment, other.environment),
     checkpoints: compareCheckpoints(checkpoints, others),
+    ...defined({ libraries: librariesOfBoth(one.provenance, other.provenance) }),
   });
+}
+
+/** Both versions' libraries, of stories that may be hostile; undefined where not both record them. */
+function librariesOfBoth(...stories: readonly unknown[]): ComparedLibraries | undefined {
+  const [a, b] = stories.map((story) => {
+    const { program } = (story ?? {}) as { readonly program?: CanonicalValue };
+    return readProgramRecord(program)?.libraries;
+  });
+  return a && b && compareLibraries(a, b, ["", ""]);
 }
 
 type Values = Readonly<Record<string, string | number | boolean>>;

@@ -206,7 +206,7 @@ interface ShownFile {
   readonly sha256: string;
 }
 
-function shownProgram({ exec, files, lock, variables, withheld }: Program) {
+function shownProgram({ exec, files, lock, variables, withheld, recordsRandomness = false }: Program) {
   return {
     exec,
     files: files.map(({ path, bytes }): ShownFile => ({
@@ -217,6 +217,7 @@ function shownProgram({ exec, files, lock, variables, withheld }: Program) {
     lock: lock === undefined ? null : (files[lock]?.path ?? null),
     variables,
     withheld,
+    recordsRandomness,
   };
 }
 
@@ -226,7 +227,7 @@ function describeProgram(
   program: Program,
   isDry: boolean,
 ): string[] {
-  const { files, lock, variables, withheld } = shownProgram(program);
+  const { files, lock, variables, withheld, recordsRandomness } = shownProgram(program);
   const command = program.exec.map((argument) =>
     "text" in argument
       ? JSON.stringify(argument.text)
@@ -245,6 +246,7 @@ function describeProgram(
     ...(lock === null ? [] : [`  its libraries should be those of: ${lock}`]),
     ...Object.entries(variables).map(([name, text]) => `  variable: ${name}=${JSON.stringify(text)}`),
     ...(withheld.length === 0 ? [] : [`  variables that stayed on the device: ${withheld.join(", ")}`]),
+    ...(recordsRandomness ? ["  with the recorder, which gives it what it drew on its device"] : []),
     "as the user of this server, with what devices report of parameters and samples",
   ].map(printable);
 }

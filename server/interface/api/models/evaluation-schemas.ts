@@ -281,6 +281,12 @@ export const replayReport = z
       })
       .exactOptional()
       .describe("Where the training begins to differ, by the checkpoints that the version has"),
+    libraries: z
+      .object({ verdict: z.enum(["equal", "different", "not recorded"]), text })
+      .exactOptional()
+      .describe(
+        "The shared libraries of a program here and on its device: order and content, or the first difference",
+      ),
     members: z
       .array(text)
       .exactOptional()

@@ -65,6 +65,11 @@ describe("a recorded program", () => {
             withheld: ["TOKEN"],
           };
           assert.deepEqual(decodeProgram(encodeProgram(program)), program);
+          const recorded = { ...program, recordsRandomness: true };
+          const bytes = encodeProgram(recorded);
+          assert.deepEqual(decodeProgram(bytes), recorded);
+          // A release that knows format 1 alone would run it without what it drew.
+          assert.equal(bytes[8], 2);
         },
       ),
     );

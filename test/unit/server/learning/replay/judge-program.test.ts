@@ -74,9 +74,62 @@ test("other tensors refute only where nothing else that is known differs", () =>
   assert.deepEqual(judgeProgram({ ...run, isOtherForm: true }).members, ["record.architecture"]);
 });
 
+test("libraries that differ refute nothing, and the first is named without controlling a terminal", () => {
+  const loaded = (...names: readonly string[]) => [
+    { program: "python3", libraries: names.map((name) => ({ name, sha256: id })) },
+  ];
+  const judged = (recorded: readonly string[] | undefined, here: readonly string[] | undefined, more = {}) =>
+    judgeProgram({
+      ...run,
+      difference,
+      story: { ...run.story, program: { ...program, ...(recorded && { libraries: loaded(...recorded) }) } },
+      librariesHere: here && loaded(...here),
+      ...more,
+    });
+  const other = judged(["a.so", "\u001b[2J"], ["a.so", "b.so"]);
+  assert.deepEqual(
+    [other.verdict, other.reason, other.libraries?.verdict],
+    ["unreplayable", "other-class", "different"],
+  );
+  assert.match(other.text, /library 2 of python3 is b\.so, and was \\u\{1b\}\[2J\.$/);
+  // What else a program started is its own doing.
+  const started = [...loaded("a.so"), { program: "touch", libraries: [] }];
+  const more = judged(["a.so"], ["a.so"], { librariesHere: started });
+  assert.deepEqual([more.verdict, more.libraries?.verdict], ["refuted", "different"]);
+  const same = judged(["a.so"], ["a.so"]);
+  assert.deepEqual(
+    [same.verdict, same.libraries?.text],
+    ["refuted", "1 library in the same order and with the same content"],
+  );
+  assert.match(same.text, /\(random numbers, time, threads: stemma/);
+  const proved = judged(["a.so"], ["a.so"], { difference: undefined });
+  assert.match(proved.text, /It loaded 1 library in the same order and with the same content\./);
+  for (const [recorded, here] of [
+    [undefined, ["a.so"]],
+    [["a.so"], undefined],
+  ] as const)
+    assert.equal(judged(recorded, here).libraries?.verdict, "not recorded");
+});
+
+test("what was replayed is said of it, and addresses that may differ refute nothing", () => {
+  const replayed = { ...run, program: { ...run.program, recordsRandomness: true } };
+  assert.match(
+    judgeProgram(replayed).text,
+    /^the program was run again with what it drew on its device, and every/,
+  );
+  const refuted = judgeProgram({ ...replayed, difference });
+  assert.equal(refuted.verdict, "refuted");
+  assert.match(refuted.text, /\(time, threads, libraries: stemma/);
+  const moved = judgeProgram({ ...replayed, difference, mayHaveOtherAddresses: true });
+  assert.deepEqual([moved.verdict, moved.reason], ["unreplayable", "other-class"]);
+  assert.match(moved.text, /the addresses of what it has in memory\.$/);
+});
+
 test("a statement on a program that is malformed is not read", () => {
   const stated = (more: object) => readProgramRecord({ ...program, ...more } as unknown as CanonicalValue);
   assert.deepEqual(stated({}), program);
+  const more = { libraries: [{ program: "sh", libraries: [{ name: "libc.so.6" }] }], randomness: id };
+  assert.deepEqual(stated(more), { ...program, ...more });
   for (const more of [
     { bundle: "x" },
     { job: 1 },
@@ -86,6 +139,9 @@ test("a statement on a program that is malformed is not read", () => {
     { machine: { ...machine, cpu: "x".repeat(201) } },
     { machine: { ...machine, interpreter: "/usr/bin/python3" } },
     { machine: [] },
+    { libraries: [] },
+    { libraries: null },
+    { randomness: "profile" },
   ])
     assert.equal(stated(more), undefined, JSON.stringify(more));
   assert.equal(readProgramRecord([]), undefined);

@@ -2,7 +2,7 @@
 import { constants } from "node:fs";
 import { access, open, stat } from "node:fs/promises";
 import { basename, delimiter, join } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
+import { StemmaError } from "../../errors.js";
 
 const maxInterpreters = 4;
 const machines: Readonly<Record<string, number>> = { x64: 62, arm64: 183 };

@@ -1,7 +1,10 @@
 /** Programs that a recorder below the C library cannot reach are refused by their headers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { requireRecordable, whyNotRecordable } from "../../../../../server/cli/reproduce/recordable.js";
+import {
+  requireRecordable,
+  whyNotRecordable,
+} from "../../../../../shared/determinism/recorder/recordable.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 
 function elf(

@@ -1,18 +1,18 @@
 /**
- * Compiles the recorder with the compiler of this machine when it is first used, and keeps it in the user's cache
- * by the hash of its source and compiler. Nothing is downloaded.
+ * Compiles the recorder, and the list of libraries, with the compiler of this machine when they are first used, and
+ * keeps them in the user's cache by the hash of source and compiler. Nothing is downloaded.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { recorderSources } from "../../../shared/determinism/recorder/recorder-sources.js";
-import { userFolder } from "../../../shared/adapters/user-folder.js";
-import { messageOf } from "../../../shared/error-text.js";
-import { StemmaError } from "../../../shared/errors.js";
-import { fileError } from "../../../shared/files/file-error.js";
-import { nodeFiles } from "../../../shared/files/node-files.js";
-import { sha256 } from "../../../shared/tensor/hash.js";
+import { recorderSources } from "./recorder-sources.js";
+import { userFolder } from "../../adapters/user-folder.js";
+import { messageOf } from "../../error-text.js";
+import { StemmaError } from "../../errors.js";
+import { fileError } from "../../files/file-error.js";
+import { nodeFiles } from "../../files/node-files.js";
+import { sha256 } from "../../tensor/hash.js";
 
 export interface Recorder {
   readonly library: string;
@@ -21,7 +21,18 @@ export interface Recorder {
 
 /** Fortified calls would go around the ones that the library takes the place of. */
 const flags = ["-O2", "-std=gnu11", "-U_FORTIFY_SOURCE"];
+const asLibrary = ["-fPIC", "-shared"];
+/** The list of libraries is built without the C library: a program of another one can load it, too. */
+const withoutLibrary = ["-fno-stack-protector", "-nostdlib"];
 const compileMs = 120_000;
+
+/** Sources that are compiled together: the name of each result, its source, and the arguments that it needs. */
+type Compiled = readonly (readonly [
+  name: string,
+  source: string,
+  before: readonly string[],
+  after: string[],
+])[];
 
 /** @throws RECORDER_UNAVAILABLE with what to do; FILE_FAILED, DISK_FULL */
 export async function buildRecorder(signal: AbortSignal, cache = cacheFolder()): Promise<Recorder> {
@@ -29,22 +40,48 @@ export async function buildRecorder(signal: AbortSignal, cache = cacheFolder()):
     throw unavailable(
       `It needs Linux on x86-64 or arm64, and this is ${process.platform} on ${process.arch}. Record there`,
     );
-  const sources = recorderSources();
+  const { library, launcher } = recorderSources();
+  const folder = await compiled(
+    [
+      ["recorder.so", library, asLibrary, ["-ldl", "-pthread"]],
+      ["launch", launcher, [], []],
+    ],
+    { signal, cache },
+  );
+  return { library: join(folder, "recorder.so"), launcher: join(folder, "launch") };
+}
+
+/** Builds the library that lists the libraries of a process. @throws as `buildRecorder` */
+export async function buildLibraryList(signal: AbortSignal, cache = cacheFolder()): Promise<string> {
+  if (process.platform !== "linux") throw unavailable("It needs Linux. Record there");
+  const { libraries } = recorderSources();
+  const folder = await compiled([["libraries.so", libraries, [...asLibrary, ...withoutLibrary], []]], {
+    signal,
+    cache,
+  });
+  return join(folder, "libraries.so");
+}
+
+/** The folder with the results, which is made where it is not there yet. */
+async function compiled(
+  parts: Compiled,
+  { signal, cache }: { readonly signal: AbortSignal; readonly cache: string },
+): Promise<string> {
   const compiler = await findCompiler();
-  const texts = await Promise.all(Object.values(sources).map((path) => readFile(path)));
-  const key = sha256(...texts, compiler.version, flags.join(" ")).slice(0, 32);
+  const texts = await Promise.all(parts.map(([, source]) => sourceText(source)));
+  const used = parts.flatMap(([, , before, after]) => [...before, ...after]);
+  const key = sha256(...texts, compiler.version, [...flags, ...used].join(" ")).slice(0, 32);
   const folder = join(cache, key);
-  const made = (at: string): Recorder => ({ library: join(at, "recorder.so"), launcher: join(at, "launch") });
-  if ((await stat(folder).catch(() => undefined)) !== undefined) return made(folder);
+  if ((await stat(folder).catch(() => undefined)) !== undefined) return folder;
   try {
     await mkdir(cache, { recursive: true, mode: 0o700 });
     const temporary = await mkdtemp(join(cache, "new-"));
     try {
-      const { library, launcher } = made(temporary);
-      const compile = (words: readonly string[]): Promise<void> => run(compiler.name, words, signal);
-      await compile([...flags, "-fPIC", "-shared", "-o", library, sources.library, "-ldl", "-pthread"]);
-      await compile([...flags, "-o", launcher, sources.launcher]);
-      for (const path of [library, launcher]) await syncFile(path);
+      for (const [name, source, before, after] of parts) {
+        const path = join(temporary, name);
+        await run(compiler.name, [...flags, ...before, "-o", path, source, ...after], signal);
+        await syncFile(path);
+      }
       await rename(temporary, folder);
     } catch (error) {
       await rm(temporary, { recursive: true, force: true });
@@ -54,7 +91,16 @@ export async function buildRecorder(signal: AbortSignal, cache = cacheFolder()):
   } catch (error) {
     throw fileError(error, "make", folder);
   }
-  return made(folder);
+  return folder;
+}
+
+/** A program in one file does not carry the sources. */
+async function sourceText(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    throw unavailable("This build of Stemma does not have its sources. Install the package of Stemma", cause);
+  }
 }
 
 /** A folder of this user alone: whoever could write there could put a library into a program. */

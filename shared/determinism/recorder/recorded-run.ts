@@ -1,0 +1,87 @@
+/** The files and variables by which a program runs with the recorder, and the records that it leaves. */
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { StemmaError } from "../../errors.js";
+import { decodeRecords, maxProfileBytes, type RandomRecord } from "../reproduce/random-profile.js";
+import type { Recorder } from "./build-recorder.js";
+
+export interface Recording {
+  readonly bytes: Buffer;
+  readonly records: readonly RandomRecord[];
+}
+
+export interface PreparedRecording {
+  readonly variables: Readonly<Record<string, string>>;
+  /** The file that gets the records of the run. */
+  readonly taken: string;
+  readonly state: string;
+}
+
+/** The bytes of `struct state` in recorder.c. */
+const stateBytes = 8 + 4096 * 16;
+
+/** The command that starts a program with the recorder. */
+export function recordedCommand(
+  { library, launcher }: Recorder,
+  command: readonly string[],
+): readonly string[] {
+  return [launcher, library, ...command];
+}
+
+/**
+ * Writes what a run needs into a folder of the caller's own.
+ * @param given the records to replay; undefined: it records
+ */
+export async function prepareRecording(
+  folder: string,
+  given: Uint8Array | undefined,
+): Promise<PreparedRecording> {
+  const at = (name: string): string => join(folder, name);
+  const [from, taken, state] = [at("given"), at("taken"), at("state")];
+  for (const path of [from, taken, state]) await rm(path, { force: true });
+  await writeFile(from, given ?? "", { mode: 0o600 });
+  // There before the program runs, it is nothing that the program writes.
+  await writeFile(state, new Uint8Array(stateBytes), { mode: 0o600 });
+  const variables = {
+    // The environment has the same length in both modes.
+    SRECORDER_MODE: given === undefined ? "record" : "replay",
+    SRECORDER_GIVEN: from,
+    SRECORDER_TAKEN: taken,
+    SRECORDER_STATE: state,
+    SRECORDER_PATH: "0000000000000001",
+  };
+  return { variables, taken, state };
+}
+
+/**
+ * Reads the records of a run that ended well.
+ * @throws RANDOM_PROFILE_INVALID; RECORDER_UNAVAILABLE where the loader did not take the recorder;
+ * TRAINER_OUTPUT_TOO_LARGE
+ */
+export async function readRecording({ taken }: Pick<PreparedRecording, "taken">): Promise<Recording> {
+  const size = (await stat(taken).catch(() => undefined))?.size ?? 0;
+  if (size === 0)
+    throw new StemmaError(
+      "RECORDER_UNAVAILABLE",
+      "The program ran without the recorder: the loader did not take it, so nothing is known of its randomness. It " +
+        "may be for another C library than glibc.",
+    );
+  if (size > maxProfileBytes) throw tooMuch();
+  const bytes = await readFile(taken);
+  return { bytes, records: decodeRecords(bytes, "What the program left") };
+}
+
+const tooMuch = (): StemmaError =>
+  new StemmaError(
+    "TRAINER_OUTPUT_TOO_LARGE",
+    "The program drew more than 64 MiB of randomness, too much for a profile; it was ended. Seed what draws that much.",
+  );
+
+/** @throws TRAINER_OUTPUT_TOO_LARGE, DISK_FULL where the recorder ended the program */
+export async function throwIfRecordingFailed({ state }: Pick<PreparedRecording, "state">): Promise<void> {
+  const shared = await readFile(state).catch(() => Buffer.alloc(0));
+  const failure = shared.length < 4 ? 0 : shared.readUInt32LE(0);
+  if (failure === 2) throw tooMuch();
+  if (failure === 1)
+    throw new StemmaError("DISK_FULL", "The records of randomness could not be written; the run was ended.");
+}
