@@ -16,8 +16,8 @@ export const rowsPerPage = 255;
 const rowBytes = 16;
 const numberAt = rowsPerPage * rowBytes;
 const checkAt = pageBytes - 4;
-/** Pages that are kept: 4 MiB. */
-const keptPages = 1024;
+/** Pages that are kept: 16 MiB, those of a million objects. */
+const keptPages = 4096;
 /** Pages that who reads all of them reads at once. */
 const pagesAtOnce = 64;
 

@@ -66,7 +66,7 @@ async function askServer(server: ServerProcess, size: number): Promise<Measured>
   return {
     "first page": first,
     "page of 50": await medianOf((round) =>
-      operations.listModels({ fleet, limit: 50, offset: (round * 997) % (size / 2) }),
+      operations.listModels({ fleet, limit: 50, offset: (round * 997) % Math.floor(size / 2) }),
     ),
     "page of devices": await medianOf(() => operations.devices({ fleet, limit: 50 })),
     "first nearest": nearestFirst,

@@ -55,7 +55,7 @@ for (const [name, tags] of Object.entries({
   one: [5],
   "a full page": tagsOf(rowsPerPage),
   "several pages": [0, highest, ...tagsOf(5 * rowsPerPage + 3)],
-  "more pages than are kept": tagsOf(1030 * rowsPerPage),
+  "more pages than are kept": tagsOf(4100 * rowsPerPage),
   "few tags of many rows each": tagsOf(4 * rowsPerPage, 3),
   "one tag over pages, between others": [1, ...Array.from({ length: 700 }, () => 9), 12],
 }))
