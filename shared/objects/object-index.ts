@@ -53,6 +53,10 @@ export class ObjectIndex {
   #epoch = 0;
   /** Objects whose low-order bytes are in a low file. */
   #lowCount = 0;
+  /** True if objects left the store since its table was kept: other packs may have older copies of them. */
+  #hasGone = false;
+  /** The same, before the table that is being made was begun. */
+  #hadGone = false;
   /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
 
@@ -70,14 +74,23 @@ export class ObjectIndex {
   }
   /** Begins to make a file of the index as it is now, which `keep` or `abandon` ends. Only where it may be kept. */
   beginKeeping(): IndexToKeep {
+    this.#hadGone = this.#hasGone;
+    this.#hasGone = false;
     return { ...this.#table.beginKeeping(), epoch: this.#epoch, lowCount: this.#lowCount };
   }
   /** Takes what is in the file out of memory. @returns false: it was abandoned */
   keep(rows: SortedRows): boolean {
-    return this.#table.keep(rows);
+    const isKept = this.#table.keep(rows);
+    if (!isKept) this.#hasGone ||= this.#hadGone;
+    return isKept;
   }
   abandon(): void {
+    this.#hasGone ||= this.#hadGone;
     this.#table.abandon();
+  }
+  /** True if objects left the store since its table was kept. A start from that table has to look for other copies. */
+  get hasGone(): boolean {
+    return this.#hasGone;
   }
   /** Objects whose places are in memory. */
   get rowsInMemory(): number {
@@ -343,14 +356,33 @@ export class ObjectIndex {
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
     this.#takeOut(removed);
     for (const id of dead) this.#removePlace(id);
+    if (dead.size > 0) this.#hasGone = true;
     this.#forgetChains();
     for (const pack of added) this.add(pack);
     this.settle();
   }
 
-  /** Removes packs that were removed before the index was read, and what is in no other. */
-  removeGone(isThere: (name: string) => boolean): void {
-    this.#takeOut([...this.#packs.values()].filter(({ name }) => !isThere(name)));
+  /** Removes packs that were removed before the index was read. @returns the objects whose copy was in one of them */
+  removeGone(isThere: (name: string) => boolean): ReadonlySet<Hash> {
+    const orphans = this.#takeOut([...this.#packs.values()].filter(({ name }) => !isThere(name)));
+    this.#forgetChains();
+    return orphans;
+  }
+
+  /** Reads those of these objects that are not in the table from the packs that have a copy, if any has. */
+  findCopies(orphans: ReadonlySet<Hash>): void {
+    const missing = new Set([...orphans].filter((id) => this.#table.find(id) === undefined));
+    if (missing.size === 0) return;
+    const found = new Set<Hash>();
+    for (const pack of this.#packs.values())
+      for (const at of pack.positions()) {
+        const id = pack.idAt(at);
+        if (!missing.has(id)) continue;
+        found.add(id);
+        const known = this.#table.findLike(pack, at);
+        if (known === undefined || wins({ pack, at }, known)) this.#setPlace({ pack, at });
+      }
+    if (found.size < missing.size) this.#hasGone = true;
     this.#forgetChains();
   }
 
@@ -361,15 +393,10 @@ export class ObjectIndex {
   replace(removed: readonly PackIndex[], added: readonly PackIndex[]): void {
     const orphans = this.#takeOut(removed);
     for (const id of orphans) this.#damaged.delete(id);
-    if (orphans.size > 0)
-      for (const pack of this.#packs.values())
-        for (const at of pack.positions()) {
-          if (!orphans.has(pack.idAt(at))) continue;
-          const known = this.#table.findLike(pack, at);
-          if (known === undefined || wins({ pack, at }, known)) this.#setPlace({ pack, at });
-        }
+    this.findCopies(orphans);
     this.#forgetChains();
     for (const pack of added) this.add(pack);
+    if (orphans.size > 0) this.#hasGone = true;
     this.settle();
   }
 

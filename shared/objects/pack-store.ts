@@ -306,7 +306,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   async #keepTableIfOld(): Promise<void> {
     const { index } = this;
     const names = this.#namesSinceTable;
-    const isOld = names > mostNamesSinceTable || index.rowsInMemory + rowsPerName * names >= index.size / 16;
+    const isOld =
+      index.hasGone ||
+      names > mostNamesSinceTable ||
+      index.rowsInMemory + rowsPerName * names >= index.size / 16;
     if (names > 0 && isOld) await this.#keepTable();
   }
   /** True if the store is so large that its table is kept. */
