@@ -36,7 +36,13 @@ async function indexOf(files: Files) {
       isReferenced: index.isReferenced(object.id),
     }))
     .sort((a, b) => (a.id < b.id ? -1 : 1));
-  return { objects, size: index.size, generation: index.generation, epoch: index.nextEpoch(), namesSinceTable };
+  return {
+    objects,
+    size: index.size,
+    generation: index.generation,
+    epoch: index.nextEpoch(),
+    namesSinceTable,
+  };
 }
 
 const members = (family: number): readonly Tensor[] => [0, 1, 2, 3].map((each) => memberOf(family, each));
@@ -59,7 +65,9 @@ async function step(store: PackStore, number: number, random: () => number): Pro
     );
   else if (drawn < 0.85) await store.merging.merge({ minPacks: 3, keepFreeBytes: 0 });
   else if (drawn < 0.95) {
-    const live = new Set([...store.list()].map(({ id }) => id).filter((id) => random() < 0.8 && store.has(id)));
+    const live = new Set(
+      [...store.list()].map(({ id }) => id).filter((id) => random() < 0.8 && store.has(id)),
+    );
     await store.collect(await store.planCollection(live), () => live);
   }
 }
