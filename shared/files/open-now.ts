@@ -27,7 +27,8 @@ export function openNodeFileNow(path: string): FileToReadNow {
     if (isClosed) throw Object.assign(new Error("the file was closed"), { code: "EBADF" });
   };
   return {
-    size: () => attempt("get the size of", () => {
+    size: () =>
+      attempt("get the size of", () => {
         requireOpen();
         return fstatSync(descriptor).size;
       }),

@@ -78,7 +78,7 @@ for (const [what, change] of Object.entries(changes))
         await store.close();
         break;
       }
-      assert.ok(error instanceof StemmaError, String(error));
+      assert.ok(error instanceof StemmaError);
       failures++;
       const hasFailed = await Promise.race([store.failed, Promise.resolve(undefined)]);
       // Either nothing was changed, or nothing is written on top of it.
