@@ -21,10 +21,20 @@ export function openNodeFileNow(path: string): FileToReadNow {
     closeSync(descriptor);
     throw error;
   }
+  let isClosed = false;
+  // Another file that was opened since may have the same descriptor.
+  const requireOpen = (): void => {
+    if (isClosed) throw Object.assign(new Error("the file was closed"), { code: "EBADF" });
+  };
   return {
-    size: () => attempt("get the size of", () => fstatSync(descriptor).size),
+    size: () =>
+      attempt("get the size of", () => {
+        requireOpen();
+        return fstatSync(descriptor).size;
+      }),
     read: (target, position) =>
       attempt("read", () => {
+        requireOpen();
         let done = 0;
         while (done < target.length) {
           const count = readSync(descriptor, target, done, target.length - done, position + done);
@@ -34,6 +44,8 @@ export function openNodeFileNow(path: string): FileToReadNow {
         return done;
       }),
     close: () => {
+      if (isClosed) return;
+      isClosed = true;
       attempt("close", () => {
         closeSync(descriptor);
       });

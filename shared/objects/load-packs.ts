@@ -7,6 +7,7 @@ import { isStemmaError, type StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, FilesToReadNow, Log } from "../ports.js";
 import { sha256 } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
 import { CompactPack } from "./compact-pack.js";
 import {
   cachedBytes,
@@ -203,44 +204,54 @@ export async function loadPacks(
   const restored = readable && (await readTable(readable, folder, { present, isCacheFile, onDamage }));
   const names = new Set(present);
   const isThere = (name: string): boolean => names.has(name + packSuffix);
-  const kept =
-    restored && indexReader && (await withoutGone(files, folder, restored, { indexReader, isThere }));
-  const opened = await openPacks(packFiles, present, {
+  const parts = {
     log,
     indexReader,
-    restored: kept?.restored,
-    cached: (wanted) => readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
-  });
-  if (kept === undefined) indexReader?.leave(opened.index.packs, opened.cacheFiles);
-  return { ...opened, namesSinceTable: opened.namesSinceTable + (kept?.gone ?? 0) };
+    cached: (wanted: ReadonlySet<string>) =>
+      readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
+  };
+  if (restored !== undefined && indexReader !== undefined) {
+    const opened = await byTable(files, restored, { packFiles, present, indexReader, isThere, parts });
+    if (opened !== undefined) return opened;
+  }
+  const opened = await openPacks(packFiles, present, { ...parts, restored: undefined });
+  indexReader?.leave(opened.index.packs, opened.cacheFiles);
+  return opened;
 }
 
 function canReadNow(files: Files): files is FilesToReadNow {
   return files.openNow !== undefined;
 }
 
+interface ByTableOptions {
+  readonly packFiles: PackFiles;
+  readonly present: readonly string[];
+  readonly indexReader: IndexReader;
+  readonly isThere: (name: string) => boolean;
+  readonly parts: Omit<OpenPacksParts, "restored">;
+}
+
 /**
- * Takes packs out of a table that are gone since it was written.
+ * Takes packs out of a table that are gone since it was written, and those in that came.
  * @returns undefined where that cannot be done: it does not hold
  */
-async function withoutGone(
+async function byTable(
   files: Files,
-  folder: string,
   restored: RestoredTable,
-  {
-    indexReader,
-    isThere,
-  }: { readonly indexReader: IndexReader; readonly isThere: (name: string) => boolean },
-): Promise<{ readonly restored: RestoredTable; readonly gone: number } | undefined> {
+  { packFiles, present, indexReader, isThere, parts }: ByTableOptions,
+): Promise<OpenedPacks | undefined> {
   const { index, cacheFiles } = restored;
   indexReader.leave(index.packs, cacheFiles);
   const gone = [...index.packs.keys()].filter((name) => !isThere(name));
   try {
     // One that came after the folder was listed is not gone: another process writes here.
     for (const name of gone)
-      if ((await files.stat(join(folder, name + packSuffix))) !== undefined) throw new RangeError(name);
-    if (gone.length > 0) index.removeGone(isThere);
-    return { restored, gone: gone.length };
+      if ((await files.stat(packFiles.path(name))) !== undefined) throw new RangeError(name);
+    const orphans = gone.length > 0 ? index.removeGone(isThere) : new Set<Hash>();
+    const opened = await openPacks(packFiles, present, { ...parts, restored });
+    // A pack that was repaired, lost or collected may have had the newer copy of what another pack has.
+    index.findCopies(orphans);
+    return { ...opened, namesSinceTable: opened.namesSinceTable + gone.length };
   } catch {
     index.close();
     return undefined;

@@ -1,4 +1,5 @@
 /** Errors that every kind of object store throws. */
+import { messageOf } from "../error-text.js";
 import { errorOf, StemmaError, type StemmaErrorDetails } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
@@ -247,6 +248,11 @@ export const storeStopped = (folder: string, cause: unknown): StemmaError =>
 export const tableDamaged = (folder: string, isWriter: boolean, cause: unknown): StemmaError =>
   failed(
     `The table of the objects in ${folder} is damaged. It is derived from the packs: ${isWriter ? "start again, and it is made anew" : "ask again"}. Models are not damaged by this; \`stemma storage check\` looks at them.`,
+    { cause },
+  );
+export const indexBroken = (folder: string, cause: unknown): StemmaError =>
+  failed(
+    `The index of the objects in ${folder} could not be read while it was changed, so that nothing more is written. Start again: it is made anew from the packs. ${messageOf(cause)}`,
     { cause },
   );
 export const storeDamaged = (count: number, error: StemmaError): StemmaError =>

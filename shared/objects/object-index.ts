@@ -53,8 +53,16 @@ export class ObjectIndex {
   #epoch = 0;
   /** Objects whose low-order bytes are in a low file. */
   #lowCount = 0;
+  /** True if objects left the store since its table was kept: other packs may have older copies of them. */
+  #hasGone = false;
+  /** The same, before the table that is being made was begun. */
+  #hadGone = false;
   /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
+
+  #isBroken = false;
+  /** Called where a change could not be finished, since the index could not be read: what it states may be wrong. */
+  onBroken: (cause: unknown) => void = () => undefined;
 
   constructor(saved?: SavedIndex) {
     this.#table = saved === undefined ? new ObjectTable() : ObjectTable.restored(saved.rows, saved.packs);
@@ -64,20 +72,43 @@ export class ObjectIndex {
     this.#lowCount = saved.lowCount;
   }
 
-  /** True if a file may keep the index: no object is damaged, and none that is absent is coded against. */
+  /** Makes a change, which is not undone where the index cannot be read. */
+  #change<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      this.#isBroken = true;
+      this.onBroken(error);
+      throw error;
+    }
+  }
+
+  /**
+   * True if a file may keep the index: all its changes were finished, no object is damaged, and none that is absent is
+   * coded against.
+   */
   get mayBeKept(): boolean {
-    return this.#damaged.size === 0 && this.#table.mayBeKept;
+    return !this.#isBroken && this.#damaged.size === 0 && this.#table.mayBeKept;
   }
   /** Begins to make a file of the index as it is now, which `keep` or `abandon` ends. Only where it may be kept. */
   beginKeeping(): IndexToKeep {
+    this.#hadGone = this.#hasGone;
+    this.#hasGone = false;
     return { ...this.#table.beginKeeping(), epoch: this.#epoch, lowCount: this.#lowCount };
   }
   /** Takes what is in the file out of memory. @returns false: it was abandoned */
   keep(rows: SortedRows): boolean {
-    return this.#table.keep(rows);
+    const isKept = this.#table.keep(rows);
+    if (!isKept) this.#hasGone ||= this.#hadGone;
+    return isKept;
   }
   abandon(): void {
+    this.#hasGone ||= this.#hadGone;
     this.#table.abandon();
+  }
+  /** True if objects left the store since its table was kept. A start from that table has to look for other copies. */
+  get hasGone(): boolean {
+    return this.#hasGone;
   }
   /** Objects whose places are in memory. */
   get rowsInMemory(): number {
@@ -105,9 +136,15 @@ export class ObjectIndex {
     return this.#table.size;
   }
   /** Counts that the owner of the store keeps. */
-  get references(): ObjectCounts {
-    return this.#table.references;
-  }
+  readonly references: ObjectCounts = {
+    change: (id, by) => {
+      this.#change(() => {
+        this.#table.references.change(id, by);
+      });
+    },
+    of: (id) => this.#table.references.of(id),
+    absent: () => this.#table.references.absent(),
+  };
   get bytes(): number {
     let sum = 0;
     for (const { bytes } of this.#packs.values()) sum += bytes;
@@ -252,6 +289,11 @@ export class ObjectIndex {
 
   /** Adds a pack. A damaged object becomes readable again where reads now use this pack's copy of it. */
   add(given: PackIndex): void {
+    this.#change(() => {
+      this.#add(given);
+    });
+  }
+  #add(given: PackIndex): void {
     if (this.#packs.has(given.name)) return;
     const pack = CompactPack.of(given);
     this.#packs.set(pack.name, pack);
@@ -320,13 +362,12 @@ export class ObjectIndex {
    */
   neededOf(dead: ReadonlySet<Hash>, stays: (id: Hash) => boolean): Hash | undefined {
     for (const id of dead) if (stays(id)) return id;
-    this.#countLinksOf(dead, -1);
-    try {
-      for (const id of dead) if (this.#table.isCounted(id)) return id;
-      return undefined;
-    } finally {
+    return this.#change(() => {
+      this.#countLinksOf(dead, -1);
+      const needed = [...dead].find((id) => this.#table.isCounted(id));
       this.#countLinksOf(dead, 1);
-    }
+      return needed;
+    });
   }
   #countLinksOf(ids: Iterable<Hash>, by: 1 | -1): void {
     for (const id of ids) {
@@ -341,17 +382,43 @@ export class ObjectIndex {
    * are in `added`.
    */
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
-    this.#takeOut(removed);
-    for (const id of dead) this.#removePlace(id);
+    this.#change(() => {
+      this.#takeOut(removed);
+      for (const id of dead) this.#removePlace(id);
+    });
+    if (dead.size > 0) this.#hasGone = true;
     this.#forgetChains();
     for (const pack of added) this.add(pack);
     this.settle();
   }
 
-  /** Removes packs that were removed before the index was read, and what is in no other. */
-  removeGone(isThere: (name: string) => boolean): void {
-    this.#takeOut([...this.#packs.values()].filter(({ name }) => !isThere(name)));
+  /** Removes packs that were removed before the index was read. @returns the objects whose copy was in one of them */
+  removeGone(isThere: (name: string) => boolean): ReadonlySet<Hash> {
+    const removed = [...this.#packs.values()].filter(({ name }) => !isThere(name));
+    const orphans = this.#change(() => this.#takeOut(removed));
     this.#forgetChains();
+    return orphans;
+  }
+
+  /** Reads those of these objects that are not in the table from the packs that have a copy, if any has. */
+  findCopies(orphans: ReadonlySet<Hash>): void {
+    this.#change(() => {
+      const missing = new Set([...orphans].filter((id) => this.#table.find(id) === undefined));
+      if (missing.size > 0) this.#findCopies(missing);
+    });
+    this.#forgetChains();
+  }
+  #findCopies(missing: ReadonlySet<Hash>): void {
+    const found = new Set<Hash>();
+    for (const pack of this.#packs.values())
+      for (const at of pack.positions()) {
+        const id = pack.idAt(at);
+        if (!missing.has(id)) continue;
+        found.add(id);
+        const known = this.#table.findLike(pack, at);
+        if (known === undefined || wins({ pack, at }, known)) this.#setPlace({ pack, at });
+      }
+    if (found.size < missing.size) this.#hasGone = true;
   }
 
   /**
@@ -359,17 +426,11 @@ export class ObjectIndex {
    * that have a copy; the others are no longer in the store.
    */
   replace(removed: readonly PackIndex[], added: readonly PackIndex[]): void {
-    const orphans = this.#takeOut(removed);
+    const orphans = this.#change(() => this.#takeOut(removed));
     for (const id of orphans) this.#damaged.delete(id);
-    if (orphans.size > 0)
-      for (const pack of this.#packs.values())
-        for (const at of pack.positions()) {
-          if (!orphans.has(pack.idAt(at))) continue;
-          const known = this.#table.findLike(pack, at);
-          if (known === undefined || wins({ pack, at }, known)) this.#setPlace({ pack, at });
-        }
-    this.#forgetChains();
+    this.findCopies(orphans);
     for (const pack of added) this.add(pack);
+    if (orphans.size > 0) this.#hasGone = true;
     this.settle();
   }
 

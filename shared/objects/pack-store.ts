@@ -16,7 +16,7 @@ import { IndexedStore } from "./indexed-store.js";
 import type { IndexReader } from "./index-reader.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
-import { storeDamaged, storeStopped, tableDamaged } from "./object-errors.js";
+import { indexBroken, storeDamaged, storeStopped, tableDamaged } from "./object-errors.js";
 import type {
   CollectionPlan,
   LiveObjects,
@@ -160,6 +160,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
       this.#reportFailed = resolve;
     });
     opened.damage?.tell((failure) => this.#fail(failure));
+    // What came after closing changes nothing that is kept.
+    opened.index.onBroken = (cause) => {
+      if (!this.#closed) this.#fail(indexBroken(folder, cause));
+    };
     const maintenanceReading = new TensorReading(tensors, new DecodedCache(maintenanceCacheBytes));
     this.#opening = new TensorOpening(tensors, this.reading);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -306,7 +310,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   async #keepTableIfOld(): Promise<void> {
     const { index } = this;
     const names = this.#namesSinceTable;
-    const isOld = names > mostNamesSinceTable || index.rowsInMemory + rowsPerName * names >= index.size / 16;
+    const isOld =
+      index.hasGone ||
+      names > mostNamesSinceTable ||
+      index.rowsInMemory + rowsPerName * names >= index.size / 16;
     if (names > 0 && isOld) await this.#keepTable();
   }
   /** True if the store is so large that its table is kept. */
@@ -314,7 +321,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     return this.#indexReader !== undefined && this.index.size >= this.#leastTableObjects;
   }
   async #keepTable(): Promise<void> {
-    if (!this.#hasTable || this.problems().length > 0) return;
+    if (!this.#hasTable || this.#failure !== undefined || this.problems().length > 0) return;
     const names = this.#namesSinceTable;
     try {
       // The table names the files of the cache: both are written, or none.
@@ -353,6 +360,15 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   protected override beforeCollection(): void {
     this.#refuseProblems();
     this.merging.resume();
+  }
+
+  override async collect(
+    plan: CollectionPlan,
+    live: () => LiveObjects,
+  ): Promise<{ readonly freedBytes: number }> {
+    const collected = await super.collect(plan, live);
+    if (this.#files.writer !== undefined && !this.#closed) this.keepTableBeside();
+    return collected;
   }
 
   async close(): Promise<void> {

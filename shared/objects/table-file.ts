@@ -67,19 +67,31 @@ export async function writeTable(
     await removeTable(files, folder);
     return;
   }
-  const keeping = index.beginKeeping();
+  let keeping: IndexToKeep | undefined;
+  let rows: SortedRows | undefined;
   try {
     let pages: SortedPages | undefined;
     await replaceDurably(files, path, async (file) => {
+      // Not before there is a file: who only reads, or has a full disk, does no work for it.
+      keeping = begunKeeping(index);
       pages = await writeRows(file, keeping);
       await file.write(encodeEnd(keeping, pages, cacheFiles), endOf(pages));
     });
-    const rows = new SortedRows(files.openNow(path), pages as unknown as SortedPages, onDamage);
+    rows = new SortedRows(files.openNow(path), pages as unknown as SortedPages, onDamage);
     if (!index.keep(rows)) rows.close();
   } catch (error) {
-    index.abandon();
-    throw error;
+    if (keeping !== undefined) index.abandon();
+    rows?.close();
+    if (!(error instanceof CannotBeKept)) throw error;
   }
+}
+
+/** The index changed since it was asked whether it may be kept. */
+class CannotBeKept extends Error {}
+
+function begunKeeping(index: ObjectIndex): IndexToKeep {
+  if (!index.mayBeKept) throw new CannotBeKept();
+  return index.beginKeeping();
 }
 
 export async function removeTable(files: Files, folder: string): Promise<void> {

@@ -1,12 +1,13 @@
 /** The table of objects in a file: what it gives is what the packs' indexes give, and it holds only beside these. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { loadPacks } from "../../../../shared/objects/load-packs.js";
 import { PackFiles } from "../../../../shared/objects/pack-files.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
-import type { Files } from "../../../../shared/ports.js";
+import { writeTable } from "../../../../shared/objects/table-file.js";
+import type { Files, FilesToReadNow } from "../../../../shared/ports.js";
 import { codedAgainst, idOfTensor, memberOf } from "../../../helpers/coded-tensors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
@@ -231,6 +232,21 @@ describe("the table of objects while a store is used", () => {
     assert.ok(next.has(id));
     await next.close();
     assert.deepEqual((await load(files)).objects, objects);
+  });
+
+  it("is not begun by who only reads, or has no space for a file", async () => {
+    const files = (await filled()) as FilesToReadNow;
+    await files.remove(tablePath);
+    const index = (await load(files)).index;
+    const begin = mock.method(index, "beginKeeping");
+    const refusing = { ...files, open: () => Promise.reject(new StemmaError("DISK_FULL", "Make space.")) };
+    await assert.rejects(
+      writeTable(refusing, folder, index, { cacheFiles: [], onDamage: (cause) => cause }),
+      { code: "DISK_FULL" },
+    );
+    assert.equal(begin.mock.callCount(), 0);
+    await writeTable(files, folder, index, { cacheFiles: [], onDamage: (cause) => cause });
+    assert.equal(begin.mock.callCount(), 1);
   });
 
   it("stays in memory on a full disk, and nothing is lost", async () => {
