@@ -115,3 +115,26 @@ test("a statement of ten million libraries, or of none, is not read", () => {
   ])
     assert.equal(readLibraries(value as unknown as CanonicalValue), undefined);
 });
+
+test("a name that is cut inside a character can be stored, and other folders are no other order", async () => {
+  const long = `${"x".repeat(127)}\u{1f600}.so`;
+  const isOwn = (): boolean => false;
+  const [own] = (await librariesOf(decodeLists(list(7, "/bin/a", `/lib/${long}`)), { pid: 7, isOwn })) ?? [];
+  const [name] = own?.libraries.map((each) => each.name) ?? [];
+  assert.ok(name?.isWellFormed() === true && name.startsWith("x".repeat(127)));
+  const order = orderText([{ program: "a", libraries: [{ name: `${"x".repeat(8191)}\u{1f600}` }] }]);
+  assert.ok(order.isWellFormed());
+  const found = await Promise.all(
+    [
+      ["/opt/1/z", "/usr/2/a"],
+      ["/usr/1/z", "/opt/2/a"],
+    ].map(async ([z = "", a = ""]) => {
+      const listed = decodeLists(list(1, "/bin/main") + list(2, z, "/lib/x.so") + list(3, a, "/lib/x.so"));
+      return (await librariesOf(listed, { pid: 1, isOwn }))?.map(({ program }) => program);
+    }),
+  );
+  assert.deepEqual(found, [
+    ["main", "a", "z"],
+    ["main", "a", "z"],
+  ]);
+});
