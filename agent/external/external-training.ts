@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { Attachment } from "../../shared/programs/read-output.js";
 import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
 import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
@@ -292,12 +293,7 @@ async function saveOutput(
           ...defined({ "training.samples": samples?.train }),
         },
       },
-      attachments: attachmentsWithLayout(
-        recorded === undefined
-          ? attachments
-          : [...attachments, { name: programAttachment, bytes: recorded.bytes }],
-        found,
-      ),
+      attachments: attachmentsWithLayout([...attachments, ...programAttachments(recorded)], found),
       ...defined({ used }),
       samples: job.samples,
       invocation,
@@ -314,7 +310,7 @@ async function saveOutput(
       environment: { ...ofCommand, ...defined({ loadOrder: libraries && orderText(libraries) }) },
     });
     reportLeftOut(options, `model ${stored.sequence} of ${line}`, { line, used, dropped });
-    for (const note of [...notes, ...found.notes, ...(checked === undefined ? [] : [checked.note])])
+    for (const note of [...notes, ...found.notes, ...(checked ? [checked.note] : [])])
       options.log.info("trainer-model", { line, text: `${line}: ${note}` });
     logTrained(options.log, training, {
       stored,
@@ -325,6 +321,10 @@ async function saveOutput(
   } finally {
     await close();
   }
+}
+
+function programAttachments(recorded: RecordedProgram | undefined): readonly Attachment[] {
+  return recorded === undefined ? [] : [{ name: programAttachment, bytes: recorded.bytes }];
 }
 
 interface LoggedTraining {
