@@ -23,7 +23,7 @@ import { decodeLists, librariesOf, maxListBytes } from "./program-libraries.js";
 import { runJob, type JobPorts, type ProgramJob, type RunnableProgram } from "./run-job.js";
 
 export interface Watching {
-  /** What it runs with is put here: its work folder, or the folder below that it runs in. */
+  /** The folder for what it runs with: its work folder, or the folder below that it runs in. */
   readonly folder: string;
   /** True if its libraries are listed, where this machine can do that. */
   readonly listsLibraries: boolean;

@@ -46,7 +46,6 @@ test("a profile is read back, has another hash each time, and says what it is", 
   const [one, other] = [await stored(), await stored()];
   assert.deepEqual(await readStoredProfile(storeOf(one.objects), one.ids, one.content), records);
   assert.notEqual(one.content, other.content);
-  const [manifest, chunk, description] = one.ids;
   for (const id of one.ids) assert.equal(await hasProfile(storeOf(one.objects), [id]), true);
 });
 
