@@ -16,7 +16,7 @@ import {
 } from "../determinism/recorder/recorded-run.js";
 import { defined } from "../defined.js";
 import { messageOf } from "../error-text.js";
-import { isStemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import type { LoadedLibraries } from "../provenance/provenance.js";
 import { decodeLists, librariesOf, maxListBytes } from "./program-libraries.js";
@@ -61,10 +61,13 @@ export async function runWatched(
   { folder, listsLibraries, randomness }: Watching,
   ports: JobPorts,
 ): Promise<WatchedRun> {
+  const { workFolder } = job;
   const [tools, records] = [join(folder, "tools"), join(folder, "records")];
   const lists = join(folder, "libraries");
+  const canPreload = !dividesPaths.test(folder);
+  if (!canPreload && randomness !== undefined) throw cannotPreload(workFolder);
   const recorder = randomness === undefined ? undefined : await buildRecorder(ports.signal);
-  const list = listsLibraries ? await libraryList(ports) : undefined;
+  const list = listsLibraries && canPreload ? await libraryList(ports) : undefined;
   let watched: RunnableProgram;
   let recording: Awaited<ReturnType<typeof prepareRecording>> | undefined;
   try {
@@ -105,6 +108,18 @@ export async function runWatched(
     libraries: await librariesOf(decodeLists(text), { pid, isOwn }),
     recording: recording && (await readRecording(recording)),
   });
+}
+
+/** The loader ends a path in LD_PRELOAD at these, or puts something in their place. */
+const dividesPaths = /[\s:$]/;
+
+function cannotPreload(folder: string): StemmaError {
+  return new StemmaError(
+    "RECORDER_UNAVAILABLE",
+    `Randomness cannot be recorded in ${folder}: the system loads no recorder from a path with a space, a colon or a ` +
+      "dollar sign. Move the home to a path without them.",
+    { folder },
+  );
 }
 
 /** The library that lists others; undefined where it cannot be built: such a machine trains all the same. */

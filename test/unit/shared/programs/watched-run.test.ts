@@ -4,11 +4,18 @@ import { spawnSync } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { silentLog, nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { makeJobFolders } from "../../../../shared/programs/job-folder.js";
 import { trainerKind } from "../../../../shared/programs/run-command.js";
-import { folderToRunIn, isFolderToRunIn, runWatched } from "../../../../shared/programs/watched-run.js";
+import { defined } from "../../../../shared/defined.js";
+import {
+  folderToRunIn,
+  isFolderToRunIn,
+  runWatched,
+  type WatchedRun,
+  type Watching,
+} from "../../../../shared/programs/watched-run.js";
 
 const hasCompiler = ["cc", "gcc", "clang"].some((name) => spawnSync(name, ["--version"]).status === 0);
 const skip = process.platform === "linux" && hasCompiler ? false : "no C compiler for Linux on this machine";
@@ -20,19 +27,25 @@ const ports = {
 };
 const limits = { memoryLimitMb: 64, threads: 1, timeoutSeconds: 20, maxOutputBytes: 2 ** 24 };
 
+/** Makes a folder whose name begins so, and runs a script of a shell below it. */
+async function prepared(t: TestContext, name: string, randomness?: Watching["randomness"]) {
+  const workFolder = await mkdtemp(join(tmpdir(), name));
+  t.after(() => rm(workFolder, { recursive: true, force: true }));
+  const folder = folderToRunIn(workFolder, true);
+  const run = async (script: string): Promise<WatchedRun> => {
+    const folders = await makeJobFolders(folder, nodeRandom(), []);
+    const program = { exec: ["/bin/sh", "-c", script], environment: {} };
+    const job = { line: "a", kind: trainerKind, program, workFolder, folders, limits };
+    return await runWatched(job, { folder, listsLibraries: true, ...defined({ randomness }) }, ports);
+  };
+  return { workFolder, run };
+}
+
 test(
   "lists that a program replaced are not read, and its process is noted in its work folder",
   { skip },
   async (t) => {
-    const workFolder = await mkdtemp(join(tmpdir(), "stemma-watched-"));
-    t.after(() => rm(workFolder, { recursive: true, force: true }));
-    const folder = folderToRunIn(workFolder, true);
-    const run = async (script: string) => {
-      const folders = await makeJobFolders(folder, nodeRandom(), []);
-      const program = { exec: ["/bin/sh", "-c", script], environment: {} };
-      const job = { line: "a", kind: trainerKind, program, workFolder, folders, limits };
-      return await runWatched(job, { folder, listsLibraries: true }, ports);
-    };
+    const { workFolder, run } = await prepared(t, "stemma-watched-");
     const [own] = (await run("true")).libraries ?? [];
     assert.ok(own !== undefined && own.libraries.length > 0);
     const place = '"$SRECORDER_LIBRARIES"';
@@ -57,3 +70,14 @@ test("the folder has as many bytes wherever the home is", () => {
   }
   assert.ok(!isFolderToRunIn(folderToRunIn("/home/a", false)));
 });
+
+test(
+  "in a path that the loader would divide nothing is listed, and nothing recorded",
+  { skip },
+  async (t) => {
+    const { run } = await prepared(t, "stemma watched-");
+    assert.equal((await run('test -z "$LD_PRELOAD"')).libraries, undefined);
+    const recorded = await prepared(t, "stemma:watched-", { mode: "record" });
+    await assert.rejects(recorded.run("true"), { code: "RECORDER_UNAVAILABLE", message: /a space, a colon/ });
+  },
+);
