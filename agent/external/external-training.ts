@@ -109,7 +109,7 @@ export async function trainExternally(
       ? trainer.exec
       : await placeProgram(recorded.program, folders.program, recorded.interpreter);
   const program = { exec, environment: trainer.environment };
-  const run = { line, kind: trainerKind, program, workFolder: runFolder, folders, limits: job };
+  const run = { line, kind: trainerKind, program, workFolder, folders, limits: job };
   const ports: JobPorts = {
     clock,
     log: options.log,
@@ -122,7 +122,11 @@ export async function trainExternally(
   };
   const randomness = recordsRandomness ? { mode: "record" as const } : undefined;
   const listsLibraries = recorded !== undefined;
-  const watched = await runWatched(run, { listsLibraries, ...defined({ randomness }) }, ports);
+  const watched = await runWatched(
+    run,
+    { folder: runFolder, listsLibraries, ...defined({ randomness }) },
+    ports,
+  );
   return await saveOutput(options, training, {
     folder: folders.output,
     command,

@@ -13,7 +13,7 @@ import type { LoadedLibraries, LoadedLibrary } from "../provenance/provenance.js
 import { isHash, Sha256, sha256 } from "../tensor/hash.js";
 
 /** The bytes of all lists of a run; libraries.c adds none beyond. */
-const maxListBytes = 2 ** 20;
+export const maxListBytes = 2 ** 20;
 const maxPrograms = 16;
 const maxLibraries = 1024;
 const maxName = 128;
@@ -61,7 +61,7 @@ export async function librariesOf(
   if (first === undefined) return undefined;
   const others = new Map(listed.filter((each) => each !== first).map((each) => [keyOf(each), each] as const));
   others.delete(keyOf(first));
-  const sorted = [...others].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+  const sorted = [...others.values()].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
   const room = { libraries: maxLibraries, bytes: maxHashedBytes };
   const found: LoadedLibraries[] = [];
   for (const { program, libraries } of [first, ...sorted].slice(0, maxPrograms)) {
@@ -78,8 +78,20 @@ export async function librariesOf(
 
 const keyOf = ({ program, libraries }: ListedProcess): string => [program, ...libraries].join("\n");
 
+/** Names come before folders, which are others on another machine. */
+const orderOf = (listed: ListedProcess): string =>
+  [listed.program, ...listed.libraries]
+    .map((path) => basename(path))
+    .concat(keyOf(listed))
+    .join("\n");
+
 function shortName(path: string): string {
-  return basename(path).slice(0, maxName);
+  return cut(basename(path), maxName);
+}
+
+/** The beginning of a text; half a character at its end, which could not be stored, becomes another one. */
+function cut(text: string, length: number): string {
+  return Buffer.from(text.slice(0, length)).toString();
 }
 
 /** Hashes of libraries, which are large and seldom change, by the state of their file. */
@@ -222,7 +234,7 @@ const maxOrderText = 8192;
 export function orderText(loaded: readonly LoadedLibraries[]): string {
   const [own, ...others] = loaded.map(({ libraries }) => libraries.map(({ name }) => name).join(", "));
   const text = [own, ...others.map((names, i) => `${loaded[i + 1]?.program ?? ""}: ${names}`)].join("; ");
-  return text.length <= maxOrderText ? text : `${text.slice(0, maxOrderText)} … ${sha256(text)}`;
+  return text.length <= maxOrderText ? text : `${cut(text, maxOrderText)} … ${sha256(text)}`;
 }
 
 /** The libraries of two runs, compared for people. */

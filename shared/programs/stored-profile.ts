@@ -81,8 +81,11 @@ export async function readStoredProfile(
       const pieces: Uint8Array[] = [];
       for await (const piece of readData(objects, manifest)) pieces.push(piece);
       const bytes = Buffer.concat(pieces);
-      if (!bytes.subarray(0, magic.length).equals(magic) || bytes.readUInt32LE(magic.length) !== format)
-        return "is not a profile of a form that this release knows";
+      const isKnown =
+        bytes.length >= headerBytes &&
+        bytes.subarray(0, magic.length).equals(magic) &&
+        bytes.readUInt32LE(magic.length) === format;
+      if (!isKnown) return "is not a profile of a form that this release knows";
       return decodeProfile(bytes.subarray(headerBytes), "the profile");
     }
     return "is not among the data of the version";
@@ -94,10 +97,38 @@ export async function readStoredProfile(
   }
 }
 
-/** True if a data object says that a profile is among the data of its version. */
-export async function isOfProfile(
-  objects: Pick<ObjectReader, "stat" | "openStream">,
-  id: Hash,
-): Promise<boolean> {
-  return (await readDescription(objects, id))?.description.reader === reader;
+type Stored = Pick<ObjectReader, "read" | "stat" | "openStream">;
+
+/**
+ * True if a profile is among the data that a version names, or may be: a device states its data as it likes, so that
+ * the bytes count as well as what describes them, also those of chunks that another device sent.
+ */
+export async function hasProfile(objects: Stored, data: readonly Hash[]): Promise<boolean> {
+  for (const id of data) {
+    if (await beginsAsProfile(objects, id)) return true;
+    try {
+      if ((await readDescription(objects, id))?.description.reader === reader) return true;
+      for (const chunk of (await readManifest(objects, id))?.chunks ?? [])
+        if (await beginsAsProfile(objects, chunk.id)) return true;
+    } catch (error) {
+      // Nothing is known of such data.
+      if (isStemmaError(error, "DATA_MANIFEST_INVALID") || isStemmaError(error, "CANONICAL_JSON_INVALID"))
+        return true;
+      throw error;
+    }
+  }
+  return false;
+}
+
+async function beginsAsProfile(objects: Stored, id: Hash): Promise<boolean> {
+  const stored = objects.stat(id);
+  if (stored?.kind !== "data" || stored.byteLength > maxStoredProfileBytes) return false;
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of objects.openStream("data", id).chunks()) {
+    pieces.push(piece.slice(0, magic.length));
+    bytes += piece.length;
+    if (bytes >= magic.length) break;
+  }
+  return magic.equals(Buffer.concat(pieces).subarray(0, magic.length));
 }

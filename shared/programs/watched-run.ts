@@ -3,11 +3,12 @@
  * or replayed. A replay does the same as the device did, with paths of the same lengths, which move what a program has
  * in memory.
  */
-import { mkdir, readFile, symlink } from "node:fs/promises";
+import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { buildLibraryList, buildRecorder } from "../determinism/recorder/build-recorder.js";
 import {
   prepareRecording,
+  readLeftFile,
   readRecording,
   recordedCommand,
   throwIfRecordingFailed,
@@ -15,13 +16,15 @@ import {
 } from "../determinism/recorder/recorded-run.js";
 import { defined } from "../defined.js";
 import { messageOf } from "../error-text.js";
-import { isStemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import type { LoadedLibraries } from "../provenance/provenance.js";
-import { decodeLists, librariesOf } from "./program-libraries.js";
+import { decodeLists, librariesOf, maxListBytes } from "./program-libraries.js";
 import { runJob, type JobPorts, type ProgramJob, type RunnableProgram } from "./run-job.js";
 
 export interface Watching {
+  /** The folder for what it runs with: its work folder, or the folder below that it runs in. */
+  readonly folder: string;
   /** True if its libraries are listed, where this machine can do that. */
   readonly listsLibraries: boolean;
   /** `records` are those of the run that is replayed; absent: nothing of what it draws is looked at. */
@@ -36,17 +39,17 @@ export interface WatchedRun {
   readonly recording?: Recording;
 }
 
-/** Length of the folder's path in which a program runs whose randomness is recorded, wherever the home is. */
+/** Bytes of the path of the folder in which a program runs whose randomness is recorded, wherever the home is. */
 const watchedPathLength = 200;
 
 /** False where the home's path is so long that the folder has a path of another length than others have. */
 export function isFolderToRunIn(folder: string): boolean {
-  return folder.length === watchedPathLength;
+  return Buffer.byteLength(folder) === watchedPathLength;
 }
 
 /** The folder in which a program runs; of a home whose own path is longer, the caller's folder. */
 export function folderToRunIn(workFolder: string, recordsRandomness: boolean): string {
-  const missing = watchedPathLength - workFolder.length - 1;
+  const missing = watchedPathLength - Buffer.byteLength(workFolder) - 1;
   return recordsRandomness && missing > 0 ? join(workFolder, "r".repeat(missing)) : workFolder;
 }
 
@@ -55,18 +58,20 @@ export function folderToRunIn(workFolder: string, recordsRandomness: boolean): s
  */
 export async function runWatched(
   job: ProgramJob,
-  { listsLibraries, randomness }: Watching,
+  { folder, listsLibraries, randomness }: Watching,
   ports: JobPorts,
 ): Promise<WatchedRun> {
   const { workFolder } = job;
-  const [tools, records] = [join(workFolder, "tools"), join(workFolder, "records")];
-  const lists = join(workFolder, "libraries");
+  const [tools, records] = [join(folder, "tools"), join(folder, "records")];
+  const lists = join(folder, "libraries");
+  const canPreload = !dividesPaths.test(folder);
+  if (!canPreload && randomness !== undefined) throw cannotPreload(workFolder);
   const recorder = randomness === undefined ? undefined : await buildRecorder(ports.signal);
-  const list = listsLibraries ? await libraryList(ports) : undefined;
+  const list = listsLibraries && canPreload ? await libraryList(ports) : undefined;
   let watched: RunnableProgram;
   let recording: Awaited<ReturnType<typeof prepareRecording>> | undefined;
   try {
-    for (const folder of [tools, records]) await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const path of [tools, records]) await mkdir(path, { recursive: true, mode: 0o700 });
     const link = async (path: string, name: string): Promise<string> => {
       await symlink(path, join(tools, name));
       return join(tools, name);
@@ -85,7 +90,7 @@ export async function runWatched(
       };
     }
   } catch (error) {
-    throw fileError(error, "prepare", workFolder);
+    throw fileError(error, "prepare", folder);
   }
   let pid = 0;
   try {
@@ -97,12 +102,24 @@ export async function runWatched(
     // The recorder's reason comes before that of the program, which it ended.
     if (recording !== undefined) await throwIfRecordingFailed(recording);
   }
-  const text = await readFile(lists, "utf8").catch(() => "");
+  const text = (await readLeftFile(lists, maxListBytes)).toString();
   const isOwn = (path: string): boolean => path.startsWith(`${tools}/`);
   return defined({
     libraries: await librariesOf(decodeLists(text), { pid, isOwn }),
     recording: recording && (await readRecording(recording)),
   });
+}
+
+/** The loader ends a path in LD_PRELOAD at these, or puts something in their place. */
+const dividesPaths = /[\s:$]/;
+
+function cannotPreload(folder: string): StemmaError {
+  return new StemmaError(
+    "RECORDER_UNAVAILABLE",
+    `Randomness cannot be recorded in ${folder}: the system loads no recorder from a path with a space, a colon or a ` +
+      "dollar sign. Move the home to a path without them.",
+    { folder },
+  );
 }
 
 /** The library that lists others; undefined where it cannot be built: such a machine trains all the same. */

@@ -52,7 +52,7 @@ export function judgeProgram(run: ProgramRun): Judgement {
     ...differingFacts(story.program.machine, here).map((name) => factWords[name] ?? name),
     ...program.withheld.map((name) => `the variable ${name}`),
     ...(otherLibrary === undefined ? [] : [otherLibrary]),
-    ...(run.mayHaveOtherAddresses === true ? ["the addresses of what it has in memory"] : []),
+    ...(run.mayHaveOtherAddresses === true ? ["perhaps the addresses of what it has in memory"] : []),
   ];
   const isEqual = difference === undefined;
   const verdict =
@@ -127,7 +127,7 @@ function describe(
 }
 
 function notFixed(isReplayed: boolean, { verdict }: ComparedLibraries): string {
-  const left = ["time", "threads"];
+  const left = ["time", "threads", ...(isReplayed ? ["addresses"] : [])];
   return [
     ...(isReplayed ? [] : ["random numbers"]),
     ...left,

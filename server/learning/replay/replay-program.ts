@@ -111,7 +111,7 @@ export async function replayProgram(
   let output: TrainerOutput;
   let watched: WatchedRun;
   try {
-    watched = await runAgain(replay, story, { ...ready, profile, folders, workFolder: runFolder });
+    watched = await runAgain(replay, story, { ...ready, profile, folders, workFolder, runFolder });
     output = await readOutput(folders.output, undefined, kept);
   } catch (error) {
     return cannot(whyNotRun(error, replay, story));
@@ -308,12 +308,13 @@ interface RunToRepeat extends ReadyProgram {
   readonly profile: Buffer | undefined;
   readonly folders: JobFolders;
   readonly workFolder: string;
+  readonly runFolder: string;
 }
 
 async function runAgain(
   { context: { home }, summary, signal, onProgress }: Replay,
   { program: { limits, libraries } }: ProgramStory,
-  { program, interpreter, profile, folders, workFolder }: RunToRepeat,
+  { program, interpreter, profile, folders, workFolder, runFolder }: RunToRepeat,
 ): Promise<WatchedRun> {
   const { clock, files, log = silentLog() } = home.ports;
   const exec = await placeProgram(program, folders.program, interpreter);
@@ -330,7 +331,11 @@ async function runAgain(
       limits: { ...limits, maxOutputBytes },
     },
     // As on the device, where it ran with the list whenever it ran with the recorder.
-    { listsLibraries: libraries !== undefined || profile !== undefined, ...defined({ randomness }) },
+    {
+      folder: runFolder,
+      listsLibraries: libraries !== undefined || profile !== undefined,
+      ...defined({ randomness }),
+    },
     {
       clock,
       log,

@@ -5,7 +5,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { readManifest } from "../../../shared/data/stored-data.js";
 import { listReferences } from "../../../shared/delta/links.js";
 import { objectsOf } from "../../../shared/model/record-objects.js";
-import { isOfProfile } from "../../../shared/programs/stored-profile.js";
+import { hasProfile } from "../../../shared/programs/stored-profile.js";
 import { distinctTrees } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import {
@@ -170,7 +170,8 @@ async function addVersion(
   const { collected } = asked;
   const { objects } = repository;
   const { kinds } = collected;
-  const withData = asked.withData && !(await hasProfile(objects, record));
+  // A profile never leaves this server, and a receiver takes the data of a version only as a whole.
+  const withData = asked.withData && !(await hasProfile(objects, record.uses?.data ?? []));
   for (const { kind, id } of objectsOf(record)) {
     if (kind === "engine") collected.engines.add(id);
     else if (kind === "openings" && repository.isRedacted(id)) collected.redacted.add(id);
@@ -187,18 +188,6 @@ async function addVersion(
   for (const chunk of collected.data) kinds.delete(chunk);
   for await (const { leaves } of distinctTrees(objects, record))
     for await (const { tensor } of inSteps(leaves)) kinds.set(tensor, "tensor");
-}
-
-/**
- * True if a profile of what its program drew is among the data of a version. That never leaves this server, and a
- * receiver takes the data of a version only as a whole.
- */
-async function hasProfile(
-  objects: FleetRepository["objects"],
-  { uses }: VersionSummary["record"],
-): Promise<boolean> {
-  for (const id of uses?.data ?? []) if (await isOfProfile(objects, id)) return true;
-  return false;
 }
 
 /** Evaluations without predictions: these have what a model gave for samples, with their true labels. */

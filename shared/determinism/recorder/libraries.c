@@ -63,7 +63,8 @@ __attribute__((destructor)) static void end(void) {
   if (is_cut) return;
   list[used++] = 'E';
   list[used++] = '\n';
-  int file = open(place, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  /* Not to wait where a program put a pipe in its place. */
+  int file = open(place, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
   if (file < 0) return;
   /* What does not fit is left out as a whole, and so is half a list of a full disk: it has no end. */
   if (lseek(file, 0, SEEK_END) + (off_t)used <= MAX_FILE && write(file, list, used) < 0) used = 0;

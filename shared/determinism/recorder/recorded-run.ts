@@ -1,7 +1,8 @@
 /** The files and variables by which a program runs with the recorder, and the records that it leaves. */
-import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../errors.js";
+import { openRegularFile } from "../../files/regular-file.js";
 import { decodeRecords, maxProfileBytes, type RandomRecord } from "../reproduce/random-profile.js";
 import type { Recorder } from "./build-recorder.js";
 
@@ -59,15 +60,15 @@ export async function prepareRecording(
  * TRAINER_OUTPUT_TOO_LARGE
  */
 export async function readRecording({ taken }: Pick<PreparedRecording, "taken">): Promise<Recording> {
-  const size = (await stat(taken).catch(() => undefined))?.size ?? 0;
-  if (size === 0)
+  const size = (await lstat(taken).catch(() => undefined))?.size ?? 0;
+  if (size > maxProfileBytes) throw tooMuch();
+  const bytes = await readLeftFile(taken, maxProfileBytes);
+  if (bytes.length === 0)
     throw new StemmaError(
       "RECORDER_UNAVAILABLE",
       "The program ran without the recorder: the loader did not take it, so nothing is known of its randomness. It " +
         "may be for another C library than glibc.",
     );
-  if (size > maxProfileBytes) throw tooMuch();
-  const bytes = await readFile(taken);
   return { bytes, records: decodeRecords(bytes, "What the program left") };
 }
 
@@ -79,9 +80,27 @@ const tooMuch = (): StemmaError =>
 
 /** @throws TRAINER_OUTPUT_TOO_LARGE, DISK_FULL where the recorder ended the program */
 export async function throwIfRecordingFailed({ state }: Pick<PreparedRecording, "state">): Promise<void> {
-  const shared = await readFile(state).catch(() => Buffer.alloc(0));
+  const shared = await readLeftFile(state, stateBytes);
   const failure = shared.length < 4 ? 0 : shared.readUInt32LE(0);
   if (failure === 2) throw tooMuch();
   if (failure === 1)
     throw new StemmaError("DISK_FULL", "The records of randomness could not be written; the run was ended.");
+}
+
+/**
+ * Reads a file that a program was to write. It may have put anything there instead: a pipe, on which a reader waits for
+ * ever, or a file without an end.
+ * @returns nothing where there is no such file, or it is longer
+ */
+export async function readLeftFile(path: string, maxBytes: number): Promise<Buffer> {
+  const opened = await openRegularFile(path, { followLinks: false }).catch(() => undefined);
+  if (opened === undefined) return Buffer.alloc(0);
+  const { file, size } = opened;
+  try {
+    if (size > maxBytes) return Buffer.alloc(0);
+    const bytes = Buffer.alloc(size);
+    return bytes.subarray(0, await file.read(bytes, 0));
+  } finally {
+    await file.close();
+  }
 }

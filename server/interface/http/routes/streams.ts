@@ -67,15 +67,36 @@ async function sendRecovery(
       "stemma-root": report.root,
       "stemma-version-id": report.versionId,
       "stemma-environment": report.environment.verdict,
-      // The size of headers is limited, so only the first 20 differing fields of the environment are sent.
       "stemma-recovery": Buffer.from(
-        JSON.stringify({
-          ...report,
-          environment: { ...report.environment, differing: report.environment.differing.slice(0, 20) },
-        }),
+        JSON.stringify({ ...report, environment: fittingHeader(report.environment) }),
       ).toString("base64url"),
     })
     .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
+}
+
+const maxDiffering = 20;
+const maxDifferingBytes = 4096;
+const maxField = 100;
+
+/** The first differing fields, cut: the size of headers is limited, and a device states its environment as it likes. */
+function fittingHeader(environment: RecoveryReport["environment"]): RecoveryReport["environment"] {
+  const cut = (text: string): string => {
+    const shown = text.slice(0, maxField).replace(/[\uD800-\uDBFF]$/, "");
+    return text.length <= maxField ? text : `${shown}…`;
+  };
+  const differing: RecoveryReport["environment"]["differing"][number][] = [];
+  let bytes = 0;
+  for (const { field, recorded, here } of environment.differing.slice(0, maxDiffering)) {
+    const row = {
+      field: cut(field),
+      recorded: recorded === undefined ? undefined : cut(recorded),
+      here: here === undefined ? undefined : cut(here),
+    };
+    bytes += Buffer.byteLength(JSON.stringify(row));
+    if (bytes > maxDifferingBytes) break;
+    differing.push(row);
+  }
+  return { ...environment, differing };
 }
 
 /** The entity tag of a recovery: a later redaction changes the story, but not the root. */

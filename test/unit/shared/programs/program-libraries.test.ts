@@ -15,6 +15,7 @@ import {
 } from "../../../../shared/programs/program-libraries.js";
 import type { LoadedLibraries } from "../../../../shared/provenance/provenance.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
+import { isWellFormedText } from "../../../../shared/tensor/strict-json.js";
 
 const list = (pid: number, program: string, ...libraries: readonly string[]): string =>
   `\nP${pid} ${program}\n${libraries.map((path) => `L${path}\n`).join("")}E\n`;
@@ -114,4 +115,27 @@ test("a statement of ten million libraries, or of none, is not read", () => {
     [null],
   ])
     assert.equal(readLibraries(value as unknown as CanonicalValue), undefined);
+});
+
+test("a name that is cut inside a character can be stored, and other folders are no other order", async () => {
+  const long = `${"x".repeat(127)}\u{1f600}.so`;
+  const isOwn = (): boolean => false;
+  const [own] = (await librariesOf(decodeLists(list(7, "/bin/a", `/lib/${long}`)), { pid: 7, isOwn })) ?? [];
+  const [name] = own?.libraries.map((each) => each.name) ?? [];
+  assert.ok(name !== undefined && isWellFormedText(name) && name.startsWith("x".repeat(127)));
+  const order = orderText([{ program: "a", libraries: [{ name: `${"x".repeat(8191)}\u{1f600}` }] }]);
+  assert.ok(isWellFormedText(order));
+  const found = await Promise.all(
+    [
+      ["/opt/1/z", "/usr/2/a"],
+      ["/usr/1/z", "/opt/2/a"],
+    ].map(async ([z = "", a = ""]) => {
+      const listed = decodeLists(list(1, "/bin/main") + list(2, z, "/lib/x.so") + list(3, a, "/lib/x.so"));
+      return (await librariesOf(listed, { pid: 1, isOwn }))?.map(({ program }) => program);
+    }),
+  );
+  assert.deepEqual(found, [
+    ["main", "a", "z"],
+    ["main", "a", "z"],
+  ]);
 });

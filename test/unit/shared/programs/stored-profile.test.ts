@@ -4,11 +4,7 @@ import { test } from "node:test";
 import { encodeDataManifest } from "../../../../shared/data/data-manifest.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { objectMissing } from "../../../../shared/objects/object-errors.js";
-import {
-  isOfProfile,
-  profileToStore,
-  readStoredProfile,
-} from "../../../../shared/programs/stored-profile.js";
+import { hasProfile, profileToStore, readStoredProfile } from "../../../../shared/programs/stored-profile.js";
 import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { objectId, sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -50,11 +46,36 @@ test("a profile is read back, has another hash each time, and says what it is", 
   const [one, other] = [await stored(), await stored()];
   assert.deepEqual(await readStoredProfile(storeOf(one.objects), one.ids, one.content), records);
   assert.notEqual(one.content, other.content);
-  const [manifest, chunk, description] = one.ids;
-  const found = await Promise.all(
-    [manifest, chunk, description].map((id) => isOfProfile(storeOf(one.objects), id)),
-  );
-  assert.deepEqual(found, [false, false, true]);
+  for (const id of one.ids) assert.equal(await hasProfile(storeOf(one.objects), [id]), true);
+});
+
+test("a profile is known by its bytes, however a device states its data", async () => {
+  const { objects, ids } = await stored();
+  const [, chunk] = ids;
+  const [junk, samples] = [
+    Buffer.concat([Buffer.from("STEMDESC"), Buffer.alloc(60)]),
+    Buffer.from("samples"),
+  ];
+  const chunks = [
+    { id: objectId("data", samples), byteLength: samples.length },
+    { id: chunk, byteLength: 9 },
+  ];
+  const own = encodeDataManifest({
+    kept: "chunks",
+    content: sha256("own"),
+    byteLength: samples.length,
+    chunks: chunks.slice(0, 1),
+  });
+  const foreign = encodeDataManifest({
+    kept: "chunks",
+    content: sha256("foreign"),
+    byteLength: samples.length + 9,
+    chunks,
+  });
+  const all = [junk, samples, own, foreign].map((bytes) => [objectId("data", bytes), bytes] as const);
+  const store = storeOf(new Map<Hash, Uint8Array>([...objects, ...all]));
+  const found = await Promise.all(all.map(([id]) => hasProfile(store, [id])));
+  assert.deepEqual(found, [true, false, false, true]);
 });
 
 test("a profile that is damaged, of another version, oversized or gone is told with the reason", async () => {
@@ -84,6 +105,12 @@ test("a profile that is damaged, of another version, oversized or gone is told w
   };
   assert.match(String(await lying(Buffer.from("samples"))), /is not a profile of a form/);
   assert.match(String(await lying(bytes, 2 ** 30)), /has 1073741824 bytes, of at most 4194304/);
+  for (const length of [8, 11, 43])
+    assert.match(
+      String(await lying(bytes.subarray(0, length))),
+      /is not a profile of a form/,
+      `${length} bytes`,
+    );
   const cut = Buffer.concat([bytes.subarray(0, 44), Buffer.from("no profile")]);
   assert.match(String(await lying(cut)), /cannot be read: the profile is not a whole profile/);
 });

@@ -119,10 +119,10 @@ test("what was replayed is said of it, and addresses that may differ refute noth
   );
   const refuted = judgeProgram({ ...replayed, difference });
   assert.equal(refuted.verdict, "refuted");
-  assert.match(refuted.text, /\(time, threads, libraries: stemma/);
+  assert.match(refuted.text, /\(time, threads, addresses, libraries: stemma/);
   const moved = judgeProgram({ ...replayed, difference, mayHaveOtherAddresses: true });
   assert.deepEqual([moved.verdict, moved.reason], ["unreplayable", "other-class"]);
-  assert.match(moved.text, /the addresses of what it has in memory\.$/);
+  assert.match(moved.text, /: perhaps the addresses of what it has in memory\.$/);
 });
 
 test("a statement on a program that is malformed is not read", () => {
