@@ -12,6 +12,7 @@ from stemma.identities import canonical_json, object_id, short_hash, tensor_hash
 
 pytest.importorskip("cryptography")
 
+from stemma.device.offers import Offers
 from stemma.device.record import read_record
 from stemma.device.space import REPLACED_STAYS_MS, Keeping, Space
 from stemma.device.store import Leaf, Store, encode_tree, root_of_leaves
@@ -29,7 +30,7 @@ class Home:
             store=Store(folder),
             values={"outbox": {}, "lines": {}},
             time=SimpleNamespace(permanent_ms=0.0),
-            kept=0,
+            seen=SimpleNamespace(length=0),
         )
         self.state.values["lines"][LINE] = {"active": None, "versions": []}
         self.state.entry = lambda version: self.state.values["outbox"].get(version)
@@ -177,3 +178,82 @@ def test_what_does_not_fit_is_refused_after_what_may_go_was_removed(tmp_path, mo
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(StemmaError, match="or on the disk"):
         home.space.require(101, "The model")
+
+
+def test_what_a_link_points_to_stays_where_a_kill_came_before_the_switch_was_noted(tmp_path):
+    home = Home(tmp_path, keep_last=1)
+    versions = [home.add(number) for number in range(4)]
+    home.line.update(active=versions[3], previous=versions[2])
+    home.state.store.switch(LINE, versions[0])
+    assert home.space.tidy() == [versions[1]]
+    assert (tmp_path / "current" / LINE / "model.safetensors").exists()
+
+
+def test_what_is_being_fetched_stays_also_where_the_device_saves_a_model_of_its_own(tmp_path):
+    home = Home(tmp_path, keep_last=1, budget_bytes=2**20 + 20_000)
+    home.add(1)
+    offered = home.add(2)
+    record = home.state.record(offered)
+    home.line["versions"].remove(offered)
+    home.add(3)
+    home.space.fetched = lambda: [record]
+    with pytest.raises(StemmaError):
+        home.space.require(2**20, "The model of soh")
+    assert home.state.store.has(offered)
+    assert home.own_tensors(2)
+    assert not home.own_tensors(1)
+
+
+def test_what_a_failed_save_left_is_removed_where_there_is_no_space(tmp_path):
+    home = Home(tmp_path, keep_last=2, budget_bytes=2**20 + 10_000)
+    home.add(1)
+    home.state.store.put("ab" * 32, bytes(9_000))
+    home.space.require(5_000, "The model")
+    assert not home.state.store.has("ab" * 32)
+    assert home.own_tensors(1)
+
+
+def test_a_removed_model_of_an_earlier_release_may_be_lost_by_any_restore(tmp_path):
+    home = Home(tmp_path, keep_last=1)
+    own = home.add(1)
+    home.state.values["outbox"][own] = {"line": LINE, "standing": "released"}
+    home.state.seen.length = 40
+    home.line["active"] = home.add(2)
+    assert home.space.tidy() == [own]
+    assert home.state.values["forgotten"] == {own: {"line": LINE, "position": 39}}
+
+
+def test_an_earlier_time_of_the_owner_keeps_no_replaced_version_for_good(tmp_path):
+    home = Home(tmp_path, keep_last=1)
+    first, last = home.add(1), home.add(2)
+    home.line["active"] = last
+    home.state.values["replaced"] = {first: 10.0**12}
+    home.space.tidy()
+    assert home.here() == {first, last}
+    home.state.time.permanent_ms = REPLACED_STAYS_MS
+    home.space.tidy()
+    assert home.here() == {last}
+
+
+def test_a_model_is_installed_where_another_that_stays_is_damaged(tmp_path):
+    home = Home(tmp_path, keep_last=1)
+    damaged = home.add(1)
+    offered = home.add(2)
+    home.line.update(active=damaged, number=1, reported=0, atMs=0)
+    home.line["versions"].remove(offered)
+    home.state.line = lambda _: home.line
+    own = {"line": LINE, "standing": "recorded", "position": 7}
+    home.state.values["outbox"][damaged] = own
+    home.state.store.path(damaged).write_bytes(b"{}")
+    notes, sent = [], []
+    releases = SimpleNamespace(require=lambda *_: None)
+    home.state.time.present_ms = 0.0
+    send = lambda body, message, *_: sent.append((body, message))  # noqa: E731
+    offers = Offers(home.state, releases, home.space, send, notes.append)
+    record = home.state.record(offered)
+    record.objects.pop("ownerMap")
+    offers._open[offered] = SimpleNamespace(line=LINE, record=record, is_staged=False, download=None)
+    offers.move(0.0)
+    assert home.line["active"] == offered
+    assert [each.code for each in notes] == ["OBJECT_HASH_MISMATCH"]
+    assert [body for body, _ in sent] == ["activated"]

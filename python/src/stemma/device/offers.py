@@ -45,6 +45,7 @@ class Offers:
     ) -> None:
         self._state = state
         self._space = space
+        space.fetched = self.records
         self._releases = releases
         self._send = send
         self._note = note
@@ -160,7 +161,7 @@ class Offers:
         # What comes, the objects made of it, and the installed file. What comes is removed before that is written.
         needed = max(2 * lacking, lacking + sum(leaf.byte_length for leaf in leaves))
         arrived = self._state.store.bytes_of_transfer(Download.name_of(version, wanted))
-        self._space.require(needed - arrived, f"The offered model {version[:12]}", self.records())
+        self._space.require(needed - arrived, f"The offered model {version[:12]}")
 
     def _install(self, version: str, offer: _Offer, leaves: list[Leaf]) -> None:
         store, line = self._state.store, self._state.line(offer.line)
@@ -173,7 +174,7 @@ class Offers:
         del self._open[version]
         if not offer.is_staged:
             self.switch(offer.line, version)
-        self._space.tidy(self.records())
+        self._space.tidy_noted(self._note)
 
     def records(self) -> list[Record]:
         """Give the records of the versions that are being fetched."""
@@ -203,9 +204,12 @@ class Offers:
             self._drop(version, disk_error(error))
 
     def _drop(self, version: str, error: StemmaError) -> None:
-        offer = self._open.pop(version)
+        self._note(error)
+        offer = self._open.pop(version, None)
+        if offer is None:
+            # It is installed already.
+            return
         if offer.download is not None and error.code in _USELESS:
             offer.download.discard()
-        self._note(error)
         event = {"name": "offer-failed", "text": str(error), "line": offer.line}
         self._send("event", {**event, "version_id": bytes.fromhex(version)})
