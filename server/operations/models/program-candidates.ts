@@ -187,7 +187,7 @@ export class ProgramCandidates {
 
   async #runOnce(
     candidate: PlannedCandidate,
-    { signal, onProgress, told }: RunningProgram,
+    { signal, onProgress, beginAgain, told }: RunningProgram,
   ): Promise<ProgramOutcome> {
     const { clock, random, log = silentLog() } = this.context.home.ports;
     const { plan, seed, program } = this.options;
@@ -199,6 +199,7 @@ export class ProgramCandidates {
     const limits = await this.#limitsFor(base);
     const startedMs = clock.monotonic();
     let reportedMs = -Infinity;
+    beginAgain();
     const title = titleOf(plan, candidate);
     const report = (what: string, of: object = {}): void =>
       this.options.onProgress?.({ state: "running", line: `${title}: ${what}`, ...of });
