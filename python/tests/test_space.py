@@ -15,6 +15,7 @@ pytest.importorskip("cryptography")
 from stemma.device.offers import Offers
 from stemma.device.record import read_record
 from stemma.device.space import REPLACED_STAYS_MS, Keeping, Space
+from stemma.device.state import DeviceState
 from stemma.device.store import Leaf, Store, encode_tree, root_of_leaves
 
 LINE = "soh"
@@ -36,6 +37,7 @@ class Home:
         self.state.entry = lambda version: self.state.values["outbox"].get(version)
         self.state.record = lambda version: read_record(self.state.store.read("record", version))
         self.state.keep = lambda: None
+        self.state.switched = lambda *switched: DeviceState.switched(self.state, *switched)
         self.space = Space(self.state, Keeping(budget_bytes, keep_last))
 
     @property
@@ -187,6 +189,23 @@ def test_what_a_link_points_to_stays_where_a_kill_came_before_the_switch_was_not
     home.state.store.switch(LINE, versions[0])
     assert home.space.tidy() == [versions[1]]
     assert (tmp_path / "current" / LINE / "model.safetensors").exists()
+
+
+def test_a_home_whose_link_is_ahead_of_its_state_runs_what_programs_read(tmp_path):
+    home = Home(tmp_path)
+    versions = [home.add(number) for number in range(3)]
+    home.line.update(active=versions[2], previous=versions[1], number=4, staged=versions[0])
+    home.state.store.switch(LINE, versions[0])
+    names = {"fleet": "f", "device": "d", "root": "stemma", "generation": 1, "mqtt": [], "lines": [LINE]}
+    keys = {"serverPublicKey": "00" * 32, "deviceSeed": "11" * 32, "authorities": []}
+    enrolment = {**names, **keys, "profile": "generic", "certificate": "", "connectionKey": ""}
+    (tmp_path / "enrolment.json").write_text(json.dumps(enrolment))
+    (tmp_path / "state.json").write_text(json.dumps({**home.state.values, "session": 1, "accepted": 1, "head": None}))
+    state = DeviceState(tmp_path)
+    line = state.line(LINE)
+    assert (line["active"], line["previous"], line["number"], line["staged"]) == (versions[0], versions[2], 5, None)
+    assert set(state.values["replaced"]) == {versions[2]}
+    state.unlock()
 
 
 def test_what_is_being_fetched_stays_also_where_the_device_saves_a_model_of_its_own(tmp_path):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from stemma.device.record import Record, read_record
 from stemma.device.releases import Releases
 from stemma.device.space import Space
-from stemma.device.state import DeviceState, now_ms
+from stemma.device.state import DeviceState
 from stemma.device.store import Leaf, decode_tree, disk_error, root_of_leaves
 from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
 from stemma.device.wire import Message
@@ -110,12 +110,7 @@ class Offers:
         if line["active"] == version:
             return
         self._state.store.switch(name, version)
-        if line["active"] is not None:
-            self._state.values.setdefault("replaced", {})[line["active"]] = self._state.time.permanent_ms
-        self._state.values.setdefault("replaced", {}).pop(version, None)
-        if line.get("staged") == version:
-            line["staged"] = None
-        line |= {"previous": line["active"], "active": version, "number": line["number"] + 1, "atMs": now_ms()}
+        self._state.switched(name, version)
         self._state.keep()
         if self.on_switch is not None:
             self.on_switch(name, self._state.home / "versions" / version)
