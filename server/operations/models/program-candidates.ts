@@ -1,6 +1,6 @@
 /**
  * Trains candidates by a program of the user's own: as an agent has a line trained, with the same folders, limits and
- * files (docs/own-models.md). The folder of a candidate stays until that is saved or ruled out: the same command goes on
+ * files (docs/own-models.md). A candidate's folder stays until that is saved or ruled out: the same command goes on
  * after a kill with what the program left.
  */
 import { readdir, readFile, rm } from "node:fs/promises";

@@ -11,7 +11,10 @@ const tell = ({ onProgress }: RunningProgram, iteration: number, loss: number): 
   onProgress({ phase: "training", iteration, loss });
 
 function trainingsBy(run: (running: RunningProgram) => Promise<EndedTraining>) {
-  const ports = { run: (_: number, running: RunningProgram) => run(running), remove: () => Promise.resolve() };
+  const ports = {
+    run: (_: number, running: RunningProgram) => run(running),
+    remove: () => Promise.resolve(),
+  };
   return new ProgramTrainings(ports, undefined);
 }
 
