@@ -276,3 +276,13 @@ def test_a_model_is_installed_where_another_that_stays_is_damaged(tmp_path):
     assert home.line["active"] == offered
     assert [each.code for each in notes] == ["OBJECT_HASH_MISMATCH"]
     assert [body for body, _ in sent] == ["activated"]
+
+
+def test_what_has_come_of_a_transfer_that_ended_makes_place_for_another(tmp_path):
+    home = Home(tmp_path, budget_bytes=2**20 + 10_000)
+    (tmp_path / "spool").mkdir()
+    for name in ("ended", "ended.object", "open"):
+        (tmp_path / "spool" / name).write_bytes(bytes(3_000))
+    home.space.transfers = lambda: {"open"}
+    home.space.require(6_000, "The model")
+    assert [each.name for each in (tmp_path / "spool").iterdir()] == ["open"]

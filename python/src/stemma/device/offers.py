@@ -45,7 +45,7 @@ class Offers:
     ) -> None:
         self._state = state
         self._space = space
-        space.fetched = self.records
+        space.fetched, space.transfers = self.records, self.transfers
         self._releases = releases
         self._send = send
         self._note = note
@@ -135,6 +135,7 @@ class Offers:
             offer.download.discard()
             self._send("transfer_done", {"transfer": offer.download.transfer})
             offer.download = None
+        leaves: list[Leaf] = []
         wanted = [Wanted(kind, id, None) for kind, id in offer.record.needed_objects() if not store.has(id)]
         if not wanted:
             leaves = decode_tree(store.read("tree", offer.record.objects["tree"]))
@@ -147,8 +148,9 @@ class Offers:
                 self._releases.require(version, self._is_own(version), self._state.time.present_ms)
                 self._install(version, offer, leaves)
                 return
-            self._require_space(version, leaves, wanted)
         offer.download = Download(store, version, wanted, now)
+        if leaves:
+            self._require_space(version, leaves, wanted)
         self._fetch(version, offer.download.transfer, wanted)
 
     def _require_space(self, version: str, leaves: list[Leaf], wanted: list[Wanted]) -> None:
@@ -174,6 +176,10 @@ class Offers:
     def records(self) -> list[Record]:
         """Give the records of the versions that are being fetched."""
         return [offer.record for offer in self._open.values()]
+
+    def transfers(self) -> set[str]:
+        """Name the transfers that go on."""
+        return {offer.download.transfer for offer in self._open.values() if offer.download is not None}
 
     def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
         parts = [wanted[i : i + REFS_OF_MESSAGE] for i in range(0, len(wanted), REFS_OF_MESSAGE)]

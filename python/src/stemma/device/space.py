@@ -42,12 +42,16 @@ class Space:
         self._keeping = keeping
         self.fetched: Callable[[], Iterable[Record]] = tuple
         """The records of the versions that are being fetched: what is here of them stays."""
+        self.transfers: Callable[[], set[str]] = set
+        """The transfers that go on; what has come of others goes where there is no space."""
 
     def require(self, needed: int, what: str) -> None:
         """Require that so many bytes more fit; what may go is removed first, also what a failed save left."""
         if self._lacking(needed) > 0:
             self._state.values["isUntidy"] = True
             self.tidy()
+        if self._lacking(needed) > 0:
+            self._state.store.keep_transfers(self.transfers())
         lacking = self._lacking(needed)
         if lacking > 0:
             raise StemmaError(
