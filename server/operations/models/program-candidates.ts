@@ -40,6 +40,7 @@ import type {
   WantedFigure,
 } from "../../learning/enumeration/train-candidate.js";
 import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
+import { foldersCutShort } from "../../learning/training/kept-trainings.js";
 import { referenceOf, requireDataset } from "../../services/context/named-data.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
@@ -114,14 +115,18 @@ export class ProgramCandidates {
   readonly mayTrainAgain = true;
   readonly faults = programFaults;
 
-  /** Ends programs that a killed process left. @throws DATASET_UNKNOWN */
+  /**
+   * Ends programs that a killed process left, also of other evaluations: nothing limits them.
+   * @throws DATASET_UNKNOWN
+   */
   static async open(
     context: OperationsContext,
     options: ProgramCandidatesOptions,
   ): Promise<ProgramCandidates> {
     const { plan, fleet, folder } = options;
-    for (const name of await readdir(folder))
-      if (isOfCandidate(name)) await endLeftProcess(join(folder, name));
+    for (const left of [folder, ...(await foldersCutShort(context.home))])
+      for (const name of await readdir(left).catch(() => []))
+        if (isOfCandidate(name)) await endLeftProcess(join(left, name));
     const data = new Map<string, OpenData>();
     const work = new ProgramCandidates(context, options, data);
     try {
