@@ -2,8 +2,8 @@
  * Proves before a model is saved that the engine computes of it what the tool computed that trained it. A check is the
  * server's of `model import --check`.
  */
-import { stat } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
+import { openRegularFile } from "../../shared/files/regular-file.js";
 import type { ModelMetadata } from "../../shared/model/metadata.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import type { Files } from "../../shared/ports.js";
@@ -34,8 +34,8 @@ export interface CheckedModel {
 }
 
 /**
- * @throws MODEL_OPAQUE for a model without an architecture, DISK_BUDGET_EXHAUSTED, what checkOutputs throws:
- * ARCHITECTURE_MISMATCH naming the largest difference and its place
+ * @throws MODEL_OPAQUE for a model without an architecture, FILE_MISSING, FILE_NOT_REGULAR, DISK_BUDGET_EXHAUSTED, what
+ * checkOutputs throws: ARCHITECTURE_MISMATCH naming the largest difference and its place
  */
 export async function checkModel(
   { files, profile, diskUse, evaluate }: CheckOptions,
@@ -51,7 +51,8 @@ export async function checkModel(
       { line },
     );
   const modelBytes = model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const { size } = await stat(check.samples);
+  const { file, size } = await openRegularFile(check.samples, { followLinks: true });
+  await file.close();
   // The samples are written twice, as those to train on and those that are held out, and the outputs once more.
   const verdict = judgeDisk(profile.disk, await diskUse(), "train", modelBytes + 3 * size);
   if (!verdict.allowed)

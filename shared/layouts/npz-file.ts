@@ -37,8 +37,13 @@ export async function readNpz(path: string, maxBytes: number): Promise<ReadonlyM
     const arrays = archive.names.filter((name) => name.endsWith(".npy"));
     if (arrays.length > maxArrays) refuse(`it has more than ${maxArrays} arrays`);
     const found = new Map<string, Tensor>();
-    for (const name of arrays)
-      found.set(name.slice(0, -4), arrayOf(await archive.inMemory(name, maxBytes), refuse));
+    // Entries may share their bytes: the file's own length bounds nothing.
+    let left = maxBytes;
+    for (const name of arrays) {
+      const bytes = await archive.inMemory(name, left);
+      left -= bytes.length;
+      found.set(name.slice(0, -4), arrayOf(bytes, refuse));
+    }
     return found;
   } finally {
     await file.close();

@@ -28,7 +28,10 @@ export function ofProgram(error: unknown): unknown {
       `its program did not end within ${Number(timeoutSeconds)} s (timeoutSeconds in its settings, or --max-minutes)`,
     );
   if (code === "TRAINER_OUTPUT_TOO_LARGE")
-    return fault(`its program wrote more than ${Number(maxBytes)} bytes (maxOutputBytes in its settings)`);
+    return fault(
+      `its program wrote more than ${Number(maxBytes)} bytes, or very many files (at most maxOutputBytes in its ` +
+        "settings, and half of what is free on the disk)",
+    );
   if (code !== "TRAINER_FAILED" || typeof stderr !== "string") return fault(printable(error.message));
   const how = typeof signal === "string" ? signal : `status ${Number(details["code"])}`;
   const wrote = printable(stderr.slice(-300)).trim();

@@ -22,6 +22,8 @@ export interface ProgramPorts<Outcome extends EndedTraining> {
 export interface RunningProgram {
   readonly signal: AbortSignal;
   readonly onProgress: (progress: TrainingProgress) => void;
+  /** Forgets what a run before told, which may have been another training. */
+  readonly beginAgain: () => void;
   /** The losses that it told so far. */
   readonly told: readonly Measurement[];
 }
@@ -52,7 +54,11 @@ export class ProgramTrainings<Outcome extends EndedTraining> {
     const ended = done.then((outcome) => ({ measurements: outcome.result.measurements, outcome }));
     if (name === undefined || steps === undefined) return await ended;
     const isTold = (): boolean => figureOf({ measurements: told }, name, steps).figure !== null;
-    if (isTold()) return { measurements: [...told] };
+    if (isTold()) {
+      // A program may fail after that: whoever waits for its end gets the error.
+      ended.catch(() => undefined);
+      return { measurements: [...told] };
+    }
     const judged = new Promise<TrainedSoFar<Outcome>>((resolve) => {
       training.onTold = () => {
         if (isTold()) resolve({ measurements: [...told] });
@@ -85,6 +91,7 @@ export class ProgramTrainings<Outcome extends EndedTraining> {
       return await this.ports.run(candidate, {
         signal,
         told,
+        beginAgain: () => told.splice(0),
         onProgress: (progress) => {
           if (take(told, progress)) training.onTold();
         },

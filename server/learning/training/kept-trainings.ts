@@ -89,6 +89,13 @@ export async function openTraining(
   }
 }
 
+/** Folders of trainings that were cut short, where none of this process goes on. */
+export async function foldersCutShort(home: Pick<Home, "path">): Promise<readonly string[]> {
+  const root = join(home.path, "run", "trainings");
+  const names = await readdir(root).catch(() => []);
+  return names.map((name) => join(root, name)).filter((folder) => !busy.has(folder));
+}
+
 /** The seed with which the training in a folder began; writes it for one that begins. */
 async function seedOf(folder: string, fresh: string): Promise<string> {
   const path = join(folder, "seed");

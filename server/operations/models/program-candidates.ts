@@ -1,6 +1,6 @@
 /**
  * Trains candidates by a program of the user's own: as an agent has a line trained, with the same folders, limits and
- * files (docs/own-models.md). The folder of a candidate stays until that is saved or ruled out: the same command goes on
+ * files (docs/own-models.md). A candidate's folder stays until that is saved or ruled out: the same command goes on
  * after a kill with what the program left.
  */
 import { readdir, readFile, rm } from "node:fs/promises";
@@ -40,6 +40,7 @@ import type {
   WantedFigure,
 } from "../../learning/enumeration/train-candidate.js";
 import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
+import { foldersCutShort } from "../../learning/training/kept-trainings.js";
 import { referenceOf, requireDataset } from "../../services/context/named-data.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { requireRoom } from "../../services/context/room-for-models.js";
@@ -114,14 +115,18 @@ export class ProgramCandidates {
   readonly mayTrainAgain = true;
   readonly faults = programFaults;
 
-  /** Ends programs that a killed process left. @throws DATASET_UNKNOWN */
+  /**
+   * Ends programs that a killed process left, also of other evaluations: nothing limits them.
+   * @throws DATASET_UNKNOWN
+   */
   static async open(
     context: OperationsContext,
     options: ProgramCandidatesOptions,
   ): Promise<ProgramCandidates> {
     const { plan, fleet, folder } = options;
-    for (const name of await readdir(folder))
-      if (isOfCandidate(name)) await endLeftProcess(join(folder, name));
+    for (const left of [folder, ...(await foldersCutShort(context.home))])
+      for (const name of await readdir(left).catch(() => []))
+        if (isOfCandidate(name)) await endLeftProcess(join(left, name));
     const data = new Map<string, OpenData>();
     const work = new ProgramCandidates(context, options, data);
     try {
@@ -187,7 +192,7 @@ export class ProgramCandidates {
 
   async #runOnce(
     candidate: PlannedCandidate,
-    { signal, onProgress, told }: RunningProgram,
+    { signal, onProgress, beginAgain, told }: RunningProgram,
   ): Promise<ProgramOutcome> {
     const { clock, random, log = silentLog() } = this.context.home.ports;
     const { plan, seed, program } = this.options;
@@ -199,6 +204,7 @@ export class ProgramCandidates {
     const limits = await this.#limitsFor(base);
     const startedMs = clock.monotonic();
     let reportedMs = -Infinity;
+    beginAgain();
     const title = titleOf(plan, candidate);
     const report = (what: string, of: object = {}): void =>
       this.options.onProgress?.({ state: "running", line: `${title}: ${what}`, ...of });

@@ -186,7 +186,10 @@ class Device:
 
         It has the tensors of its base, by name. It is reported in the next session, and runs once that is recorded.
         """
-        version = self._reports.save(line, tensors, metrics)
+        try:
+            version = self._reports.save(line, tensors, metrics)
+        except OSError as error:
+            raise disk_error(error) from error
         self._announced = 0.0
         return version
 
@@ -242,7 +245,7 @@ class Device:
         self._offers.move(now)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
-            self._space.tidy(self._offers.records())
+            self._space.tidy_noted(self._note)
             self._reports.announce()
             for line in self._state.values["lines"]:
                 self._offers.report(line)
@@ -334,7 +337,7 @@ class Device:
             self._asks_again = True
             return
         version = self._reports.on_receipt(receipt, head)
-        self._space.tidy(self._offers.records())
+        self._space.tidy_noted(self._note)
         entry = None if version is None else self._state.entry(version)
         if version is None or entry is None:
             return

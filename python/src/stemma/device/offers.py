@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from stemma.device.record import Record, read_record
 from stemma.device.releases import Releases
 from stemma.device.space import Space
-from stemma.device.state import DeviceState, now_ms
+from stemma.device.state import DeviceState
 from stemma.device.store import Leaf, decode_tree, disk_error, root_of_leaves
 from stemma.device.transfers import BLOCK_BYTES, Download, Wanted
 from stemma.device.wire import Message
@@ -45,6 +45,7 @@ class Offers:
     ) -> None:
         self._state = state
         self._space = space
+        space.fetched, space.transfers = self.records, self.transfers
         self._releases = releases
         self._send = send
         self._note = note
@@ -109,12 +110,7 @@ class Offers:
         if line["active"] == version:
             return
         self._state.store.switch(name, version)
-        if line["active"] is not None:
-            self._state.values.setdefault("replaced", {})[line["active"]] = self._state.time.permanent_ms
-        self._state.values.setdefault("replaced", {}).pop(version, None)
-        if line.get("staged") == version:
-            line["staged"] = None
-        line |= {"previous": line["active"], "active": version, "number": line["number"] + 1, "atMs": now_ms()}
+        self._state.switched(name, version)
         self._state.keep()
         if self.on_switch is not None:
             self.on_switch(name, self._state.home / "versions" / version)
@@ -139,6 +135,7 @@ class Offers:
             offer.download.discard()
             self._send("transfer_done", {"transfer": offer.download.transfer})
             offer.download = None
+        leaves: list[Leaf] = []
         wanted = [Wanted(kind, id, None) for kind, id in offer.record.needed_objects() if not store.has(id)]
         if not wanted:
             leaves = decode_tree(store.read("tree", offer.record.objects["tree"]))
@@ -151,8 +148,9 @@ class Offers:
                 self._releases.require(version, self._is_own(version), self._state.time.present_ms)
                 self._install(version, offer, leaves)
                 return
-            self._require_space(version, leaves, wanted)
         offer.download = Download(store, version, wanted, now)
+        if leaves:
+            self._require_space(version, leaves, wanted)
         self._fetch(version, offer.download.transfer, wanted)
 
     def _require_space(self, version: str, leaves: list[Leaf], wanted: list[Wanted]) -> None:
@@ -160,7 +158,7 @@ class Offers:
         # What comes, the objects made of it, and the installed file. What comes is removed before that is written.
         needed = max(2 * lacking, lacking + sum(leaf.byte_length for leaf in leaves))
         arrived = self._state.store.bytes_of_transfer(Download.name_of(version, wanted))
-        self._space.require(needed - arrived, f"The offered model {version[:12]}", self.records())
+        self._space.require(needed - arrived, f"The offered model {version[:12]}")
 
     def _install(self, version: str, offer: _Offer, leaves: list[Leaf]) -> None:
         store, line = self._state.store, self._state.line(offer.line)
@@ -173,11 +171,15 @@ class Offers:
         del self._open[version]
         if not offer.is_staged:
             self.switch(offer.line, version)
-        self._space.tidy(self.records())
+        self._space.tidy_noted(self._note)
 
     def records(self) -> list[Record]:
         """Give the records of the versions that are being fetched."""
         return [offer.record for offer in self._open.values()]
+
+    def transfers(self) -> set[str]:
+        """Name the transfers that go on."""
+        return {offer.download.transfer for offer in self._open.values() if offer.download is not None}
 
     def _fetch(self, version: str, transfer: str, wanted: list[Wanted]) -> None:
         parts = [wanted[i : i + REFS_OF_MESSAGE] for i in range(0, len(wanted), REFS_OF_MESSAGE)]
@@ -203,9 +205,12 @@ class Offers:
             self._drop(version, disk_error(error))
 
     def _drop(self, version: str, error: StemmaError) -> None:
-        offer = self._open.pop(version)
+        self._note(error)
+        offer = self._open.pop(version, None)
+        if offer is None:
+            # It is installed already.
+            return
         if offer.download is not None and error.code in _USELESS:
             offer.download.discard()
-        self._note(error)
         event = {"name": "offer-failed", "text": str(error), "line": offer.line}
         self._send("event", {**event, "version_id": bytes.fromhex(version)})

@@ -8,13 +8,13 @@ nothing needs it. What is not released is never removed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from stemma.device.record import Record
 from stemma.device.state import DeviceState
-from stemma.device.store import SPOOL, decode_tree
+from stemma.device.store import SPOOL, decode_tree, disk_error
 from stemma.errors import StemmaError
 
 BUDGET_BYTES = 4 * 2**30
@@ -40,11 +40,18 @@ class Space:
     def __init__(self, state: DeviceState, keeping: Keeping) -> None:
         self._state = state
         self._keeping = keeping
+        self.fetched: Callable[[], Iterable[Record]] = tuple
+        """The records of the versions that are being fetched: what is here of them stays."""
+        self.transfers: Callable[[], set[str]] = set
+        """The transfers that go on; what has come of others goes where there is no space."""
 
-    def require(self, needed: int, what: str, offered: Iterable[Record] = ()) -> None:
-        """Require that so many bytes more fit; what may go is removed first."""
+    def require(self, needed: int, what: str) -> None:
+        """Require that so many bytes more fit; what may go is removed first, also what a failed save left."""
         if self._lacking(needed) > 0:
-            self.tidy(offered)
+            self._state.values["isUntidy"] = True
+            self.tidy()
+        if self._lacking(needed) > 0:
+            self._state.store.keep_transfers(self.transfers())
         lacking = self._lacking(needed)
         if lacking > 0:
             raise StemmaError(
@@ -63,21 +70,28 @@ class Space:
         folders = [self._state.home / name for name in ("objects", "versions", SPOOL)]
         return sum(file.stat().st_size for each in folders for file in each.rglob("*") if file.is_file())
 
-    def tidy(self, offered: Iterable[Record] = ()) -> list[str]:
-        """
-        Forget what the rule lets go, and remove what nothing needs; gives what was forgotten.
+    def tidy_noted(self, note: Callable[[StemmaError], None]) -> None:
+        """Tidy up; what cannot be read or removed keeps nothing else from going on."""
+        try:
+            self.tidy()
+        except StemmaError as error:
+            note(error)
+        except OSError as error:
+            note(disk_error(error))
 
-        `offered` are records of versions that are being fetched: what is here of them stays.
-        """
+    def tidy(self) -> list[str]:
+        """Forget what the rule lets go, and remove what nothing needs; gives what was forgotten."""
         values = self._state.values
         gone = self._forgettable()
         if gone:
+            # A home of an earlier release has no positions: all that is known is that the journal was longer.
+            unknown = max(0, self._state.seen.length - 1)
             for line in values["lines"].values():
                 line["versions"] = [each for each in line["versions"] if each not in gone]
             for version in gone:
                 entry = values["outbox"].pop(version, None)
                 if entry is not None:
-                    lost = {"line": entry["line"], "position": entry.get("position", 0)}
+                    lost = {"line": entry["line"], "position": entry.get("position", unknown)}
                     values.setdefault("forgotten", {})[version] = lost
             forgotten = values.setdefault("forgotten", {})
             for version in list(forgotten)[:-MAX_FORGOTTEN]:
@@ -86,7 +100,7 @@ class Space:
             # First what is known, then the bytes: the state never names what is gone.
             self._state.keep()
         if values.get("isUntidy", False):
-            self._sweep(offered)
+            self._sweep()
             values["isUntidy"] = False
             self._state.keep()
         self._remove_folders()
@@ -129,17 +143,23 @@ class Space:
             for base in self._bases_of(version)
         ]
         needed.update(bases, (before for base in bases for before in self._bases_of(base)))
+        # A kill may come after a line's link was switched, and before that was noted.
+        needed.update(link.readlink().name for link in self._links())
         return {each for each in needed if each is not None}
+
+    def _links(self) -> list[Path]:
+        folder = self._state.home / "current"
+        return [each for each in folder.iterdir() if each.is_symlink()] if folder.exists() else []
 
     def _bases_of(self, version: str) -> list[str]:
         return self._state.record(version).bases if self._state.store.has(version) else []
 
-    def _sweep(self, offered: Iterable[Record]) -> None:
+    def _sweep(self) -> None:
         """Remove objects that no version names which is kept or being fetched; nothing, where one cannot be read."""
         store = self._state.store
         live: set[str] = set()
         records = [self._state.record(version) for version in self._kept() if store.has(version)]
-        for record in [*records, *offered]:
+        for record in [*records, *self.fetched()]:
             live.update([record.version, *record.objects.values()])
             tree = record.objects["tree"]
             if store.has(tree):
@@ -152,6 +172,9 @@ class Space:
         now_ms = self._state.time.permanent_ms
         kept = self._kept()
         replaced = values.setdefault("replaced", {})
+        for version, at_ms in replaced.items():
+            # The fleet's owner may state an earlier time.
+            replaced[version] = min(at_ms, now_ms)
         for version in [each for each, at_ms in replaced.items() if now_ms - at_ms >= REPLACED_STAYS_MS]:
             del replaced[version]
         for folder in _folders(self._state.home / "versions"):

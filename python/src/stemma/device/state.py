@@ -148,6 +148,7 @@ class DeviceState:
         self.time = LearnedTime(
             learned_ms if is_owners else max(learned_ms, issued_ms), self.values.get("timeNumber", 0)
         )
+        self._follow_links()
 
     def _list_versions(self) -> None:
         """Note which versions are here, in a home of an earlier release, which did not."""
@@ -159,6 +160,24 @@ class DeviceState:
         for name, line in lines.items():
             of_others = {each for each, entry in self.values["outbox"].items() if entry["line"] != name}
             line.setdefault("versions", [each for each in names if each not in of_others])
+
+    def _follow_links(self) -> None:
+        """Let lines run what their links point to, which programs read: a kill may come before that is noted."""
+        for name, line in self.values["lines"].items():
+            link = self.home / "current" / name
+            version = link.readlink().name if link.is_symlink() else None
+            if version is not None and version != line["active"] and version in line["versions"]:
+                self.switched(name, version)
+
+    def switched(self, name: str, version: str) -> None:
+        """Note that a line runs another version."""
+        line, replaced = self.values["lines"][name], self.values.setdefault("replaced", {})
+        if line["active"] is not None:
+            replaced[line["active"]] = self.time.permanent_ms
+        replaced.pop(version, None)
+        if line.get("staged") == version:
+            line["staged"] = None
+        line |= {"previous": line["active"], "active": version, "number": line["number"] + 1, "atMs": now_ms()}
 
     def unlock(self) -> None:
         """Let others use the home."""

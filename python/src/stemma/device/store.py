@@ -154,6 +154,12 @@ class Store:
             if file.suffix != "" or file.stat().st_mtime < before:
                 file.unlink()
 
+    def keep_transfers(self, kept: set[str]) -> None:
+        """Remove what has come of other transfers than these."""
+        for file in (self.home / SPOOL).glob("*"):
+            if file.stem not in kept:
+                file.unlink()
+
     def remove_objects(self, live: set[str]) -> None:
         """Remove the objects that are not among these."""
         for folder in list(self._folder.iterdir()):

@@ -171,6 +171,14 @@ describe("a file in the layout of its base", () => {
         /by up to [\d.]+ \(sample \d+, output \[\d+\]: .* and 0.00001 is allowed, so nothing/u,
       ),
     );
+    for (const [name, code] of [
+      ["none.npz", "FILE_MISSING"],
+      [".", "FILE_NOT_REGULAR"],
+    ] as const)
+      await assert.rejects(
+        saver.save(line, { file: other, check: { file: join(home, name) } }),
+        hasCode(code, /./),
+      );
     assert.equal(outbox.newest(line)?.versionId, saved.versionId);
     const lenient = await saver.save(line, { file: other, base, check: { file: samples, tolerance: 1000 } });
     assert.equal(lenient.isNew, true);

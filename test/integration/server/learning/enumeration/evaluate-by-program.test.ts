@@ -1,12 +1,14 @@
 /** Candidates that a program of the user's own trains: real processes, which do what their settings say. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { isStemmaError } from "../../../../../shared/errors.js";
+import { noteProcess } from "../../../../../shared/programs/left-process.js";
 import { programSettingsOf } from "../../../../../shared/programs/program-settings.js";
 import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
 import { connectOperations } from "../../../../../server/interface/http/client.js";
@@ -186,7 +188,7 @@ describe("evaluate by a program", () => {
       /killed twice/,
       /NaN or infinite/,
       /model.safetensors/,
-      /wrote more than 250000 bytes/,
+      /wrote more than 250000 bytes, or very many files/,
       /changed the tensor .* not to be trained/,
       /other direction for score/,
       /^saved$/,
@@ -224,6 +226,28 @@ describe("evaluate by a program", () => {
       (await again.models({ fleet, name: "net-m" })).filter(({ record }) => record.bases.length).length > 0,
       true,
     );
+  });
+
+  it("is ended where a killed process left it, also by another evaluation", async () => {
+    const left = join(folder, "home", "run", "trainings", "0".repeat(32), "candidate-1");
+    await mkdir(left, { recursive: true });
+    const child = spawn(process.execPath, ["-e", "setTimeout(() => {}, 600_000)"], {
+      detached: true,
+      stdio: "ignore",
+    });
+    const ended = once(child, "exit");
+    try {
+      await noteProcess(left, child.pid ?? 0);
+      const operations = await open();
+      await operations.evaluateQuery(
+        { fleet, query: evaluate("config.lr in [0.75]", 'top(1, m["loss"])'), config, seed: "8" },
+        { program: programOf() },
+      );
+      assert.notEqual(child.signalCode, null);
+      await ended;
+    } finally {
+      child.kill("SIGKILL");
+    }
   });
 
   it("is time-limited by its settings, and refused where others may change it or a request names it", async () => {
