@@ -1,7 +1,7 @@
 /**
- * Trains candidates by a program of the user's own: as an agent has a line trained, with the same folders, limits and
- * files (docs/own-models.md). A candidate's folder stays until that is saved or ruled out: the same command goes on
- * after a kill with what the program left.
+ * Trains candidates by a program of the user's own: as an agent has a line trained, with the same folders, limits
+ * and files (docs/own-models.md). A candidate's folder stays until that is saved or ruled out: the same command goes
+ * on after a kill with what the program left.
  */
 import { readdir, readFile, rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
