@@ -323,15 +323,17 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   async #keepTable(): Promise<void> {
     if (!this.#hasTable || this.#failure !== undefined || this.problems().length > 0) return;
     const names = this.#namesSinceTable;
+    this.#namesSinceTable = 0;
     try {
       // The table names the files of the cache: both are written, or none.
       if (this.#isCacheStale) await this.#writeCache();
-      await writeTable(this.#files as FilesToReadNow, this.#folder, this.index, {
+      const isKept = await writeTable(this.#files as FilesToReadNow, this.#folder, this.index, {
         cacheFiles: this.#cacheFiles,
         onDamage: this.#damage?.onDamage ?? ((cause) => cause),
       });
-      this.#namesSinceTable -= names;
+      if (!isKept) this.#namesSinceTable = Number.POSITIVE_INFINITY;
     } catch (error) {
+      this.#namesSinceTable += names;
       cacheNotWritten(error);
     }
   }

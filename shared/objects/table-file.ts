@@ -54,6 +54,7 @@ export interface RestoredTable {
  * Writes the table of a store, beside other work, and takes its rows out of memory. Where it cannot be kept, the file
  * that is there is removed.
  * @param cacheFiles the files of the index cache; packs that are in none have their index themselves
+ * @returns false: there is none, or an older one
  * @throws FILE_FAILED, DISK_FULL, and the table is in memory as before
  */
 export async function writeTable(
@@ -61,11 +62,11 @@ export async function writeTable(
   folder: string,
   index: ObjectIndex,
   { cacheFiles, onDamage }: { readonly cacheFiles: readonly CacheFile[]; readonly onDamage: OnDamage },
-): Promise<void> {
+): Promise<boolean> {
   const path = join(folder, fileName);
   if (!index.mayBeKept) {
     await removeTable(files, folder);
-    return;
+    return false;
   }
   let keeping: IndexToKeep | undefined;
   let rows: SortedRows | undefined;
@@ -79,10 +80,12 @@ export async function writeTable(
     });
     rows = new SortedRows(files.openNow(path), pages as unknown as SortedPages, onDamage);
     if (!index.keep(rows)) rows.close();
+    return true;
   } catch (error) {
     if (keeping !== undefined) index.abandon();
     rows?.close();
     if (!(error instanceof CannotBeKept)) throw error;
+    return false;
   }
 }
 

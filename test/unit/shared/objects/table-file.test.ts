@@ -210,6 +210,15 @@ describe("the table of objects while a store is used", () => {
     assert.deepEqual((await load(files)).objects, (await withoutTable(files)).objects);
   });
 
+  it("is as the store is after it was closed, also where it was first written while the store was used", async () => {
+    const files = memoryFiles();
+    const store = await usedAndKilled(files);
+    await pollUntil("a table", async () => (await load(files)).namesSinceTable < Number.POSITIVE_INFINITY);
+    for (let n = 0; n < 100; n++) await saveTensors(store, testTensor(20_000 + n, 4));
+    await store.close();
+    assert.equal((await load(files)).namesSinceTable, 0);
+  });
+
   it("is made anew by the next start where a page is found damaged", async () => {
     const files = await filled();
     const { objects } = await load(files);
