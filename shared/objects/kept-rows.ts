@@ -60,6 +60,7 @@ export class KeptRows implements ObjectRows {
   readonly #depths = new Map<number, number>();
   /** Rows that were removed, or whose references changed, since they are watched. */
   #touched: Bits | undefined;
+  #touchedRows = 0;
 
   /**
    * @param numbers the number of each pack of the file
@@ -112,7 +113,7 @@ export class KeptRows implements ObjectRows {
   }
   setReferences(row: number, count: number): void {
     this.references.set(row, count);
-    this.#touched?.add(row);
+    this.#touch(row);
   }
   beginMarks(): void {
     this.#marks = new Bits(this.rows.size);
@@ -129,12 +130,22 @@ export class KeptRows implements ObjectRows {
   remove(row: number): void {
     (this.#gone ??= new Bits(this.rows.size)).add(row);
     this.#goneRows++;
-    this.#touched?.add(row);
+    this.#touch(row);
   }
 
   /** Notes from now on which rows change. */
   watch(): void {
     this.#touched = new Bits(this.rows.size);
+    this.#touchedRows = 0;
+  }
+  #touch(row: number): void {
+    if (this.#touched === undefined || this.#touched.has(row)) return;
+    this.#touched.add(row);
+    this.#touchedRows++;
+  }
+  /** The number of rows that `touched` has. */
+  get touchedRows(): number {
+    return this.#touchedRows;
   }
   unwatch(): void {
     this.#touched = undefined;

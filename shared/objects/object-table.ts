@@ -16,6 +16,9 @@ import type { ObjectCounts } from "./object-store.js";
 import { SlotRows } from "./slot-rows.js";
 import type { SortedRows } from "./sorted-rows.js";
 
+/** Rows that changed while a file was made, all of which are looked up in it at once: some tenths of a second. */
+const touchedAtOnce = 100_000;
+
 export interface Place {
   readonly pack: CompactPack;
   readonly at: number;
@@ -270,11 +273,13 @@ export class ObjectTable {
     };
   }
 
-  /** Takes the rows of the file that was made, in the place of those that were kept in it. @returns false: it was
-   * abandoned, since objects are marked meanwhile */
-  keep(file: SortedRows): boolean {
+  /**
+   * Takes the rows of the file that was made, in the place of those that were kept in it.
+   * @returns false: it was abandoned, since objects are marked meanwhile, or more than `mostTouched` rows of it changed
+   */
+  keep(file: SortedRows, mostTouched = touchedAtOnce): boolean {
     const keeping = this.#keeping as Keeping;
-    if (this.#isMarking) {
+    if (this.#isMarking || keeping.rows.touchedRows + (this.#kept?.touchedRows ?? 0) > mostTouched) {
       this.abandon();
       return false;
     }

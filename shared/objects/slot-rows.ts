@@ -140,6 +140,10 @@ export class SlotRows implements ObjectRows {
     this.#gone = undefined;
     this.#changed.clear();
   }
+  /** The number of rows that `touched` has, at most. */
+  get touchedRows(): number {
+    return (this.#gone?.size ?? 0) + this.#changed.size;
+  }
   /** Rows that were removed, or whose references changed, since they are watched, as they were then. */
   *touched(): Iterable<{ readonly row: number; readonly content: RowContent; readonly isGone: boolean }> {
     for (const row of this.#gone?.keys() ?? []) yield { row, content: this.contentOf(row), isGone: true };
