@@ -16,8 +16,8 @@ export const rowsPerPage = 255;
 const rowBytes = 16;
 const numberAt = rowsPerPage * rowBytes;
 const checkAt = pageBytes - 4;
-/** Pages that are kept: 16 MiB, those of a million objects. */
-const keptPages = 4096;
+/** Pages that are kept unless another number is given: 16 MiB, those of a million objects. */
+const defaultKeptPages = 4096;
 /** Pages that who reads all of them reads at once. */
 const pagesAtOnce = 64;
 
@@ -37,15 +37,17 @@ export class DamagedTable extends Error {
 export class SortedRows {
   readonly size: number;
   readonly #kept: (Buffer | undefined)[] = [];
-  readonly #keptNumbers = new Int32Array(keptPages).fill(-1);
+  readonly #keptNumbers: Int32Array<ArrayBuffer>;
 
   /** @param onDamage makes the error that is thrown where a page is damaged */
   constructor(
     private readonly file: FileToReadNow,
     private readonly pages: SortedPages,
     private readonly onDamage: (cause: DamagedTable) => Error = (cause) => cause,
+    private readonly keptPages = defaultKeptPages,
   ) {
     this.size = pages.rows;
+    this.#keptNumbers = new Int32Array(keptPages).fill(-1);
   }
 
   /** The first row with this tag; -1: there is none. */
@@ -99,7 +101,7 @@ export class SortedRows {
   }
 
   #page(number: number): Buffer {
-    const slot = number % keptPages;
+    const slot = number % this.keptPages;
     const kept = this.#kept[slot];
     if (kept !== undefined && this.#keptNumbers[slot] === number) return kept;
     const page = kept ?? Buffer.alloc(pageBytes);

@@ -30,6 +30,8 @@ function rowsOf(tags: readonly number[]) {
         close: () => undefined,
       },
       { from: 0, rows: contents.length, firstTags: writer.firstTags },
+      undefined,
+      8,
     );
   return { contents, bytes, rows };
 }
@@ -55,7 +57,7 @@ for (const [name, tags] of Object.entries({
   one: [5],
   "a full page": tagsOf(rowsPerPage),
   "several pages": [0, highest, ...tagsOf(5 * rowsPerPage + 3)],
-  "more pages than are kept": tagsOf(4100 * rowsPerPage),
+  "more pages than are kept": tagsOf(40 * rowsPerPage),
   "few tags of many rows each": tagsOf(4 * rowsPerPage, 3),
   "one tag over pages, between others": [1, ...Array.from({ length: 700 }, () => 9), 12],
 }))
