@@ -11,7 +11,7 @@ import type { Hash } from "../tensor/tensor.js";
 import { isStemmaError } from "../errors.js";
 import { cachedPack, type CompactPack } from "./compact-pack.js";
 import { packFormats } from "./pack-entry.js";
-import { isPackName } from "./pack-format.js";
+import { isPackName, smallPackBytes } from "./pack-format.js";
 
 const utf8 = new TextEncoder();
 const magic = "STEMINDX";
@@ -32,8 +32,6 @@ export interface CacheFile {
   readonly offsets: readonly number[];
 }
 
-/** A pack of at least this size stays as it is, without being merged. */
-const largePackBytes = 2 * 1024 * 1024;
 /** The share of a large pack that a cached index may have, as a divisor. */
 const leastPackPerIndex = 16;
 
@@ -42,7 +40,7 @@ const leastPackPerIndex = 16;
  * these, and their index would be on the disk twice.
  */
 export function isCached({ bytes, indexBytes }: Pick<CompactPack, "bytes" | "indexBytes">): boolean {
-  return bytes < largePackBytes || indexBytes * leastPackPerIndex <= bytes;
+  return bytes < smallPackBytes || indexBytes * leastPackPerIndex <= bytes;
 }
 
 /** Bytes that a pack takes in a cache file. */

@@ -39,6 +39,8 @@ import {
   type PackFormat,
 } from "./pack-entry.js";
 
+/** Packs below this size are merged. */
+export const smallPackBytes = 2 * 1024 * 1024;
 export const packHeaderBytes = 32;
 export const packTrailerBytes = 64;
 /** Largest index that is read: more than a million objects. */

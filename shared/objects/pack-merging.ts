@@ -8,12 +8,10 @@ import type { Clock, Files } from "../ports.js";
 import { bytesOf, replacePacks, type PackRewriter } from "./collector.js";
 import type { ObjectIndex } from "./object-index.js";
 import type { PackFiles } from "./pack-files.js";
-import { packHeaderBytes, packTrailerBytes, type PackIndex } from "./pack-format.js";
+import { packHeaderBytes, packTrailerBytes, smallPackBytes, type PackIndex } from "./pack-format.js";
 import type { PackTensors } from "./pack-tensors.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
-/** Packs below this size are merged. */
-export const smallPackBytes = 2 * 1024 * 1024;
 /** Merging starts when a level has this many packs. A level spans sizes up to this many times its smallest. */
 export const packsPerMerge = 16;
 /** One round merges at most this many packs and bytes. Any `packsPerMerge` small packs fit. */

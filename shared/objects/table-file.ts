@@ -1,5 +1,5 @@
 /**
- * The table of objects in a file, so that opening a store of many packs does not make it anew from their indexes, and
+ * The table of objects in a file, so that opening a store of many packs does not build it from their indexes, and
  * memory has only what is new. Disposable: packs are immutable and named after their content, so what it states of a
  * pack that is there holds. Packs that came since are added to it, those that are gone are taken out.
  *
@@ -68,21 +68,20 @@ export async function writeTable(
     await removeTable(files, folder);
     return false;
   }
-  let keeping: IndexToKeep | undefined;
+  const made: { keeping?: IndexToKeep; pages?: SortedPages } = {};
   let rows: SortedRows | undefined;
   try {
-    let pages: SortedPages | undefined;
     await replaceDurably(files, path, async (file) => {
       // Not before there is a file: who only reads, or has a full disk, does no work for it.
-      keeping = begunKeeping(index);
-      pages = await writeRows(file, keeping);
-      await file.write(encodeEnd(keeping, pages, cacheFiles), endOf(pages));
+      made.keeping = begunKeeping(index);
+      made.pages = await writeRows(file, made.keeping);
+      await file.write(encodeEnd(made.keeping, made.pages, cacheFiles), endOf(made.pages));
     });
-    rows = new SortedRows(files.openNow(path), pages as unknown as SortedPages, onDamage);
+    rows = new SortedRows(files.openNow(path), made.pages as SortedPages, onDamage);
     if (!index.keep(rows)) rows.close();
     return true;
   } catch (error) {
-    if (keeping !== undefined) index.abandon();
+    if (made.keeping !== undefined) index.abandon();
     rows?.close();
     if (!(error instanceof CannotBeKept)) throw error;
     return false;

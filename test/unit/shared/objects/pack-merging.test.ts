@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
-import { choosePacks, packsPerMerge, smallPackBytes } from "../../../../shared/objects/pack-merging.js";
+import { smallPackBytes } from "../../../../shared/objects/pack-format.js";
+import { choosePacks, packsPerMerge } from "../../../../shared/objects/pack-merging.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";

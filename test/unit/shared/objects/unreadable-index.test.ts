@@ -1,5 +1,5 @@
 /**
- * Where the index cannot be read while it is changed, such as at a disk error, its counts may be wrong afterwards: the
+ * An index that cannot be read while it is changed, such as at a disk error, may have wrong counts afterwards: the
  * store ends writing until it is opened again, and keeps no table of it.
  */
 import assert from "node:assert/strict";
