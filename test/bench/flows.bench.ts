@@ -39,8 +39,8 @@ import {
   type FlowFigures,
   type UpdateKind,
 } from "./flows-standard.js";
-import { commitHere, isCodeChanged, machineLine, machineName, today } from "./machine.js";
-import { openSavedParts, type SavedParts } from "./saved-parts.js";
+import { machineLine, today } from "./machine.js";
+import { openPartsOfCommit, openSavedParts, type SavedParts } from "./saved-parts.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
 
 const { values: options } = parseArgs({
@@ -100,7 +100,7 @@ async function runStandard(): Promise<FlowResults> {
   const flows: FlowFigures[] = [];
   const coded: FlowResults["coded"][number][] = [];
   const depths: FlowResults["depths"][number][] = [];
-  const saved = await openParts("stemma bench flows");
+  const saved = await openPartsHere("stemma bench flows");
   // One flow is not measured: it compiles the code for all others.
   await measureRound(
     flowModels("mobilenet-v2", "partial", flowSteps(standardFlow)),
@@ -162,7 +162,7 @@ async function measureAllPictures(saved: SavedParts): Promise<readonly PictureFi
 }
 
 async function runPictures(): Promise<readonly PictureFigures[]> {
-  const saved = await openParts("stemma bench flows --pictures");
+  const saved = await openPartsHere("stemma bench flows --pictures");
   const figures = await measureAllPictures(saved);
   const { markdown } = options;
   if (markdown !== undefined) {
@@ -181,19 +181,8 @@ async function writePicturesChart(report: string, figures: readonly PictureFigur
   return basename(chart);
 }
 
-/** @throws Error with --resume where the code is not that of a commit */
-async function openParts(kind: string): Promise<SavedParts> {
-  const { resume } = options;
-  if (resume === undefined) return await openSavedParts(undefined, {}, today);
-  const commit = commitHere();
-  if (commit === undefined || isCodeChanged())
-    throw new Error(
-      "--resume puts rounds of one commit together, and here the code is not that of a commit. Commit or undo the " +
-        "changes first, or measure without --resume.",
-    );
-  const where = { kind, commit, machine: machineName(), quick: String(options.quick) };
-  return await openSavedParts(resume, where, today);
-}
+const openPartsHere = (kind: string): Promise<SavedParts> =>
+  openPartsOfCommit(options.resume, { kind, quick: String(options.quick) });
 
 async function runDistributed(): Promise<DistributedResults> {
   const counts = (options.nodes ?? (options.quick ? "2" : "5,10,20")).split(",").map(Number);
@@ -210,7 +199,7 @@ async function runDistributed(): Promise<DistributedResults> {
       throw new Error(`--approaches takes snapshot and update, with a comma between them, not ${approach}.`);
   // Of --quick, which measures both flows, the file has the standard one alone.
   const kind = "stemma bench flows --distributed";
-  const saved = options.distributed ? await openParts(kind) : await openSavedParts(undefined, {}, today);
+  const saved = options.distributed ? await openPartsHere(kind) : await openSavedParts(undefined, {}, today);
   const flows: DistributedFigures[] = [];
   for (const nodes of counts)
     for (const approach of approaches as readonly Approach[]) {

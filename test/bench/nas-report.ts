@@ -212,7 +212,7 @@ export function nasMarkdown(results: NasResults, chart: string): string {
   return `# Architecture search: figures
 
 \`\`\`sh
-./stemma bench nas --candidates ${timedSearch.candidates}${results.kept === undefined ? " --times" : ""} --markdown docs/architecture-search-figures.md
+./stemma bench nas --candidates ${timedSearch.candidates}${imagesOption(results)}${results.kept === undefined ? " --times" : ""} --markdown docs/architecture-search-figures.md
 \`\`\`
 
 [Architecture search](architecture-search.md) on ${results.data}, in a space whose bytes are spread over ten stages. Each
@@ -246,6 +246,11 @@ ${bytesMarkdown(results)}
 ${machineLine()}
 `;
 }
+
+const usualImages = 1_000;
+
+const imagesOption = ({ trainedImages }: NasResults): string =>
+  trainedImages === usualImages ? "" : ` --images ${trainedImages}`;
 
 function bytesMarkdown(results: NasResults): string {
   const { storedSearch } = results;

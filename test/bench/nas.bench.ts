@@ -1,10 +1,11 @@
 /**
  * The search for architectures from scratch, with transfer by files of whole models behind one lock, and by Stemma, and
- * what it stores: `stemma bench nas [--quick] [--candidates N] [--seeds 1,2] [--times] [--markdown FILE] [-o json]`;
- * --times leaves the bytes out. On MNIST's digits, on generated ones where STEMMA_DATA has none. Times are compared
- * within one run; they depend on the machine, the accuracies do not. With --markdown the report is written to FILE and
- * its chart beside it. `--judge-after 10,20 [--judge-share 0.5]` compares only searches whose candidates are judged
- * after so many steps with the same ones that train all. Asserts nothing.
+ * what it stores: `stemma bench nas [--quick] [--candidates N] [--seeds 1,2] [--images N] [--times] [--resume FILE]
+ * [--markdown FILE] [-o json]`; --times leaves the bytes out, --resume keeps what has ended, as `bench flows` does. On
+ * MNIST's digits, on generated ones where STEMMA_DATA has none. Times are compared within one run; they depend on the
+ * machine, the accuracies do not. With --markdown the report is written to FILE and its chart beside it.
+ * `--judge-after 10,20 [--judge-share 0.5]` compares only searches whose candidates are judged after so many steps with
+ * the same ones that train all. Asserts nothing.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -18,6 +19,7 @@ import { defaultJudgeShare } from "../../server/learning/nas/judge.js";
 import { judgedText, type JudgedResult } from "./nas-judged.js";
 import { measureSearch, type MeasuredSearch, type StoreKind } from "./nas-runs.js";
 import { benchSpace } from "./nas-space.js";
+import { openPartsOfCommit } from "./saved-parts.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -26,6 +28,8 @@ const { values: options } = parseArgs({
     markdown: { type: "string" },
     candidates: { type: "string" },
     seeds: { type: "string" },
+    images: { type: "string" },
+    resume: { type: "string" },
     times: { type: "boolean", default: false },
     "judge-after": { type: "string" },
     "judge-share": { type: "string" },
@@ -44,7 +48,7 @@ const storedSearch = {
   population: isQuick ? 4 : 20,
   sample: isQuick ? 3 : 10,
 };
-const trainedImages = isQuick ? 500 : 1_000;
+const trainedImages = Number(options.images ?? (isQuick ? 500 : 1_000));
 
 const digits = resolve(process.env["STEMMA_DATA"] ?? "../shared/data", "mnist");
 const hasDigits = existsSync(digits);
@@ -67,7 +71,20 @@ const base: Omit<SearchRequest, "seed" | "candidates" | "population" | "sample">
 const folder = await mkdtemp(join(tmpdir(), "stemma-bench-nas-"));
 let searches = 0;
 
-async function search(
+const saved = await openPartsOfCommit(options.resume, {
+  kind: "stemma bench nas",
+  quick: String(isQuick),
+  candidates: String(timedSearch.candidates),
+  images: String(trainedImages),
+});
+
+const search = (
+  what: string,
+  request: Pick<SearchRequest, "seed"> & Partial<SearchRequest>,
+  store?: StoreKind,
+): Promise<MeasuredSearch> => saved.part(what, () => measured(what, request, store));
+
+async function measured(
   what: string,
   request: Pick<SearchRequest, "seed"> & Partial<SearchRequest>,
   store: StoreKind = "stemma",
@@ -75,7 +92,7 @@ async function search(
   if (options.output !== "json") process.stderr.write(`${what} …\n`);
   const isStored = store === "both";
   const own = join(folder, `${searches++}`);
-  const measured = await measureSearch({
+  const result = await measureSearch({
     request: { ...base, ...(isStored ? storedSearch : timedSearch), ...request },
     dataset: images(trainedImages),
     store,
@@ -83,7 +100,7 @@ async function search(
     measurements: isStored ? (isQuick ? 3 : 10) : 1,
   });
   await rm(own, { recursive: true });
-  return measured;
+  return result;
 }
 
 /** Searches with and without judgements. */
@@ -92,7 +109,11 @@ async function compareJudged(steps: readonly number[], judgeShare: number): Prom
   for (const seed of seeds) {
     const whole = await search(`with transfer, seed ${seed}`, { seed });
     for (const judgeAfter of steps) {
-      const judged = await search(`judged after step ${judgeAfter}`, { seed, judgeAfter, judgeShare });
+      const judged = await search(`judged after step ${judgeAfter} by ${judgeShare}, seed ${seed}`, {
+        seed,
+        judgeAfter,
+        judgeShare,
+      });
       results.push({ seed, judgeAfter, judgeShare, candidates: timedSearch.candidates, whole, judged });
     }
   }

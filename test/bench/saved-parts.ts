@@ -5,6 +5,7 @@
  * The file has one JSON value a line: what was measured where, then the parts in the order in which they ended.
  */
 import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { commitHere, isCodeChanged, machineName, today } from "./machine.js";
 
 /** All of it must be equal where a measurement goes on. */
 export type MeasuredWhere = Readonly<Record<string, string>>;
@@ -50,6 +51,24 @@ export async function openSavedParts(
       return all.length === 0 ? [] : [...new Set([all[0] as string, all.at(-1) as string])];
     },
   };
+}
+
+/**
+ * Parts of one commit and machine, in the file of --resume.
+ * @throws Error with a file where the code is not that of a commit
+ */
+export async function openPartsOfCommit(
+  resume: string | undefined,
+  what: MeasuredWhere,
+): Promise<SavedParts> {
+  if (resume === undefined) return await openSavedParts(undefined, {}, today);
+  const commit = commitHere();
+  if (commit === undefined || isCodeChanged())
+    throw new Error(
+      "--resume puts rounds of one commit together, and here the code is not that of a commit. Commit or undo the " +
+        "changes first, or measure without --resume.",
+    );
+  return await openSavedParts(resume, { ...what, commit, machine: machineName() }, today);
 }
 
 /** Begins the file where there is none. A last line that was cut short is dropped. */
