@@ -4,8 +4,9 @@
  */
 import { nextTurn, turnAfter } from "../concurrency/in-steps.js";
 import { StemmaError } from "../errors.js";
-import { checkLeavesFit, decodeArchitecture } from "../model/architecture.js";
+import { checkLeavesFit } from "../model/architecture.js";
 import { decodeEnvironment, enforceEnvironment, judgeEnvironment } from "../model/environment.js";
+import { architectureWithId } from "../model/kept-architectures.js";
 import type { Leaf, LeafTable, Names, SaveRecord } from "../model/model.js";
 import { decodeNames } from "../model/names.js";
 import { decodeOwnerMap, ownedByThis } from "../model/owner-map.js";
@@ -119,7 +120,10 @@ export async function recoverModel(
   await turnAfter(leaves);
   timer.mark("loadMs");
 
-  const architecture = architectureBytes === undefined ? undefined : decodeArchitecture(architectureBytes);
+  const architecture =
+    architectureId === undefined || architectureBytes === undefined
+      ? undefined
+      : architectureWithId(architectureId, architectureBytes);
   if (architecture !== undefined) checkLeavesFit(architecture, leaves);
   timer.mark("rebuildMs");
 

@@ -4,7 +4,7 @@
  */
 import { inSteps, turnAfter } from "../concurrency/in-steps.js";
 import { defined } from "../defined.js";
-import { encodeArchitecture } from "../model/architecture.js";
+import { encodedArchitecture } from "../model/kept-architectures.js";
 import { encodeEnvironment } from "../model/environment.js";
 import { encodeMetadata, type ModelMetadata } from "../model/metadata.js";
 import type { LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../model/model.js";
@@ -191,7 +191,7 @@ async function encodeParts(
   model: ModelSource,
   { environment, metadata, uses }: SaveModelOptions,
 ): Promise<EncodedParts> {
-  const architecture = model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
+  const architecture = model.architecture === undefined ? undefined : encodedArchitecture(model.architecture);
   const tree = encodeTreeSource(model);
   await turnAfter(model.leaves);
   const names = encodeNames(model.names);

@@ -26,6 +26,7 @@ const { values: options } = parseArgs({
     versions: { type: "string", default: "1000,10000" },
     tensors: { type: "string", default: "10" },
     keep: { type: "string" },
+    merged: { type: "boolean", default: false },
     quick: { type: "boolean", default: false },
   },
 });
@@ -112,7 +113,8 @@ async function measure(path: string, size: number): Promise<Measured> {
     ))
   ) {
     say("saving");
-    found["saving, each"] = (await timed(() => growHome(path, size, tensors))) / size;
+    found["saving, each"] =
+      (await timed(() => growHome(path, { count: size, tensors, isMerged: options.merged }))) / size;
   }
   const fleetFolder = join(path, "fleets", grownFleet);
   const held =

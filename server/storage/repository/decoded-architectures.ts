@@ -3,7 +3,7 @@
  * finding its nearest ancestor. What is stored under an id never changes, so neither does what is kept here.
  */
 import { LRUCache } from "lru-cache";
-import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import { architectureWithId } from "../../../shared/model/kept-architectures.js";
 import type { Architecture } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -16,12 +16,12 @@ export class DecodedArchitectures {
 
   constructor(private readonly objects: Pick<ObjectReader, "read">) {}
 
-  /** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, and what decodeArchitecture throws */
+  /** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, and what architectureWithId throws */
   async read(id: Hash): Promise<Architecture> {
     const kept = this.#kept.get(id);
     if (kept !== undefined) return kept;
     const bytes = await this.objects.read("architecture", id);
-    const architecture = decodeArchitecture(bytes);
+    const architecture = architectureWithId(id, bytes);
     if (bytes.length > 0) this.#kept.set(id, architecture, { size: bytes.length });
     return architecture;
   }

@@ -7,7 +7,8 @@ import { defined } from "../../../../shared/defined.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import type { Architecture, LeafTable, SaveRecord } from "../../../../shared/model/model.js";
-import { checkLeavesFit, decodeArchitecture } from "../../../../shared/model/architecture.js";
+import { checkLeavesFit } from "../../../../shared/model/architecture.js";
+import { architectureWithId } from "../../../../shared/model/kept-architectures.js";
 import { decodeEnvironment } from "../../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../../shared/model/metadata.js";
 import { decodeNames } from "../../../../shared/model/names.js";
@@ -67,7 +68,10 @@ export async function checkVersion(
   const architecture =
     record.objects.architecture === undefined
       ? undefined
-      : decodeArchitecture(await objects.read("architecture", record.objects.architecture));
+      : architectureWithId(
+          record.objects.architecture,
+          await objects.read("architecture", record.objects.architecture),
+        );
   const found = new DistinctLeaves();
   let model: LeafTable = [];
   for await (const tree of distinctTrees(objects, record)) {
