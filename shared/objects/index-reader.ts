@@ -20,6 +20,7 @@ type KeptParts = LRUCache<number, Buffer>;
 export class IndexReader {
   readonly #kept: KeptParts = new LRUCache({ maxSize: keptBytes, sizeCalculation: ({ length }) => length });
   #open: CacheFileSource[] = [];
+  readonly #staying = new WeakSet<CompactPack>();
   /** Reads indexes from their packs. */
   readonly #own = new CacheFileSource(undefined, this.#kept, (part) => this.#ofPack(part));
 
@@ -36,7 +37,8 @@ export class IndexReader {
     const before = this.#open;
     this.#open = [];
     for (const pack of packs.values())
-      if (pack.indexBytes > 0 && (!pack.isInMemory || !isCached(pack))) pack.leaveTo(this.#own, 0);
+      if (pack.indexBytes > 0 && (!pack.isInMemory || (!isCached(pack) && !this.#staying.has(pack))))
+        pack.leaveTo(this.#own, 0);
     for (const file of cacheFiles) {
       const source = this.#sourceOf(file.name);
       if (source === undefined) continue;
@@ -47,6 +49,16 @@ export class IndexReader {
       }
     }
     for (const source of before) source.close();
+  }
+
+  /** Leaves the index of a pack in memory, whose own file has another. */
+  keepInMemory(pack: CompactPack): void {
+    this.#staying.add(pack);
+  }
+
+  /** Takes the indexes of packs out of memory: they are read from the packs. */
+  leaveToPacks(packs: Iterable<CompactPack>): void {
+    for (const pack of packs) if (pack.indexBytes > 0) pack.leaveTo(this.#own, 0);
   }
 
   #sourceOf(name: string): CacheFileSource | undefined {

@@ -2,7 +2,6 @@
  * Loads the indexes of all packs in a folder, from the index cache where there is one, and writes that cache.
  */
 import { join } from "node:path";
-import { mapConcurrent } from "../concurrency/map-concurrent.js";
 import { isStemmaError, type StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, FilesToReadNow, Log } from "../ports.js";
@@ -12,12 +11,12 @@ import { CompactPack } from "./compact-pack.js";
 import {
   cachedBytes,
   type CacheFile,
-  decodeIndexCache,
   encodeIndexCache,
   indexOffsets,
   isCached,
   maxCacheBytes,
 } from "./index-cache.js";
+import { fillIndex, type FillParts } from "./fill-index.js";
 import { IndexReader } from "./index-reader.js";
 import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
@@ -33,7 +32,6 @@ const cacheName = "index";
 const cachePattern = /^index(-[1-9][0-9]*)?$/;
 /** Opening a store writes a new index cache when at least this many packs are missing from it. */
 const staleCachePacks = 64;
-const maxConcurrentScans = 16;
 
 export interface OpenedPacks {
   readonly index: ObjectIndex;
@@ -51,10 +49,6 @@ export interface OpenedPacks {
 /** True if an index is complete, as the hash in its pack's name states. */
 function isExactIndex(pack: PackIndex): boolean {
   return sha256(CompactPack.of(pack).index) === pack.name.slice(0, 64);
-}
-
-function isCachedPack(pack: PackIndex | undefined): boolean {
-  return pack === undefined || isCached(CompactPack.of(pack));
 }
 
 /** A smaller cache file is written again with what is new; so is one of whose bytes less than half is of use. */
@@ -130,31 +124,6 @@ function inCacheFiles(packs: readonly CompactPack[], fileBytes: number): readonl
   return groups;
 }
 
-async function readCache(
-  files: Files,
-  folder: string,
-  { wanted, cacheNames }: { readonly wanted: ReadonlySet<string>; readonly cacheNames: readonly string[] },
-): Promise<Cached> {
-  const cached: Cached = { packs: new Map(), files: [] };
-  for (const name of cacheNames) {
-    try {
-      const bytes = await files.read(join(folder, name));
-      const packs = decodeIndexCache(bytes, wanted);
-      for (const [pack, found] of packs) cached.packs.set(pack, found);
-      const offsets = [...packs.values()].map(({ index }) => index.byteOffset - bytes.byteOffset);
-      cached.files.push({ name, bytes: bytes.length, packs: [...packs.keys()], offsets });
-    } catch {
-      cached.files.push({ name, bytes: 0, packs: [], offsets: [] });
-    }
-  }
-  return cached;
-}
-
-interface Cached {
-  readonly packs: Map<string, CompactPack>;
-  readonly files: CacheFile[];
-}
-
 export interface ReadPack {
   /** The known part of the pack: all of it unless `damage` states otherwise. */
   readonly pack: PackIndex | undefined;
@@ -189,12 +158,20 @@ function rebuiltError(
   return packIndexDamaged(pack, entries.length, isExact, cause);
 }
 
+export interface LoadOptions {
+  readonly log: Log | undefined;
+  readonly onDamage: OnDamage;
+  /** See FillReading. */
+  readonly mostIndexBytes?: number | undefined;
+  readonly mostRows?: number | undefined;
+}
+
 /** Removes what interrupted saves left, and loads all packs; those in the table or the index cache are not read. */
 export async function loadPacks(
   files: Files,
   folder: string,
   packFiles: PackFiles,
-  { log, onDamage }: { readonly log: Log | undefined; readonly onDamage: OnDamage },
+  { log, onDamage, mostIndexBytes, mostRows }: LoadOptions,
 ): Promise<OpenedPacks> {
   const present = await files.list(folder);
   for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
@@ -202,19 +179,18 @@ export async function loadPacks(
   const indexReader = readable && new IndexReader(readable, folder);
   const isCacheFile = (name: string): boolean => cachePattern.test(name);
   const restored = readable && (await readTable(readable, folder, { present, isCacheFile, onDamage }));
-  const names = new Set(present);
-  const isThere = (name: string): boolean => names.has(name + packSuffix);
-  const parts = {
+  const parts: OpenPacksParts = {
+    files,
+    packFiles,
+    present,
     log,
-    indexReader,
-    cached: (wanted: ReadonlySet<string>) =>
-      readCache(files, folder, { wanted, cacheNames: present.filter(isCacheFile) }),
+    reading: readable && indexReader && { files: readable, indexReader, onDamage, mostIndexBytes, mostRows },
   };
   if (restored !== undefined && indexReader !== undefined) {
-    const opened = await byTable(files, restored, { packFiles, present, indexReader, isThere, parts });
+    const opened = await byTable(restored, indexReader, parts);
     if (opened !== undefined) return opened;
   }
-  const opened = await openPacks(packFiles, present, { ...parts, restored: undefined });
+  const opened = await openPacks(parts, { cacheNames: present.filter(isCacheFile) });
   indexReader?.leave(opened.index.packs, opened.cacheFiles);
   return opened;
 }
@@ -223,24 +199,19 @@ function canReadNow(files: Files): files is FilesToReadNow {
   return files.openNow !== undefined;
 }
 
-interface ByTableOptions {
-  readonly packFiles: PackFiles;
-  readonly present: readonly string[];
-  readonly indexReader: IndexReader;
-  readonly isThere: (name: string) => boolean;
-  readonly parts: Omit<OpenPacksParts, "restored">;
-}
-
 /**
  * Takes packs out of a table that are gone since it was written, and those in that came.
  * @returns undefined where that cannot be done: it does not hold
  */
 async function byTable(
-  files: Files,
   restored: RestoredTable,
-  { packFiles, present, indexReader, isThere, parts }: ByTableOptions,
+  indexReader: IndexReader,
+  parts: OpenPacksParts,
 ): Promise<OpenedPacks | undefined> {
   const { index, cacheFiles } = restored;
+  const { files, packFiles, present } = parts;
+  const names = new Set(present);
+  const isThere = (name: string): boolean => names.has(name + packSuffix);
   indexReader.leave(index.packs, cacheFiles);
   const gone = [...index.packs.keys()].filter((name) => !isThere(name));
   try {
@@ -248,7 +219,7 @@ async function byTable(
     for (const name of gone)
       if ((await files.stat(packFiles.path(name))) !== undefined) throw new RangeError(name);
     const orphans = gone.length > 0 ? index.removeGone(isThere) : new Set<Hash>();
-    const opened = await openPacks(packFiles, present, { ...parts, restored });
+    const opened = await openPacks(parts, { restored });
     // A pack that was repaired, lost or collected may have had the newer copy of what another pack has.
     index.findCopies(orphans);
     return { ...opened, namesSinceTable: opened.namesSinceTable + gone.length };
@@ -264,61 +235,46 @@ export async function readPacks(
   packFiles: PackFiles,
   log: Log | undefined,
 ): Promise<OpenedPacks> {
-  const opened = await openPacks(packFiles, await files.list(packFiles.folder), {
-    log,
-    indexReader: undefined,
-    restored: undefined,
-    cached: () => Promise.resolve({ packs: new Map(), files: [] }),
-  });
+  const present = await files.list(packFiles.folder);
+  const opened = await openPacks({ files, packFiles, present, log, reading: undefined }, { cacheNames: [] });
   return { ...opened, isCacheStale: false };
 }
 
-interface OpenPacksParts extends Pick<OpenedPacks, "indexReader"> {
+interface OpenPacksParts extends Pick<FillParts, "files" | "reading"> {
+  readonly packFiles: PackFiles;
+  /** Names of the files in the folder. */
+  readonly present: readonly string[];
   readonly log: Log | undefined;
-  readonly restored: RestoredTable | undefined;
-  /** The packs of these names that are in the index cache, and its files. */
-  readonly cached: (names: ReadonlySet<string>) => Promise<Cached>;
 }
 
+/** Adds the packs that a table does not have, or all of them. */
 async function openPacks(
-  packFiles: PackFiles,
-  present: readonly string[],
-  { log, indexReader, restored, cached: readCached }: OpenPacksParts,
+  { files, packFiles, present, log, reading }: OpenPacksParts,
+  from: { readonly restored: RestoredTable } | { readonly cacheNames: readonly string[] },
 ): Promise<OpenedPacks> {
   const { folder } = packFiles;
+  const restored = "restored" in from ? from.restored : undefined;
+  const index = restored?.index ?? new ObjectIndex();
   const names = present
     .filter((name) => name.endsWith(packSuffix))
     .map((name) => name.slice(0, -packSuffix.length));
-  const { packs: cached, files: cacheFiles } =
-    restored === undefined
-      ? await readCached(new Set(names))
-      : { packs: restored.index.packs, files: restored.cacheFiles };
-  const packs = new Map<string, PackIndex>();
-  const problems: StoreProblem[] = [];
-  const note = (pack: string, error: StemmaError): void => {
-    problems.push({ pack, error });
-    log?.error("pack-damaged", { pack, code: error.code, message: error.message });
-  };
   // All packs of a restored table are there by now.
-  const uncached =
-    restored !== undefined && cached.size === names.length ? [] : names.filter((name) => !cached.has(name));
-  await mapConcurrent(uncached, maxConcurrentScans, async (name) => {
-    try {
+  const isWhole = restored !== undefined && index.packs.size === names.length;
+  const problems: StoreProblem[] = [];
+  const filled = await fillIndex(index, isWhole ? [] : names.filter((name) => !index.packs.has(name)), {
+    files,
+    folder,
+    cacheNames: "cacheNames" in from ? from.cacheNames : [],
+    readPack: async (name) => {
       if (!isPackName(name)) throw strangeFile(join(folder, name + packSuffix), name);
-      const { pack, damage } = await readPack(packFiles, name);
-      if (pack !== undefined) packs.set(name, pack);
-      if (damage !== undefined) note(name, damage);
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      note(name, error);
-    }
+      return await readPack(packFiles, name);
+    },
+    note: (pack, error) => {
+      problems.push({ pack, error });
+      log?.error("pack-damaged", { pack, code: error.code, message: error.message });
+    },
+    reading,
   });
-  const index = restored?.index ?? new ObjectIndex();
-  if (restored === undefined) index.reserve([...cached.values()].reduce((sum, { count }) => sum + count, 0));
-  for (const name of restored === undefined ? names : uncached) {
-    const pack = cached.get(name) ?? packs.get(name);
-    if (pack !== undefined) index.add(pack);
-  }
   index.settle();
   const lowFiles = new Set(
     present
@@ -328,13 +284,11 @@ async function openPacks(
   return {
     index,
     problems,
-    cacheFiles,
+    cacheFiles: restored?.cacheFiles ?? filled.cacheFiles,
     // Beside a table that holds, the cache stays as the table names it.
-    isCacheStale:
-      restored === undefined &&
-      uncached.filter((name) => isCachedPack(packs.get(name))).length >= staleCachePacks,
+    isCacheStale: restored === undefined && filled.uncachedPacks >= staleCachePacks,
     lowFiles,
-    indexReader,
-    namesSinceTable: restored === undefined ? Number.POSITIVE_INFINITY : uncached.length,
+    indexReader: reading?.indexReader,
+    namesSinceTable: restored === undefined ? Number.POSITIVE_INFINITY : filled.readPacks,
   };
 }

@@ -13,6 +13,7 @@ import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
+import { defaultMostIndexBytes } from "./fill-index.js";
 import type { IndexReader } from "./index-reader.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
@@ -59,6 +60,8 @@ export interface PackStoreOptions {
   readonly leastTableObjects?: number | undefined;
   /** Places of objects stay in memory up to about so many. Default 2^19. */
   readonly mostRowsInMemory?: number | undefined;
+  /** The same while the store is opened without a table. Default: those that an eighth of the free memory holds. */
+  readonly mostRowsAtOpening?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
 }
@@ -392,7 +395,6 @@ const namesPerCount = 512;
 const rowsPerName = 64;
 const mostNamesSinceTable = 2000;
 const defaultLeastTableObjects = 4096;
-const defaultMostIndexBytes = 16 * 1024 * 1024;
 const defaultMostRowsInMemory = 2 ** 19;
 
 /** Removes a table of which a page is found damaged, and tells the store, which ends writing. */
@@ -434,7 +436,12 @@ export async function openPackStore(
   await makeFolderDurably(files, folder);
   const packFiles = new PackFiles(files, folder);
   const damage = new TableDamage(files, folder);
-  const opened = await loadPacks(files, folder, packFiles, { log: options.log, onDamage: damage.onDamage });
+  const opened = await loadPacks(files, folder, packFiles, {
+    log: options.log,
+    onDamage: damage.onDamage,
+    mostIndexBytes: options.mostIndexBytes,
+    mostRows: options.mostRowsAtOpening,
+  });
   // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.
   await files.syncFolder(folder);

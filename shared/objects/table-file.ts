@@ -12,7 +12,8 @@
  */
 import { join } from "node:path";
 import { nextTurn } from "../concurrency/in-steps.js";
-import { replaceDurably } from "../files/durable-write.js";
+import { isStemmaError } from "../errors.js";
+import { replaceDurably, temporarySuffix } from "../files/durable-write.js";
 import type { Files, FilesToReadNow, FileToReadNow, OpenFile } from "../ports.js";
 import { Sha256 } from "../tensor/hash.js";
 import { CompactPack } from "./compact-pack.js";
@@ -84,6 +85,43 @@ export async function writeTable(
     if (made.keeping !== undefined) index.abandon();
     rows?.close();
     if (!(error instanceof CannotBeKept)) throw error;
+    return false;
+  }
+}
+
+/**
+ * Takes the rows of an index that is being filled out of memory, into a file without a name: it has none of what a
+ * start from it would have to know.
+ * @returns false where the file cannot be written, and the table is in memory as before
+ */
+export async function writeUnnamedTable(
+  files: FilesToReadNow,
+  folder: string,
+  index: ObjectIndex,
+  onDamage: OnDamage,
+): Promise<boolean> {
+  // A start removes what a process that was killed left.
+  const path = join(folder, `rows${temporarySuffix}`);
+  let rows: SortedRows | undefined;
+  const keeping = index.beginKeeping();
+  try {
+    await files.remove(path);
+    const file = await files.open(path, "create");
+    let pages: SortedPages;
+    try {
+      pages = await writeRows(file, keeping);
+    } finally {
+      await file.close();
+    }
+    rows = new SortedRows(files.openNow(path), pages, onDamage);
+    await files.remove(path);
+    index.keep(rows);
+    return true;
+  } catch (error) {
+    index.abandon();
+    rows?.close();
+    await files.remove(path).catch(() => undefined);
+    if (!isStemmaError(error)) throw error;
     return false;
   }
 }
