@@ -5,16 +5,15 @@
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
  */
-import { isStemmaError, StemmaError } from "../errors.js";
+import { StemmaError } from "../errors.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
-import type { Clock, Files, FilesToReadNow, Log, Random } from "../ports.js";
+import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
-import { defaultMostIndexBytes } from "./fill-index.js";
-import type { IndexReader } from "./index-reader.js";
+import { cacheNotWritten, IndexKeeping, type KeepingOptions } from "./index-keeping.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
 import { indexBroken, storeDamaged, storeStopped, tableDamaged } from "./object-errors.js";
@@ -39,11 +38,11 @@ import { folderTierFiles } from "./tiers/folder-tier-files.js";
 import { LowBytesMoves } from "./tiers/low-bytes-moves.js";
 import { LowFiles } from "./tiers/low-files.js";
 import type { Tier } from "./tiers/tier-files.js";
-import { removeTable, writeTable, type OnDamage } from "./table-file.js";
+import { removeTable, type OnDamage } from "./table-file.js";
 import { TensorOpening } from "./tensor-opening.js";
 import { TensorReading } from "./tensor-reading.js";
 
-export interface PackStoreOptions {
+export interface PackStoreOptions extends KeepingOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: Log | undefined;
@@ -54,13 +53,7 @@ export interface PackStoreOptions {
   readonly graceMs?: number | undefined;
   /** Capacity of the cache of decoded tensors that others are coded against. Default 32 MiB. */
   readonly decodedCacheBytes?: number | undefined;
-  /** Indexes of new packs stay in memory up to about so many bytes. Default 16 MiB. */
-  readonly mostIndexBytes?: number | undefined;
-  /** The table of objects is kept in a file from so many objects on. Default 4096. */
-  readonly leastTableObjects?: number | undefined;
-  /** Places of objects stay in memory up to about so many. Default 2^19. */
-  readonly mostRowsInMemory?: number | undefined;
-  /** The same while the store is opened without a table. Default: those that an eighth of the free memory holds. */
+  /** Places in memory while the store is opened without a table. Default: those that an eighth of free memory holds. */
   readonly mostRowsAtOpening?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
@@ -117,20 +110,7 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
   #failure: StemmaError | undefined;
   #reportFailed: (failure: StemmaError) => void = () => undefined;
   #closed = false;
-  #isCacheStale: boolean;
-  #cacheFiles: OpenedPacks["cacheFiles"];
-  /** Names of packs that came or went since the table was written. */
-  #namesSinceTable: number;
-  readonly #mostIndexBytes: number;
-  readonly #leastTableObjects: number;
-  readonly #mostRowsInMemory: number;
-  /** Reads indexes that are not in memory; undefined where all of them are. */
-  readonly #indexReader: IndexReader | undefined;
-  /** New names since the bytes of indexes in memory were counted. */
-  #newNames = 0;
-  #leaving: Promise<void> | undefined;
-
-  readonly #damage: TableDamage | undefined;
+  readonly #keeping: IndexKeeping;
 
   constructor(
     files: Files,
@@ -151,14 +131,6 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#folder = folder;
     this.#random = random;
     this.#packFiles = packFiles;
-    this.#isCacheStale = opened.isCacheStale;
-    this.#cacheFiles = opened.cacheFiles;
-    this.#namesSinceTable = opened.namesSinceTable;
-    this.#mostIndexBytes = options.mostIndexBytes ?? defaultMostIndexBytes;
-    this.#leastTableObjects = options.leastTableObjects ?? defaultLeastTableObjects;
-    this.#mostRowsInMemory = options.mostRowsInMemory ?? defaultMostRowsInMemory;
-    this.#indexReader = opened.indexReader;
-    this.#damage = opened.damage;
     this.failed = new Promise((resolve) => {
       this.#reportFailed = resolve;
     });
@@ -167,6 +139,13 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     opened.index.onBroken = (cause) => {
       if (!this.#closed) this.#fail(indexBroken(folder, cause));
     };
+    this.#keeping = new IndexKeeping(opened, {
+      ...{ files, folder, options, onDamage: opened.damage?.onDamage },
+      problems: () => this.problems(),
+      isStopped: () => this.#failure !== undefined,
+      // What removes packs waits.
+      run: (work) => this.collections.run(work),
+    });
     const maintenanceReading = new TensorReading(tensors, new DecodedCache(maintenanceCacheBytes));
     this.#opening = new TensorOpening(tensors, this.reading);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -256,98 +235,26 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
       this.checkWritable();
       const pack = await target.finish(seal, (error) => this.#stop(error));
       await target.publish(pack);
-      await this.#syncNames();
+      await this.#syncNames(pack);
       return pack;
     });
   }
 
-  /** Makes renames and removals in the folder durable. */
-  async #syncNames(): Promise<void> {
-    this.#isCacheStale = true;
-    this.#namesSinceTable++;
+  /** Makes renames and removals in the folder durable. @param added the pack that was renamed, where it is new */
+  async #syncNames(added?: PackIndex): Promise<void> {
+    this.#keeping.namesChange();
     try {
       await this.#syncFolder();
     } catch (error) {
       this.#stop(error);
       throw error;
     }
-    if (++this.#newNames % namesPerCount === 0) this.#leaveMemory();
+    this.#keeping.namesChanged(added);
   }
 
-  /** Writes the index cache and the table beside the work where much of them is in memory, and takes it out. */
-  #leaveMemory(): void {
-    const { index } = this;
-    if (this.#indexReader === undefined || this.#leaving !== undefined) return;
-    let bytes = 0;
-    for (const pack of index.packs.values()) if (pack.isInMemory) bytes += pack.indexBytes;
-    const isFull = bytes >= this.#mostIndexBytes;
-    if (!isFull && index.rowsInMemory < this.#mostRowsInMemory) return;
-    this.#leaving = (isFull ? this.#leaveIndexes() : Promise.resolve())
-      // What removes packs waits.
-      .then(() => this.collections.run(() => this.#keepTable()))
-      .catch(cacheNotWritten)
-      .finally(() => {
-        this.#leaving = undefined;
-      });
-  }
-
-  async #leaveIndexes(): Promise<void> {
-    await this.#writeCache();
-    this.#indexReader?.leave(this.index.packs, this.#cacheFiles);
-  }
-
-  async #writeCache(): Promise<void> {
-    this.#isCacheStale = false;
-    try {
-      this.#cacheFiles = await writeCache(this.#files, this.#folder, this.index, {
-        damaged: this.problems(),
-        present: this.#cacheFiles,
-      });
-    } catch (error) {
-      this.#isCacheStale = true;
-      throw error;
-    }
-  }
-
-  /** Keeps the table of objects where a start that takes up what came since would take longer than writing it. */
-  async #keepTableIfOld(): Promise<void> {
-    const { index } = this;
-    const names = this.#namesSinceTable;
-    const isOld =
-      index.hasGone ||
-      names > mostNamesSinceTable ||
-      index.rowsInMemory + rowsPerName * names >= index.size / 16;
-    if (names > 0 && isOld) await this.#keepTable();
-  }
-  /** True if the store is so large that its table is kept. */
-  get #hasTable(): boolean {
-    return this.#indexReader !== undefined && this.index.size >= this.#leastTableObjects;
-  }
-  async #keepTable(): Promise<void> {
-    if (!this.#hasTable || this.#failure !== undefined || this.problems().length > 0) return;
-    const names = this.#namesSinceTable;
-    this.#namesSinceTable = 0;
-    try {
-      // The table names the files of the cache: both are written, or none.
-      if (this.#isCacheStale) await this.#writeCache();
-      const isKept = await writeTable(this.#files as FilesToReadNow, this.#folder, this.index, {
-        cacheFiles: this.#cacheFiles,
-        onDamage: this.#damage?.onDamage ?? ((cause) => cause),
-      });
-      if (!isKept) this.#namesSinceTable = Number.POSITIVE_INFINITY;
-    } catch (error) {
-      this.#namesSinceTable += names;
-      cacheNotWritten(error);
-    }
-  }
-
-  /** Keeps the table beside the work, where it is old. What removes packs waits. */
+  /** Keeps the table beside the work, where it is old. */
   keepTableBeside(): void {
-    this.#leaving ??= this.collections
-      .run(() => this.#keepTableIfOld())
-      .finally(() => {
-        this.#leaving = undefined;
-      });
+    this.#keeping.keepTableBeside();
   }
 
   override async planCollection(live: LiveObjects): Promise<CollectionPlan> {
@@ -381,21 +288,10 @@ class FilePackStore extends IndexedStore<PackFileWriter, PackTensors> implements
     this.#closed = true;
     await this.collections.idle();
     await this.#packFiles.close();
-    await this.#leaving;
-    if (this.#hasTable) await this.#keepTableIfOld();
-    else if (this.#isCacheStale) await this.#writeCache().catch(cacheNotWritten);
+    await this.#keeping.close();
     this.index.close();
-    this.#indexReader?.close();
   }
 }
-
-/** New names of packs after which the indexes in memory are counted. */
-const namesPerCount = 512;
-/** A start reads the index of each new pack, which takes as long as so many rows of the table. */
-const rowsPerName = 64;
-const mostNamesSinceTable = 2000;
-const defaultLeastTableObjects = 4096;
-const defaultMostRowsInMemory = 2 ** 19;
 
 /** Removes a table of which a page is found damaged, and tells the store, which ends writing. */
 class TableDamage {
@@ -415,11 +311,6 @@ class TableDamage {
     this.#tell(error);
     return error;
   };
-}
-
-/** A disk that refuses the cache costs the next start its time, and nothing else. */
-function cacheNotWritten(error: unknown): void {
-  if (!isStemmaError(error)) throw error;
 }
 
 /**

@@ -88,7 +88,7 @@ describe("an index that is filled in parts", () => {
     );
     let read = 0;
     for (const id of ids) if (damaged.has(id)) read += (await readBack(damaged, id)).length;
-    assert.ok(read >= 400 * 4990, `${read} bytes were read`);
+    assert.ok(read >= 400 * 4490, `${read} bytes were read`);
     await damaged.close();
   });
 });

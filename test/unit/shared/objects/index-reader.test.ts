@@ -100,7 +100,9 @@ describe("indexes of packs that are not in memory", () => {
     const saved = [];
     for (let n = 0; n < 520; n++) saved.push(...(await saveTensors(store, testTensor(n))));
     const { packs } = (store as unknown as { readonly index: ObjectIndex }).index;
-    await until(() => [...packs.values()].filter(({ isInMemory }) => isInMemory).length < 20);
+    const bytesInMemory = (): number =>
+      [...packs.values()].reduce((sum, { isInMemory, indexBytes }) => sum + (isInMemory ? indexBytes : 0), 0);
+    await until(() => bytesInMemory() < 20_000);
     const live = new Set(saved.slice(0, 100));
     await store.collect(await store.planCollection(live), () => live);
     for (const id of live) assert.ok(store.has(id));

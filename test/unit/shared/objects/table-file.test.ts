@@ -219,6 +219,22 @@ describe("the table of objects while a store is used", () => {
     assert.equal((await load(files)).namesSinceTable, 0);
   });
 
+  it("is written after a few packs of very many objects", async () => {
+    const files = memoryFiles();
+    const store = await openPackStore({ ...files, writer }, folder, {
+      clock: manualClock(),
+      random: seededRandom("many objects"),
+      mostRowsInMemory: 5000,
+    });
+    for (let pack = 0; pack < 2; pack++)
+      await saveTensors(store, ...Array.from({ length: 3000 }, (_, n) => testTensor(3000 * pack + n, 4)));
+    await saveTensors(store, testTensor(0, 5));
+    // A load would remove the file under its temporary name.
+    await pollUntil("a table", async () => (await files.list(folder)).includes("table"));
+    await store.close();
+    assert.deepEqual((await load(files)).objects, (await withoutTable(files)).objects);
+  });
+
   it("is made anew by the next start where a page is found damaged", async () => {
     const files = await filled();
     const { objects } = await load(files);
