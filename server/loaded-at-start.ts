@@ -96,6 +96,7 @@ import "./storage/repository/row-keeper.js";
 import "./storage/repository/version-finder.js";
 import "./storage/repository/versions/compare-files.js";
 import "./storage/repository/versions/record-bundle.js";
+import "../shared/objects/rebuild-index.js";
 import "../shared/programs/program-settings.js";
 import "../shared/train/own-recipes/confinement.js";
 import "../shared/train/own-recipes/describe-recipe.js";

@@ -33,6 +33,27 @@ export function encodedArchitecture(architecture: Architecture): Uint8Array {
   return bytesOf.get(architecture) ?? encodeArchitecture(architecture);
 }
 
+interface ArchitectureReader {
+  read(kind: "architecture", id: Hash): Promise<Uint8Array>;
+}
+
+/** The architectures of one store, each of which is read once. */
+export class DecodedArchitectures {
+  readonly #kept = new LRUCache<Hash, Architecture>({ maxSize: keptBytes });
+
+  constructor(private readonly objects: ArchitectureReader) {}
+
+  /** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, and what architectureWithId throws */
+  async read(id: Hash): Promise<Architecture> {
+    const known = this.#kept.get(id);
+    if (known !== undefined) return known;
+    const bytes = await this.objects.read("architecture", id);
+    const architecture = architectureWithId(id, bytes);
+    this.#kept.set(id, architecture, { size: bytes.length });
+    return architecture;
+  }
+}
+
 function freeze(value: unknown): void {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
   Object.freeze(value);

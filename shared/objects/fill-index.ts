@@ -12,7 +12,7 @@ import { CompactPack } from "./compact-pack.js";
 import { decodeIndexCache, isCached, type CacheFile } from "./index-cache.js";
 import type { IndexReader } from "./index-reader.js";
 import type { ObjectIndex } from "./object-index.js";
-import type { ReadPack } from "./load-packs.js";
+import type { PackIndex } from "./pack-format.js";
 import { writeUnnamedTable, type OnDamage } from "./table-file.js";
 
 export interface FillParts {
@@ -35,6 +35,12 @@ export interface FillReading {
   readonly mostIndexBytes?: number | undefined;
   /** Rows stay in memory up to about so many. Default: those that an eighth of the free memory holds. */
   readonly mostRows?: number | undefined;
+}
+
+export interface ReadPack {
+  /** The known part of the pack: all of it unless `damage` states otherwise. */
+  readonly pack: PackIndex | undefined;
+  readonly damage?: StemmaError;
 }
 
 export interface Filled {

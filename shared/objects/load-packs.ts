@@ -16,7 +16,7 @@ import {
   isCached,
   maxCacheBytes,
 } from "./index-cache.js";
-import { fillIndex, type FillParts } from "./fill-index.js";
+import { fillIndex, type FillParts, type ReadPack } from "./fill-index.js";
 import { IndexReader } from "./index-reader.js";
 import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
@@ -122,12 +122,6 @@ function inCacheFiles(packs: readonly CompactPack[], fileBytes: number): readonl
     room -= bytes;
   }
   return groups;
-}
-
-export interface ReadPack {
-  /** The known part of the pack: all of it unless `damage` states otherwise. */
-  readonly pack: PackIndex | undefined;
-  readonly damage?: StemmaError;
 }
 
 /**

@@ -17,7 +17,7 @@ import {
 } from "./pack-format.js";
 import { packSuffix } from "./pack-file-writer.js";
 import { CompactPack } from "./compact-pack.js";
-import { rebuildIndex, type RebuiltIndex } from "./rebuild-index.js";
+import type { RebuiltIndex } from "./rebuild-index.js";
 
 const maxIdleFiles = 32;
 /** Reads below this size may read ahead; larger ones get a buffer of their own, so that no copy is needed. */
@@ -233,6 +233,8 @@ export class PackFiles {
    * nothing was found. @throws FILE_FAILED, FILE_MISSING
    */
   async rebuild(name: string): Promise<RebuiltIndex | undefined> {
+    // Loaded when a pack is damaged.
+    const { rebuildIndex } = await import("./rebuild-index.js");
     const file = await this.#files.open(this.path(name), "read");
     try {
       return await rebuildIndex({

@@ -12,7 +12,7 @@ import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
 import type { DroppedTensors } from "./versions/dropped-tensors.js";
 import type { ModelLeases } from "./model-leases.js";
-import type { DecodedArchitectures } from "./decoded-architectures.js";
+import type { DecodedArchitectures } from "../../../shared/model/kept-architectures.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
 import type { RowKeeper } from "./row-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";

@@ -22,7 +22,7 @@ import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
-import { DecodedArchitectures } from "./decoded-architectures.js";
+import { DecodedArchitectures } from "../../../shared/model/kept-architectures.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
 import type { RowKeeper } from "./row-keeper.js";
 import { collect, liveObjects, planCollection } from "./collection.js";

@@ -12,7 +12,7 @@ import type { Log } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CandidateTable } from "../lineage/candidate-table.js";
 import type { PrefixCandidate, PrefixIndex, PrefixMatch } from "../lineage/prefix-index.js";
-import type { DecodedArchitectures } from "./decoded-architectures.js";
+import type { DecodedArchitectures } from "../../../shared/model/kept-architectures.js";
 import type { IdentityCache } from "./identity-cache.js";
 import type { VersionTable } from "./state/version-table.js";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CandidateTable } from "../../../../../server/storage/lineage/candidate-table.js";
 import { PostingIndex } from "../../../../../server/storage/lineage/posting-index.js";
-import { DecodedArchitectures } from "../../../../../server/storage/repository/decoded-architectures.js";
+import { DecodedArchitectures } from "../../../../../shared/model/kept-architectures.js";
 import { IdentityCache } from "../../../../../server/storage/repository/identity-cache.js";
 import { PrefixKeeper } from "../../../../../server/storage/repository/prefix-keeper.js";
 import { emptyState } from "../../../../../server/storage/repository/state/state.js";
