@@ -22,6 +22,7 @@ import "./interface/api/server-definitions.js";
 import "./interface/api/stores/damage-definitions.js";
 import "./interface/api/stores/drop-definitions.js";
 import "./interface/api/stores/journal-definitions.js";
+import "./interface/api/stores/lease-definitions.js";
 import "./interface/api/stores/storage-definitions.js";
 import "./interface/api/stores/tier-definitions.js";
 import "./interface/api/trace-definitions.js";

@@ -48,10 +48,11 @@ export class DeviceTrainer implements CandidateTrainer {
 
   constructor(options: DeviceTrainerOptions) {
     this.#options = options;
-    const { operations, fleet, device, line } = options;
+    const { operations, fleet, device, line, held } = options;
     this.#work = new DeviceWork({
       ...options,
-      request: ({ parameters }) => operations.trainOnDevice({ fleet, device, line, parameters }),
+      request: ({ parameters }) =>
+        operations.trainOnDevice({ fleet, device, line, parameters, lease: held.lease }),
     });
   }
 

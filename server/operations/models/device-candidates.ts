@@ -24,10 +24,12 @@ import {
   type DeviceOutcome,
   type DevicePorts,
 } from "../../learning/enumeration/train-on-devices.js";
+import { holderOf } from "../../learning/enumeration/source-lease.js";
 import type { TrainedSoFar, WantedFigure } from "../../learning/enumeration/train-candidate.js";
 import { DeviceEvents } from "../../learning/nas/device-events.js";
 import { DeviceWork, type AskedTraining } from "../../learning/nas/device-work.js";
-import { ableDevices, requireUnsearched } from "../../learning/nas/search-devices.js";
+import { HeldLine } from "../../learning/nas/held-line.js";
+import { ableDevices } from "../../learning/nas/search-devices.js";
 import { retireStart, startNameOf } from "../../learning/nas/train-on-device.js";
 import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { declaredFor, findOwnRecipe } from "../../learning/training/own-recipes.js";
@@ -44,14 +46,22 @@ import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
 /** Minutes that a device may take to run a candidate's start, and then to train it. */
 const defaultPatience = 30;
-/** The lines whose devices train for an evaluation of this process. */
-const takenLines = new Set<string>();
 
 type Asked = Pick<OperationInput<"evaluateQuery">, "line" | "patience"> & { readonly on: string };
 
 interface DeviceCandidatesOptions extends Omit<CandidateWorkOptions, "limits"> {
   readonly asked: Asked;
   readonly operations: ServerOperations;
+}
+
+/** A line of devices for one evaluation alone. */
+interface OpenedLine {
+  readonly line: string;
+  readonly data: string;
+  readonly able: readonly string[];
+  readonly others: Awaited<ReturnType<typeof ableDevices>>["others"];
+  readonly notes: DeviceNotes;
+  readonly held: HeldLine;
 }
 
 /** @throws SERVER_UNREACHABLE, NOT_ALLOWED, USAGE */
@@ -76,7 +86,7 @@ export class DeviceCandidates {
   readonly #trainings: DeviceTrainings;
   /** The devices that took no part, or were given up, each with the reason. */
   readonly others: { readonly device: string; readonly why: string }[];
-  readonly #taken: string;
+  readonly #held: HeldLine;
   readonly #trainedOn = new Map<number, string>();
 
   private constructor(
@@ -87,16 +97,16 @@ export class DeviceCandidates {
       devices,
       others,
       notes,
-      taken,
+      held,
     }: Pick<DeviceCandidates, "others"> & {
       readonly devices: readonly DeviceWork[];
       readonly notes: DeviceNotes;
-      readonly taken: string;
+      readonly held: HeldLine;
     },
   ) {
     const { asked, signal } = options;
     this.others = others;
-    this.#taken = taken;
+    this.#held = held;
     this.concurrency = devices.length;
     this.#trainings = new DeviceTrainings({
       ...{ devices, line: lineOf(asked), notes, signal, ports: this.#ports() },
@@ -118,46 +128,48 @@ export class DeviceCandidates {
       );
     await requireDataset(context, fleet, first);
     const line = lineOf(asked);
-    const taken = [context.home.path, fleet, line].join("\0");
-    if (takenLines.has(taken)) throw lineTaken(line);
-    takenLines.add(taken);
+    const { operations, folder, seed, query } = options;
+    const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
+    const { clock, random } = context.home.ports;
+    const holder = holderOf({ seed, query });
+    const held = await HeldLine.take({ operations, fleet, line, holder, clock, random });
     try {
-      return await DeviceCandidates.#open(context, options, { line, data: first, taken });
+      const notes = await openDeviceNotes(nodeFiles(), folder);
+      await retireLeft(options, notes);
+      return DeviceCandidates.#open(context, options, { line, data: first, able, others, notes, held });
     } catch (error) {
-      takenLines.delete(taken);
+      await held.end();
       throw error;
     }
   }
 
-  static async #open(
+  static #open(
     context: OperationsContext,
     options: DeviceCandidatesOptions,
-    { line, data, taken }: { readonly line: string; readonly data: string; readonly taken: string },
-  ): Promise<DeviceCandidates> {
-    const { operations, fleet, asked, folder, plan } = options;
-    const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
-    const own = new Set(plan.candidates.map(({ model }) => startNameOf(model.keptName)));
-    await requireUnsearched(operations, { fleet, line, able, own });
-    const notes = await openDeviceNotes(nodeFiles(), folder);
-    await retireLeft(options, notes);
+    { line, data, able, others, notes, held }: OpenedLine,
+  ): DeviceCandidates {
+    const { operations, fleet, asked, repository } = options;
     const { clock } = context.home.ports;
     const events = new DeviceEvents(operations, clock);
     const evaluations = new SerialQueue();
     const devices = able.map(
       (device) =>
         new DeviceWork({
-          ...{ operations, events, evaluations, clock, fleet, device, line, data },
+          ...{ operations, events, evaluations, clock, fleet, device, line, held, data },
           patienceMs: (asked.patience ?? defaultPatience) * 60_000,
-          request: (training) => askToTrain(context, options, device, training),
+          request: (training) => {
+            repository.lineLeases.require(line, held.lease);
+            return askToTrain(context, options, device, training);
+          },
         }),
     );
-    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes, taken });
+    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes, held });
   }
 
   async close(): Promise<void> {
     await this.#trainings.close();
     await this.events.close();
-    takenLines.delete(this.#taken);
+    await this.#held.end();
   }
 
   /** The device that trained a candidate last. */
@@ -326,13 +338,6 @@ export class DeviceCandidates {
     return { measurements, metric: after === null ? null : { name: metric.name, after } };
   }
 }
-
-const lineTaken = (line: string): StemmaError =>
-  new StemmaError(
-    "TRAINING_REFUSED",
-    `Devices of the line ${line} train for another evaluation. Wait until it has ended, or name another line.`,
-    { line },
-  );
 
 const lineOf = ({ line = "search" }: Asked): string => line;
 

@@ -20,6 +20,7 @@ import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
+import { LineLeases } from "./line-leases.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
 import { DecodedArchitectures } from "./decoded-architectures.js";
@@ -197,6 +198,7 @@ async function openContext(
       ...keepers,
       rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
+      lineLeases: new LineLeases(clock),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         keepers.catalog.changed(versionIds);
@@ -307,6 +309,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropPolicies: () => dropPolicies(context),
     setDropPolicy: (scope, policy) => setDropPolicy(context, scope, policy),
     leases: context.leases,
+    lineLeases: context.lineLeases,
     ensureTensors: (versionId, signal) => context.droppedTensors.ensure(context, versionId, signal),
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),

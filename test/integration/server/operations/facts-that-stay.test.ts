@@ -58,7 +58,7 @@ const decisions: Readonly<Record<string, Decision>> = {
   replayChangedStory: "fleet",
   beginDeposit: "fleet",
   transfer: "present",
-  endTransfer: "present",
+  endLease: "present",
   retire: "present",
   redact: "present",
   revoke: "present",

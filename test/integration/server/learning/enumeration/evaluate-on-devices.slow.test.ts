@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
 import { Trainer } from "../../../../../agent/trainer/trainer.js";
 import { devicesOfSearch } from "../../../../../server/learning/nas/search-devices.js";
-import { nodeClock } from "../../../../../shared/adapters/node-ports.js";
+import { nodeClock, nodeRandom } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
@@ -277,7 +277,11 @@ describe("an evaluation on devices", () => {
     await addAgent("v1", (job, options) => {
       other ??= Promise.all([
         assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" }),
-        // A search of a command of its own, of which the server is not told.
+        assert.rejects(operations.assign({ fleet, device: "v1", line, model: "net" }), {
+          code: "TRAINING_REFUSED",
+        }),
+        assert.rejects(operations.trainOnDevice({ fleet, device: "v1", line }), { code: "TRAINING_REFUSED" }),
+        // A search of a command of its own.
         assert.rejects(
           devicesOfSearch(operations, {
             ...{
@@ -288,9 +292,9 @@ describe("an evaluation on devices", () => {
               line: "search",
               patienceMs: 60_000,
             },
-            clock: nodeClock(),
+            ...{ clock: nodeClock(), random: nodeRandom(), holder: "a search" },
           }),
-          { code: "TRAINING_REFUSED", message: /v1 trains a candidate for / },
+          { code: "TRAINING_REFUSED", message: /an evaluation with seed 3: evaluate m/ },
         ),
       ]);
       return trainInChild(job, options);
