@@ -80,6 +80,7 @@ import "./operations/models/transfer-model.js";
 import "./operations/rollouts/release-operations.js";
 import "./operations/rollouts/rollout-operations.js";
 import "./operations/stores/checkpoint-operations.js";
+import "./operations/stores/lease-operations.js";
 import "./operations/stores/restore-operations.js";
 import "./operations/stores/retention-operations.js";
 import "./operations/stores/tier-operations.js";

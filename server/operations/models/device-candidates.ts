@@ -148,7 +148,7 @@ export class DeviceCandidates {
     options: DeviceCandidatesOptions,
     { line, data, able, others, notes, held }: OpenedLine,
   ): DeviceCandidates {
-    const { operations, fleet, asked, repository } = options;
+    const { operations, fleet, asked } = options;
     const { clock } = context.home.ports;
     const events = new DeviceEvents(operations, clock);
     const evaluations = new SerialQueue();
@@ -157,9 +157,9 @@ export class DeviceCandidates {
         new DeviceWork({
           ...{ operations, events, evaluations, clock, fleet, device, line, held, data },
           patienceMs: (asked.patience ?? defaultPatience) * 60_000,
-          request: (training) => {
-            repository.lineLeases.require(line, held.lease);
-            return askToTrain(context, options, device, training);
+          request: async (training) => {
+            (await context.live?.fleet(fleet))?.lineLeases.require(line, held.lease);
+            return await askToTrain(context, options, device, training);
           },
         }),
     );

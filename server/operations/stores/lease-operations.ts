@@ -5,11 +5,14 @@ import { refuseOtherLine } from "../../learning/nas/search-errors.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { ListedLease } from "../../interface/api/stores/lease-definitions.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
-import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
-import type { LineLease } from "../../storage/repository/line-leases.js";
+import type { LineLease } from "../../services/context/line-leases.js";
 import { noServerRuns } from "../devices/device-errors.js";
 
-export function leasesOf(repository: FleetRepository): CallOutput<"leases"> {
+export async function leasesOf(
+  { fleets, live }: OperationsContext,
+  { fleet }: OperationInput<"leases">,
+): Promise<CallOutput<"leases">> {
+  const repository = await fleets.get(fleet);
   const models = repository.leases.list().map((each): ListedLease => {
     const { id, versionId, further = [], holder = "a transfer", expiresAtMs, sinceMs, by } = each;
     const leased = [versionId, ...further].flatMap((one) => repository.get(one) ?? []);
@@ -20,28 +23,27 @@ export function leasesOf(repository: FleetRepository): CallOutput<"leases"> {
       ...defined({ sinceMs, by }),
     };
   });
-  return [...models, ...repository.lineLeases.list().map(lineRow)].sort(
-    (a, b) => a.expiresAtMs - b.expiresAtMs,
-  );
+  const lines = (await live?.fleet(fleet))?.lineLeases.list() ?? [];
+  return [...models, ...lines.map(lineRow)].sort((a, b) => a.expiresAtMs - b.expiresAtMs);
 }
 
 /** @throws SERVER_UNREACHABLE, USAGE for a line that may do a device's work, TRAINING_REFUSED, LEASE_UNKNOWN */
 export async function leaseLine(
-  { fleets, live, caller }: OperationsContext,
+  { live, caller }: OperationsContext,
   { fleet, line, lease: id, holder }: OperationInput<"leaseLine">,
 ): Promise<ListedLease> {
   if (live === undefined) throw noServerRuns("Devices are reached");
   refuseOtherLine(line);
-  return lineRow((await fleets.get(fleet)).lineLeases.take({ id, line, holder, ...byOf({ by: caller }) }));
+  return lineRow((await live.fleet(fleet)).lineLeases.take({ id, line, holder, ...byOf({ by: caller }) }));
 }
 
 export async function endLease(
-  { fleets, caller }: OperationsContext,
+  { fleets, live, caller }: OperationsContext,
   { fleet, lease }: OperationInput<"endLease">,
 ): Promise<CallOutput<"endLease">> {
-  const repository = await fleets.get(fleet);
   const by = caller === undefined ? "this server" : describeCaller(caller);
-  if (!repository.lineLeases.end(lease, by)) await repository.leases.end(lease);
+  const isLine = (await live?.fleet(fleet))?.lineLeases.end(lease, by) === true;
+  if (!isLine) await (await fleets.get(fleet)).leases.end(lease);
   return { lease };
 }
 

@@ -46,7 +46,7 @@ export function storageOperations(context: OperationsContext): StorageOperations
       if (live === undefined) while ((await repository.mergePacks()) !== undefined);
       return freed;
     },
-    leases: async ({ fleet }) => (await leaseModule()).leasesOf(await fleets.get(fleet)),
+    leases: async (input) => (await leaseModule()).leasesOf(context, input),
     leaseLine: async (input) => (await leaseModule()).leaseLine(context, input),
     endLease: async (input) => (await leaseModule()).endLease(context, input),
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),

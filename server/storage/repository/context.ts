@@ -11,7 +11,6 @@ import type { CandidateTable } from "../lineage/candidate-table.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
 import type { DroppedTensors } from "./versions/dropped-tensors.js";
-import type { LineLeases } from "./line-leases.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { DecodedArchitectures } from "./decoded-architectures.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
@@ -50,7 +49,6 @@ export interface RepositoryContext extends VersionIndexes {
   readonly architectures: DecodedArchitectures;
   readonly rows: () => Promise<RowKeeper>;
   readonly leases: ModelLeases;
-  readonly lineLeases: LineLeases;
   readonly droppedTensors: DroppedTensors;
   /** Called after facts about these versions were applied. */
   readonly versionsChanged: (versionIds: readonly Hash[]) => void;

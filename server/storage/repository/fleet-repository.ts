@@ -34,7 +34,6 @@ import type { DatasetState, Listing, OwnerTimeState, SavedQuery } from "./state/
 import type { PreparedBundle, ReceivedBundle, RecordedBundle } from "./versions/record-bundle.js";
 import type { RestoreState } from "./state/restore-state.js";
 import type { FleetCheckpoints } from "./checkpoints.js";
-import type { LineLeases } from "./line-leases.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
 import type { DeclaredRelation } from "./state/successors.js";
@@ -249,8 +248,6 @@ export interface FleetRepository {
   readonly tiers: FleetTiers;
   /** Leases on ancestors; `recover` reads under them, `save` derives under them. */
   readonly leases: Pick<ModelLeases, "grant" | "require" | "renew" | "covers" | "end" | "list">;
-  /** Leases of lines, whose devices train for one search at a time. */
-  readonly lineLeases: LineLeases;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */

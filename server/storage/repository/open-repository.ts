@@ -20,7 +20,6 @@ import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { fleetCheckpoints } from "./checkpoints.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
-import { LineLeases } from "./line-leases.js";
 import { ModelLeases } from "./model-leases.js";
 import { IdentityCache } from "./identity-cache.js";
 import { DecodedArchitectures } from "./decoded-architectures.js";
@@ -198,7 +197,6 @@ async function openContext(
       ...keepers,
       rows: () => (rows ??= openRows(history)),
       droppedTensors: new DroppedTensors(rebuild),
-      lineLeases: new LineLeases(clock),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         keepers.catalog.changed(versionIds);
@@ -309,7 +307,6 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropPolicies: () => dropPolicies(context),
     setDropPolicy: (scope, policy) => setDropPolicy(context, scope, policy),
     leases: context.leases,
-    lineLeases: context.lineLeases,
     ensureTensors: (versionId, signal) => context.droppedTensors.ensure(context, versionId, signal),
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),

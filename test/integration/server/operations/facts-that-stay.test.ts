@@ -58,6 +58,8 @@ const decisions: Readonly<Record<string, Decision>> = {
   replayChangedStory: "fleet",
   beginDeposit: "fleet",
   transfer: "present",
+  // It expires.
+  leaseLine: "none",
   endLease: "present",
   retire: "present",
   redact: "present",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { HeldLine } from "../../../../../server/learning/nas/held-line.js";
-import { lineLeaseMs, LineLeases } from "../../../../../server/storage/repository/line-leases.js";
+import { lineLeaseMs, LineLeases } from "../../../../../server/services/context/line-leases.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import { manualClock, type ManualClock } from "../../../../helpers/manual-clock.js";
