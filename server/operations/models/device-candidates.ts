@@ -2,6 +2,8 @@
  * The candidates of an evaluation that devices train: what each begins from, what is believed of a device, and the
  * version that it becomes, whose parent is the version that the device reported, with its provenance.
  */
+import { readdir } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
@@ -44,6 +46,8 @@ import type { CandidateWorkOptions } from "./candidate-work.js";
 import { metadataOf, titleOf } from "./candidate-versions.js";
 import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
+/** The folder of the evaluation that a start is of, which those with another seed or other settings do not share. */
+const runKey = "evaluate.run";
 /** Minutes that a device may take to run a candidate's start, and then to train it. */
 const defaultPatience = 30;
 
@@ -253,7 +257,7 @@ export class DeviceCandidates {
 
   /** A version of its own for each candidate, by which what devices report is told apart. */
   async #start(number: number, known: Hash | undefined): Promise<CandidateStart> {
-    const { repository, seed, lease } = this.options;
+    const { repository, seed, lease, folder } = this.options;
     const { model } = this.#candidate(number);
     const parameters = this.#parameters(number);
     if (known !== undefined && repository.get(known)?.state !== "retired")
@@ -272,7 +276,10 @@ export class DeviceCandidates {
     const start = await this.#save(source, repository.resolve(row.versionId), {
       name: startNameOf(model.keptName),
       bases: [...new Set([row.versionId, ...(inherited === undefined ? [] : [inherited])])],
-      metadata: { "evaluate.candidate": number, "evaluate.seed": seed, [inheritableKey]: false },
+      metadata: {
+        ...{ "evaluate.candidate": number, "evaluate.seed": seed },
+        ...{ [runKey]: basename(folder), [inheritableKey]: false },
+      },
     });
     return { start, parameters };
   }
@@ -364,13 +371,21 @@ async function askToTrain(
   return { accepted: code === "", message: messageOfResult(result) ?? code };
 }
 
-/** Retires what earlier evaluations left that were not continued. */
+/**
+ * Retires what earlier evaluations left that were not continued. Others of the same query, whose seed or settings differ,
+ * may run on another line, or go on later: what these began from stays.
+ */
 async function retireLeft(options: DeviceCandidatesOptions, { events }: DeviceNotes): Promise<void> {
-  const { repository, plan, asked } = options;
+  const { repository, operations, fleet, plan, asked, folder } = options;
   const noted = new Set(events.flatMap((event) => (event.event === "given" ? [event.start] : [])));
+  const runs = new Set((await readdir(dirname(folder))).filter((name) => name !== basename(folder)));
   for (const keptName of new Set(plan.candidates.map(({ model }) => model.keptName)))
-    for (const { versionId: start } of repository.versions({ name: startNameOf(keptName) }))
-      if (!noted.has(start)) await retireUnlessKept(options, { start, keptName, line: lineOf(asked) });
+    for (const { versionId: start } of repository.versions({ name: startNameOf(keptName) })) {
+      if (noted.has(start)) continue;
+      const { metadata } = await operations.model({ fleet, model: start });
+      if (!runs.has(String(metadata?.[runKey])))
+        await retireUnlessKept(options, { start, keptName, line: lineOf(asked) });
+    }
 }
 
 async function retireUnlessKept(

@@ -305,6 +305,31 @@ describe("an evaluation on devices", () => {
     for (const { otherDevices } of [first, second]) assert.deepEqual(otherDevices, []);
   });
 
+  it("leaves what another with another seed began from, which goes on later", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), on: "line=search" };
+    const asked = { ...on, config: { ...config, epochs: 1 } };
+    const stop = new AbortController();
+    let trainings = 0;
+    await addAgent("v1", async (job, options) => {
+      const outcome = await trainInChild(job, options);
+      if (++trainings === 1) stop.abort();
+      return outcome;
+    });
+    const stopped = operations.evaluateQuery({ ...asked, seed: "3" }, { signal: stop.signal });
+    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+    await operations.evaluateQuery({ ...asked, seed: "4" });
+    assert.equal(trainings, 2);
+    const { candidates } = await operations.evaluateQuery({ ...asked, seed: "3" });
+    assert.equal(trainings, 2, "what the device trained before is found");
+    const [{ saved } = assert.fail()] = candidates;
+    assert.equal(
+      (await operations.model({ fleet, model: saved?.versionId ?? "" })).metadata?.["evaluate.seed"],
+      "3",
+    );
+  });
+
   it("refuses what devices cannot do", async (t) => {
     const { server, addAgent } = await startFleet(t);
     const { operations } = server.handle;
