@@ -241,7 +241,7 @@ export class DeviceCandidates {
       outcome: (versionId, device, signal) => this.#outcome(versionId, device, signal),
       clear: async (candidate, start) => {
         const { keptName } = this.#candidate(candidate).model;
-        await retireUnlessKept(this.options, { start, keptName, line: lineOf(asked) });
+        await retireWhatIsNotKept(this.options, { start, keptName, line: lineOf(asked) });
       },
       command: (device, name, body) => operations.command({ fleet, device, name, body }),
       onStep: (candidate, device, step = 0) => {
@@ -384,16 +384,14 @@ async function retireLeft(options: DeviceCandidatesOptions, { events }: DeviceNo
       if (noted.has(start)) continue;
       const { metadata } = await operations.model({ fleet, model: start });
       if (!runs.has(String(metadata?.[runKey])))
-        await retireUnlessKept(options, { start, keptName, line: lineOf(asked) });
+        await retireWhatIsNotKept(options, { start, keptName, line: lineOf(asked) });
     }
 }
 
-async function retireUnlessKept(
+async function retireWhatIsNotKept(
   { operations, repository, fleet }: DeviceCandidatesOptions,
   { start, keptName, line }: { readonly start: Hash; readonly keptName: string; readonly line: string },
 ): Promise<void> {
-  const kept = repository
-    .versions({ name: keptName })
-    .some(({ record }) => record.bases.some((id) => repository.get(id)?.record.bases.includes(start)));
-  if (!kept) await retireStart(operations, { fleet, start, line, because: "an evaluation did not keep it" });
+  const kept = new Set(repository.versions({ name: keptName }).flatMap(({ record }) => record.bases));
+  await retireStart(operations, { fleet, start, line, kept, because: "an evaluation did not keep it" });
 }

@@ -231,6 +231,33 @@ describe("an evaluation on devices", () => {
     });
   });
 
+  it("retires what a device reported that was given up, also of a candidate that is kept", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    await addAgent("v1", (job, options) =>
+      trainInChild({ ...job, parameters: { ...job.parameters, learningRate: 0.5 } }, options),
+    );
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), on: "line=search" };
+    const asked = { ...on, config: { ...config, epochs: 1 } };
+    await assert.rejects(operations.evaluateQuery({ ...asked, seed: "3" }), { code: "SEARCH_WORKER_LOST" });
+    await addAgent("v2");
+    await operations.revoke({ fleet, device: "v1", evenIfClaimed: true });
+    const { candidates } = await operations.evaluateQuery({ ...asked, seed: "3" });
+    assert.equal(candidates[0]?.device, "v2");
+    const { versions: lost } = await operations.listModels({ fleet, device: "v1", all: true });
+    assert.deepEqual(
+      lost.map(({ state }) => state),
+      ["retired"],
+    );
+    const [{ saved } = assert.fail()] = candidates;
+    assert.ok(saved !== undefined);
+    const { versions } = await operations.lineage({ fleet, model: saved.versionId });
+    assert.deepEqual(
+      versions.map(({ state }) => state === "retired"),
+      [false, false, false, false],
+    );
+  });
+
   it("has programs of the devices' own train where the configuration has no recipe", async (t) => {
     const { server, addAgent, folder } = await startFleet(t);
     const { operations } = server.handle;
