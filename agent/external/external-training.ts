@@ -258,13 +258,8 @@ async function saveOutput(
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
   const ofCommand = { "trainer.program": command.program, "trainer.command": command.sha256 };
-  const kept = await keptNameIn(base.folder);
-  const {
-    model: opened,
-    metrics,
-    attachments,
-    dropped,
-  } = await readOutput(folder, spaceBeside(recorded), kept);
+  const output = await readOutput(folder, spaceBeside(recorded), await keptNameIn(base.folder));
+  const { model: opened, metrics, attachments, dropped } = output;
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
     const found = await modelOfLine(options.outbox, {

@@ -33,7 +33,7 @@ export interface ProgramFile {
 export interface TrustedProgram {
   readonly settings: ProgramSettings;
   readonly command: CommandIdentity;
-  /** Its files, from whose copy it runs, where its owner has it recorded. */
+  /** The program's files, from whose copy it runs, where its owner has it recorded. */
   readonly recorded?: RecordedProgram;
   /** Hash of the settings, and of the program's files: an evaluation goes on with the same alone. */
   readonly id: string;

@@ -41,7 +41,7 @@ export const notOneClassEach = (data: string): StemmaError =>
   );
 
 // Devices that train.
-/** The names of lines that searches may give models to, which are untrained at first: never one that does a device's work. */
+/** The names of lines that searches may give untrained models to: never one that does a device's work. */
 const searchLine = /^search(?:[-_].*)?$/;
 /** @throws USAGE */
 export function refuseOtherLine(line: string): void {

@@ -372,8 +372,8 @@ async function askToTrain(
 }
 
 /**
- * Retires what earlier evaluations left that were not continued. Others of the same query, whose seed or settings differ,
- * may run on another line, or go on later: what these began from stays.
+ * Retires what earlier evaluations left that were not continued. Others of the same query, whose seed or settings
+ * differ, may run on another line, or go on later: what these began from stays.
  */
 async function retireLeft(options: DeviceCandidatesOptions, { events }: DeviceNotes): Promise<void> {
   const { repository, operations, fleet, plan, asked, folder } = options;

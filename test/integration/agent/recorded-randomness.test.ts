@@ -19,7 +19,10 @@ const skip =
     ? false
     : `no C compiler for Linux, or no ${python}, on this machine`;
 
-/** It has a socket as programs with several processes do. Unseeded: its numbers come from /dev/urandom and from hashes of texts, whose key is drawn, too. */
+/**
+ * It has a socket as programs with several processes do. Unseeded: its numbers come from /dev/urandom and from hashes
+ * of texts, whose key is drawn, too.
+ */
 const unseeded = `
 import json, os, pathlib, random, socket, sys, tempfile
 with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as listener:

@@ -1,4 +1,4 @@
-/** Operations on leases: of models, which keep what work in progress reads, and of lines, whose devices train for it. */
+/** Operations on leases: of models, which keep what work in progress reads, and of lines, which train for it alone. */
 import * as z from "zod";
 import { count, fleetParams, fleetPath, hash, leaseText, shortText, timeMs } from "../fields.js";
 import { call, type ValueOf } from "../operation.js";
