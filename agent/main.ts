@@ -31,7 +31,7 @@ import { deviceKeyOf } from "./identity/device-key.js";
 import { checkOwnerCertificate, OwnerCertificate } from "./identity/owner-certificate.js";
 import { openProgramKey } from "./identity/program-key.js";
 import { hooksOf } from "./settings/hooks.js";
-import { recordedFiles } from "./settings/external-trainer.js";
+import { recordedFiles } from "../shared/programs/command-settings.js";
 import { checkCommand, checkSettingsFile, ownerOfSettings } from "../shared/programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { RecentEvents, recentLog } from "../shared/adapters/recent-log.js";

@@ -6,18 +6,15 @@ import { join } from "node:path";
 import { defined } from "../../shared/defined.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
-import type { Attachment } from "../../shared/programs/read-output.js";
-import { placeProgram, programAttachment } from "../../shared/programs/program-bundle.js";
+import { placeProgram } from "../../shared/programs/program-bundle.js";
 import type { DataDescription, ProgramRecord } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
-import { defaultOutputBytes } from "../../shared/programs/command-settings.js";
+import { defaultOutputBytes, recordedFiles } from "../../shared/programs/command-settings.js";
 import { progressOf } from "../../shared/programs/program-progress.js";
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import type { DatasetReference, TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/outbox-state.js";
-import { layoutName } from "../../shared/layouts/layout.js";
 import { judgeDisk, noDiskFor } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { attachmentsWithLayout, modelOfLine } from "../saving/line-model.js";
@@ -28,7 +25,7 @@ import {
   type StoredModel,
   type StoreModelOptions,
 } from "../saving/store-model.js";
-import { recordedFiles, type ExternalTrainer } from "../settings/external-trainer.js";
+import type { ExternalTrainer } from "../settings/external-trainer.js";
 import {
   keptNameIn,
   originalBytesIn,
@@ -37,7 +34,7 @@ import {
   type GivenSamples,
   type JobLimits,
 } from "../../shared/programs/job-folder.js";
-import { checkFileIn, readOutput, type AttachmentSpace } from "../../shared/programs/read-output.js";
+import { checkFileIn, readOutput } from "../../shared/programs/read-output.js";
 import { trainerKind } from "../../shared/programs/run-command.js";
 import type { JobPorts } from "../../shared/programs/run-job.js";
 import { orderText } from "../../shared/programs/program-libraries.js";
@@ -49,7 +46,13 @@ import {
   identifyCommand,
   type CommandIdentity,
 } from "../../shared/programs/trusted-command.js";
-import { recordProgram, type RecordedProgram } from "./record-program.js";
+import {
+  programAttachments,
+  recordProgram,
+  spaceBeside,
+  type RecordedProgram,
+} from "../../shared/programs/record-program.js";
+import { configFieldInvalid } from "../settings/settings-errors.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions, CheckOptions {
   readonly files: Files;
@@ -99,7 +102,8 @@ export async function trainExternally(
     { field: `lines.${line}.trainer.exec`, owner: options.commandOwner },
   );
   const command = await identifyCommand(trainer);
-  const recorded = await recordProgram(line, trainer, command);
+  const field = `lines.${line}.trainer.record`;
+  const recorded = await recordProgram(trainer, command, { field, invalid: configFieldInvalid });
   const job = await jobOf(options, training);
   const recordsRandomness = recorded?.program.recordsRandomness === true;
   const runFolder = folderToRunIn(workFolder, recordsRandomness);
@@ -230,14 +234,6 @@ function reportLeftOut(
     );
 }
 
-/** The attachments that a program may leave, beside those that Stemma attaches. */
-function spaceOf(recorded: Finished["recorded"]): AttachmentSpace {
-  return {
-    maxBytes: maxAttachmentBytes - (recorded?.bytes.length ?? 0),
-    taken: [layoutName, ...(recorded === undefined ? [] : [programAttachment])],
-  };
-}
-
 async function checkOutput(
   options: ExternalTrainingOptions,
   { line, trainer, workFolder, signal }: ExternalTraining,
@@ -262,8 +258,8 @@ async function saveOutput(
 ): Promise<TrainedExternally> {
   const { line, invocation, job, base, dataUsed } = training;
   const ofCommand = { "trainer.program": command.program, "trainer.command": command.sha256 };
-  const kept = await keptNameIn(base.folder);
-  const { model: opened, metrics, attachments, dropped } = await readOutput(folder, spaceOf(recorded), kept);
+  const output = await readOutput(folder, spaceBeside(recorded), await keptNameIn(base.folder));
+  const { model: opened, metrics, attachments, dropped } = output;
   const { file, requireUnchanged, close, notes, path: where } = opened;
   try {
     const found = await modelOfLine(options.outbox, {
@@ -321,10 +317,6 @@ async function saveOutput(
   } finally {
     await close();
   }
-}
-
-function programAttachments(recorded: RecordedProgram | undefined): readonly Attachment[] {
-  return recorded === undefined ? [] : [{ name: programAttachment, bytes: recorded.bytes }];
 }
 
 interface LoggedTraining {

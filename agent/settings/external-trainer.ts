@@ -3,18 +3,11 @@
  * Which program runs is written in agent.json alone; a request may only choose parameters within the limits that
  * are set there, and nothing of a request reaches the command line. (docs/own-models.md)
  */
-import { isAbsolute } from "node:path";
 import * as z from "zod";
-import {
-  argumentSchema,
-  commandHash,
-  trainerSettings,
-  variableName,
-} from "../../shared/programs/command-settings.js";
+import { commandHash, recordSettings, trainerSettings } from "../../shared/programs/command-settings.js";
 import { parameterRefused } from "./settings-errors.js";
 
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
-const absolutePath = argumentSchema.refine(isAbsolute, "must be an absolute path");
 
 export const externalTrainerSchema = z.strictObject({
   ...trainerSettings,
@@ -26,11 +19,7 @@ export const externalTrainerSchema = z.strictObject({
    */
   record: z
     .strictObject({
-      files: z.array(absolutePath).max(256).default([]),
-      /** The file that names its libraries with their versions. */
-      lock: absolutePath.optional(),
-      /** The variables of `environment` whose values go along; of others only the names. */
-      variables: z.array(variableName).max(64).default([]),
+      ...recordSettings,
       /** True to keep what it draws: a replay is given the same. A secret, which goes to the server with each model. */
       randomness: z.boolean().default(false),
     })
@@ -51,11 +40,6 @@ export type ExternalTrainer = z.infer<typeof externalTrainerSchema>;
 export type TrainerParameters = Readonly<Record<string, string | number | boolean>>;
 
 const prefix = "exec:";
-
-/** The files whose content is recorded. */
-export function recordedFiles({ record }: Pick<ExternalTrainer, "record">): readonly string[] {
-  return record === undefined ? [] : [...record.files, ...(record.lock === undefined ? [] : [record.lock])];
-}
 
 /** Returns the text in the place of a recipe's name: a training goes on only by the command that began it. */
 export function externalRecipe(trainer: Pick<ExternalTrainer, "exec">): string {

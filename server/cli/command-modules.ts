@@ -68,6 +68,7 @@ const deviceModules: readonly CommandModule[] = [
 const storageModules: readonly CommandModule[] = [
   { names: "stats check gc reindex backup restore", load: () => import("./commands/storage/stores.js") },
   { names: "plan apply", load: () => import("./commands/storage/plan.js") },
+  { names: "leases", load: () => import("./commands/storage/leases.js") },
   { names: "tier", load: () => import("./commands/storage/tier.js") },
   { names: "drop", load: () => import("./commands/storage/drop.js") },
   { names: "policy", load: () => import("./commands/storage/policy.js") },

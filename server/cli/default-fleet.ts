@@ -3,7 +3,7 @@ import type { ServerOperations } from "../interface/api/server-operations.js";
 
 /** Operations on a fleet that change something, or have something done there. */
 export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperations>([
-  ...(["import", "tag", "hold", "retire", "redact", "setSuccessor", "transfer", "endTransfer"] as const),
+  ...(["import", "tag", "hold", "retire", "redact", "setSuccessor", "transfer"] as const),
   ...(["saveDerived", "evaluateQuery", "saveQuery", "deleteQuery"] as const),
   ...([
     "train",
@@ -22,6 +22,7 @@ export const actingOperations: ReadonlySet<string> = new Set<keyof ServerOperati
   ...(["beginDeposit", "depositObjects", "finishDeposit"] as const),
   ...(["addDataset", "pushDataset", "removeDataset"] as const),
   ...(["enroll", "invite", "createBatch", "revokeBatch", "acceptDevices", "renewDevice", "revoke"] as const),
+  ...(["leaseLine", "endLease"] as const),
   ...(["assign", "rollbackDevice", "labelDevices", "setDevices", "quarantineDevice"] as const),
   ...(["removeDevice", "eraseDevices", "trainOnDevice", "evaluateOnDevice", "command"] as const),
   ...(["addAuthority", "removeAuthority", "takeRevocationList"] as const),

@@ -41,6 +41,29 @@ export const trainerSettings = {
   environment: environmentSchema,
 };
 
+const absolutePath = argumentSchema.refine(isAbsolute, "must be an absolute path");
+
+/** The part of a program that goes along with what it trains, so that it may be run again. */
+export const recordSettings = {
+  /** The program's own files. */
+  files: z.array(absolutePath).max(256).default([]),
+  /** The file that names its libraries with their versions. */
+  lock: absolutePath.optional(),
+  /** The variables of `environment` whose values go along; of others only the names. */
+  variables: z.array(variableName).max(64).default([]),
+};
+export const recordSchema = z.strictObject(recordSettings);
+export type RecordSettings = z.infer<typeof recordSchema>;
+
+/** The files whose content is recorded. */
+export function recordedFiles({
+  record,
+}: {
+  readonly record?: RecordSettings | undefined;
+}): readonly string[] {
+  return record === undefined ? [] : [...record.files, ...(record.lock === undefined ? [] : [record.lock])];
+}
+
 /** The bytes that a trainer may write without a setting. */
 export function defaultOutputBytes(baseBytes: number): number {
   return 2 * baseBytes + 256 * 1024 * 1024;

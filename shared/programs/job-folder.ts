@@ -6,7 +6,7 @@
  *     <work>/input/base/           model.safetensors, architecture.json, names.json and original.safetensors
  *     <work>/input/samples/        train.safetensors, validation.safetensors, held-out.safetensors
  *     <work>/output-<random>/      its current directory: model.safetensors, metrics.json, attachments/
- *     <work>/scratch/              its HOME and TMPDIR
+ *     <work>/scratch/              its HOME and TMPDIR, which a short link may name
  *     <work>/program/              its own files, where they are recorded
  *     <work>/process.json          the process, so that one whose agent was killed is ended
  */

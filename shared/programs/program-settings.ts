@@ -5,13 +5,17 @@
  */
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import { defined } from "../defined.js";
 import { describeIssues } from "../describe-issues.js";
 import { StemmaError } from "../errors.js";
-import { trainerSettings } from "./command-settings.js";
+import { recordedFiles, recordSchema, trainerSettings } from "./command-settings.js";
+import { recordProgram, type RecordedProgram } from "./record-program.js";
 import { checkCommand, checkSettingsFile, identifyCommand, type CommandIdentity } from "./trusted-command.js";
 
 const schema = z.strictObject({
   ...trainerSettings,
+  /** The program's own files, which are stored with each model, so that it can be run again; absent: none are. */
+  record: recordSchema.optional(),
   /** The metric that it measures when a training has ended, where a rule keeps candidates by it. */
   metric: z
     .strictObject({ name: z.string().min(1).max(64), lowerIsBetter: z.boolean().default(false) })
@@ -29,6 +33,8 @@ export interface ProgramFile {
 export interface TrustedProgram {
   readonly settings: ProgramSettings;
   readonly command: CommandIdentity;
+  /** The program's files, from whose copy it runs, where its owner has it recorded. */
+  readonly recorded?: RecordedProgram;
   /** Hash of the settings, and of the program's files: an evaluation goes on with the same alone. */
   readonly id: string;
 }
@@ -59,10 +65,15 @@ export async function trustedProgram({ settings, path }: ProgramFile): Promise<T
     afterwards: "run the same command again",
   };
   await checkSettingsFile(path, owner, texts);
-  await checkCommand(settings, { field: "exec", owner, settings: texts });
+  const exec = [...settings.exec, ...recordedFiles(settings)];
+  await checkCommand({ exec }, { field: "exec", owner, settings: texts });
   const command = await identifyCommand(settings);
+  const recorded = await recordProgram(settings, command, {
+    field: "record",
+    invalid: (field, why) => new StemmaError("CONFIG_INVALID", `${path}: ${field} ${why}.`, { field }),
+  });
   const id = createHash("sha256")
-    .update(JSON.stringify([settings, command]))
+    .update(JSON.stringify([settings, command, ...(recorded === undefined ? [] : [recorded.id])]))
     .digest("hex");
-  return { settings, command, id };
+  return { settings, command, id, ...defined({ recorded }) };
 }

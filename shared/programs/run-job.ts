@@ -5,6 +5,7 @@
 import { plainEnvironment } from "../adapters/run-program.js";
 import type { Clock, Log } from "../ports.js";
 import { noteProcess } from "./left-process.js";
+import { shortScratch } from "./short-scratch.js";
 import { endStrayProcesses } from "./stray-processes.js";
 import type { JobFolders, JobLimits } from "./job-folder.js";
 import { runCommand, type ProgramKind } from "./run-command.js";
@@ -40,13 +41,14 @@ export async function runJob(
   { line, kind, program, workFolder, folders, limits, alsoFilled = [] }: ProgramJob,
   { clock, log, signal, takesLine, onStarted }: JobPorts,
 ): Promise<void> {
+  const temporary = await shortScratch(folders.scratch);
   try {
     await runCommand(
       {
         kind,
         exec: program.exec,
         folder: folders.output,
-        environment: environmentOf(program, limits, folders),
+        environment: { ...environmentOf(program, limits, folders), TMPDIR: temporary.path },
         watched: {
           folders: [folders.output, folders.scratch, folders.program, ...alsoFilled],
           maxBytes: limits.maxOutputBytes,
@@ -68,6 +70,7 @@ export async function runJob(
     );
   } finally {
     const strays = await endStrayProcesses(workFolder);
+    await temporary.remove();
     if (strays > 0)
       log.warn(`${kind.setting}-left-processes`, {
         line,
@@ -88,7 +91,6 @@ function environmentOf(
     OMP_NUM_THREADS: String(threads),
     ...environment,
     HOME: scratch,
-    TMPDIR: scratch,
     STEMMA_INPUT: input,
     STEMMA_OUTPUT: output,
     STEMMA_MEMORY_LIMIT_MB: String(memoryLimitMb),

@@ -23,6 +23,8 @@ const saltBytes = 32;
 const headerBytes = magic.length + 4 + saltBytes;
 /** The largest profile that goes with a version. */
 export const maxStoredProfileBytes = 4 * 1024 * 1024;
+/** The records that such a profile has room for: a program that draws more is ended. */
+export const maxStoredRecords = maxStoredProfileBytes - 1024;
 /** The objects of a profile: its manifest, its only chunk, and its description. */
 export const profileObjects = 3;
 const reader = "randomness";
@@ -43,7 +45,7 @@ export function profileToStore(
   records: Uint8Array,
   random: { readonly bytes: (count: number) => Uint8Array },
 ): ProfileToStore {
-  if (records.length > maxStoredProfileBytes - 1024)
+  if (records.length > maxStoredRecords)
     throw new StemmaError(
       "TRAINER_OUTPUT_TOO_LARGE",
       `The program drew so much that its profile of randomness has ${records.length} bytes, of at most ` +

@@ -20,6 +20,7 @@ import { isStemmaError, StemmaError } from "../errors.js";
 import { fileError } from "../files/file-error.js";
 import type { LoadedLibraries } from "../provenance/provenance.js";
 import { decodeLists, librariesOf, maxListBytes } from "./program-libraries.js";
+import { maxStoredRecords } from "./stored-profile.js";
 import { runJob, type JobPorts, type ProgramJob, type RunnableProgram } from "./run-job.js";
 
 export interface Watching {
@@ -79,7 +80,7 @@ export async function runWatched(
     watched = list === undefined ? job.program : listing(job.program, await link(list, "list.so"), lists);
     if (recorder !== undefined) {
       const given = randomness?.mode === "replay" ? randomness.records : undefined;
-      recording = await prepareRecording(records, given);
+      recording = await prepareRecording(records, given, maxStoredRecords);
       const linked = {
         library: await link(recorder.library, "recorder.so"),
         launcher: await link(recorder.launcher, "launch"),

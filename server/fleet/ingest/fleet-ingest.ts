@@ -16,6 +16,7 @@ import { storeNamedEngine } from "../../services/context/own-engine.js";
 import type { DeviceMessage } from "../../access/broker/broker-port.js";
 import type { Admission } from "./sessions/admission.js";
 import { AnnouncementAnswers } from "./uploads/announcement-answers.js";
+import { LineLeases } from "../../services/context/line-leases.js";
 import { composeIngest, type FleetIngestParts, type IngestServices } from "./compose-ingest.js";
 import type { ConnectionRefusal, CountedRefusals } from "./sessions/connection-refusals.js";
 import type { DeviceDoubt } from "./sessions/device-doubts.js";
@@ -43,6 +44,8 @@ export class FleetIngest {
 
   readonly #greeting: DeviceGreeting;
   readonly #announcements: AnnouncementAnswers;
+  /** See LiveFleet. */
+  readonly lineLeases: LineLeases;
 
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
     const services = await composeIngest(parts);
@@ -57,6 +60,7 @@ export class FleetIngest {
     private readonly services: IngestServices,
   ) {
     this.#greeting = new DeviceGreeting(parts, services);
+    this.lineLeases = new LineLeases(parts.clock);
     this.#announcements = new AnnouncementAnswers(parts, services);
   }
 

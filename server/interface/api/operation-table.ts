@@ -13,6 +13,7 @@ import { deviceUpkeepOperations } from "./devices/device-upkeep-definitions.js";
 import { dropOperations } from "./stores/drop-definitions.js";
 import { engineOperations } from "./models/engine-definitions.js";
 import { journalOperations } from "./stores/journal-definitions.js";
+import { leaseOperations } from "./stores/lease-definitions.js";
 import { lineageOperations } from "./models/lineage-definitions.js";
 import { modelOperations } from "./models/model-definitions.js";
 import { planningOperations } from "./stores/planning-definitions.js";
@@ -55,6 +56,7 @@ export const operationGroups = {
     ...dropOperations,
     ...tierOperations,
     ...planningOperations,
+    ...leaseOperations,
     ...damageOperations,
   },
 };
@@ -83,6 +85,7 @@ export const operationTable = {
   ...dropOperations,
   ...planningOperations,
   ...damageOperations,
+  ...leaseOperations,
   ...tierOperations,
 };
 export type OperationTable = typeof operationTable;

@@ -23,6 +23,10 @@ type Leased = Pick<
   "leases" | "leaves" | "ensureTensors" | "get" | "resolve" | "recover" | "objects"
 >;
 
+/** Names an evaluation as the holder of a lease. */
+export const holderOf = ({ seed, query }: { readonly seed: string; readonly query: string }): string =>
+  `an evaluation with seed ${seed}: ${query.replace(/\s+/g, " ").trim().slice(0, 80)}`;
+
 const pathIn = (folder: string): string => join(folder, "lease");
 
 /** The lease that an evaluation had before it was cut short; undefined: none, or it has ended. */

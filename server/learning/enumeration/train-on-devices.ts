@@ -151,12 +151,8 @@ export class DeviceTrainings {
     const { training, done } = this.#trainings.get(candidate) ?? {};
     this.#trainings.delete(candidate);
     const place = training?.place ?? this.#noted(candidate).given;
-    const { line, ports } = this.options;
-    if (place !== undefined && this.#noted(candidate).trained === undefined)
-      // One that is away trains to its end; the next evaluation retires what it reports.
-      await ports
-        .command(place.device, endTrainingCommand, { line, base: place.start })
-        .catch(() => undefined);
+    const { ports } = this.options;
+    if (place !== undefined && this.#noted(candidate).trained === undefined) await this.#end(place);
     training?.stop.abort();
     await done?.catch(() => undefined);
     if (place !== undefined) await ports.clear(candidate, place.start);
@@ -166,6 +162,12 @@ export class DeviceTrainings {
   async close(): Promise<void> {
     this.#stop.abort();
     for (const { done } of this.#trainings.values()) await done.catch(() => undefined);
+  }
+
+  /** Tells a device to end. One that is away trains to its end; the next evaluation retires what it reports. */
+  async #end({ device, start }: Place): Promise<void> {
+    const { line, ports } = this.options;
+    await ports.command(device, endTrainingCommand, { line, base: start }).catch(() => undefined);
   }
 
   #begin(
@@ -192,6 +194,8 @@ export class DeviceTrainings {
         const failure = isLost ? failureIn(error) : undefined;
         if (isLost && failure === undefined) {
           this.options.ports.onLost(device.device, error);
+          const { place } = training;
+          if (place?.device === device.device) void this.#end(place);
           this.#places.lose(error);
           continue;
         }

@@ -11,6 +11,7 @@ import type { Clock } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../../interface/api/server-operations.js";
 import type { DeviceEvents } from "./device-events.js";
+import type { HeldLine } from "./held-line.js";
 import { searchStopped, workerLost } from "./search-errors.js";
 
 /** The operations of a server that training on its devices uses. */
@@ -28,6 +29,7 @@ export interface DeviceWorkOptions {
   readonly fleet: string;
   readonly device: string;
   readonly line: string;
+  readonly held: Pick<HeldLine, "lease" | "require">;
   /** Registered data, on whose held-out samples candidates are measured. */
   readonly data: string;
   /** The longest time for the device to run the new model, and then to train it; milliseconds. */
@@ -88,9 +90,9 @@ export class DeviceWork {
 
   /** Gives the device a version, and waits until it runs it. @throws SEARCH_WORKER_LOST, TRAINING_STOPPED */
   async give(versionId: Hash, signal: AbortSignal | undefined): Promise<void> {
-    const { operations, fleet, device, line } = this.options;
+    const { operations, fleet, device, line, held } = this.options;
     // Each candidate may have another shape: that is what is tried.
-    await operations.assign({ fleet, device, line, model: versionId, force: true });
+    await operations.assign({ fleet, device, line, model: versionId, lease: held.lease, force: true });
     await this.until("run the model that it was given", () => this.#runs(versionId), signal);
   }
 
@@ -133,7 +135,8 @@ export class DeviceWork {
   /**
    * Looks until there is something. A server that cannot be reached for a while, and a device that is not connected,
    * are waited for.
-   * @throws SEARCH_WORKER_LOST after the patience, TRAINING_STOPPED
+   * @throws SEARCH_WORKER_LOST after the patience, TRAINING_STOPPED; TRAINING_REFUSED, LEASE_UNKNOWN where the line is
+   * held no more
    */
   async until<T>(
     what: string,
@@ -141,10 +144,11 @@ export class DeviceWork {
     signal: AbortSignal | undefined,
     everyMs = lookMs.server,
   ): Promise<T> {
-    const { clock, events, device, patienceMs } = this.options;
+    const { clock, events, device, held, patienceMs } = this.options;
     const endMs = clock.monotonic() + patienceMs;
     for (;;) {
       if (signal?.aborted === true) throw searchStopped();
+      held.require();
       const moment = events.moment(device);
       const found = await unlessUnreachable(look);
       if (found !== undefined) return found;

@@ -1,13 +1,13 @@
 /** The devices of a fleet that take part in a search: those of a selection that are connected and have its line. */
-import * as z from "zod";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { Clock } from "../../../shared/ports.js";
+import type { Clock, Files, Random } from "../../../shared/ports.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
 import type { CandidateTrainer } from "./candidate.js";
 import { DeviceEvents } from "./device-events.js";
-import { lineSearched, noWorker, notASearchLine } from "./search-errors.js";
-import { DeviceTrainer, retireStarts, startNameOf } from "./train-on-device.js";
+import { noWorker, refuseOtherLine } from "./search-errors.js";
+import { HeldLine } from "./held-line.js";
+import { DeviceTrainer, retireStarts } from "./train-on-device.js";
 
 /** Devices of one search: each candidate holds a lease, and a fleet has at most 64 of those. */
 export const maxSearchDevices = 48;
@@ -23,8 +23,11 @@ export interface SearchDevicesOptions {
   readonly line: string;
   readonly patienceMs: number;
   readonly clock: Clock;
-  /** True if no search with these settings ran before: what devices train of this name is another one's. */
-  readonly isNew?: boolean;
+  readonly random: Random;
+  /** The search, for people. */
+  readonly holder: string;
+  /** The file that keeps the id of the line's lease. */
+  readonly kept?: { readonly files: Files; readonly path: string };
 }
 
 export interface SearchDevices {
@@ -34,9 +37,6 @@ export interface SearchDevices {
   close(): Promise<void>;
 }
 
-/** Lines that searches may give models to, which are untrained at first: never one that does a device's work. */
-const searchLine = /^search(?:[-_].*)?$/;
-
 /**
  * The devices of a selection that can take part, and the others.
  * @throws USAGE, SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID
@@ -45,7 +45,7 @@ export async function ableDevices(
   operations: Pick<ServerOperations, "devices">,
   { fleet, select, line }: Pick<SearchDevicesOptions, "fleet" | "select" | "line">,
 ): Promise<{ readonly able: readonly string[]; readonly others: SearchDevices["others"] }> {
-  if (!searchLine.test(line)) throw notASearchLine(line);
+  refuseOtherLine(line);
   const found = (await operations.devices({ fleet, select })).map((each) => ({
     device: each.device,
     why: !each.lines.includes(line)
@@ -65,64 +65,31 @@ export async function ableDevices(
   return { able: able.slice(0, maxSearchDevices), others };
 }
 
-const reportSchema = z.object({
-  training: z.object({ line: z.string(), base: z.string().optional() }).nullable(),
-});
-
-/**
- * Refuses a line that another search or evaluation uses now: both would give its devices models, and wait for what they
- * report.
- * @param own names of the starts of this one, which may have been cut short while devices trained
- * @throws TRAINING_REFUSED
- */
-export async function requireUnsearched(
-  operations: Pick<ServerOperations, "command" | "model">,
-  {
-    fleet,
-    line,
-    able,
-    own,
-  }: Pick<SearchDevicesOptions, "fleet" | "line"> & {
-    readonly able: readonly string[];
-    readonly own: ReadonlySet<string>;
-  },
-): Promise<void> {
-  const nameOfTraining = async (device: string): Promise<string | undefined> => {
-    try {
-      const { result } = await operations.command({ fleet, device, name: "report", body: {} });
-      const { training } = reportSchema.parse(result);
-      if (training?.line !== line || training.base === undefined) return undefined;
-      return (await operations.model({ fleet, model: training.base })).name;
-    } catch {
-      // A device that cannot be asked now is waited for later, or given up.
-      return undefined;
-    }
-  };
-  const names = await Promise.all(able.map(nameOfTraining));
-  for (const [at, name] of names.entries())
-    if (name?.endsWith(startNameOf("")) === true && !own.has(name))
-      throw lineSearched(line, able[at] ?? "", name.slice(0, -startNameOf("").length));
-}
-
-/** @throws as ableDevices; TRAINING_REFUSED where another search uses the line */
+/** @throws as ableDevices; TRAINING_REFUSED where another search has the line */
 export async function devicesOfSearch(
   operations: ServerOperations,
-  { select, clock, isNew = false, ...options }: SearchDevicesOptions,
+  { select, clock, random, holder, kept, ...options }: SearchDevicesOptions,
 ): Promise<SearchDevices> {
-  const { able, others } = await ableDevices(operations, { ...options, select });
-  await requireUnsearched(operations, {
-    ...{ fleet: options.fleet, line: options.line, able },
-    own: new Set(isNew ? [] : [startNameOf(options.name)]),
-  });
-  await retireStarts(operations, options);
+  const { fleet, line } = options;
+  const { able, others } = await ableDevices(operations, { fleet, line, select });
+  const held = await HeldLine.take({ operations, fleet, line, holder, clock, random, kept });
+  try {
+    await retireStarts(operations, options);
+  } catch (error) {
+    await held.end();
+    throw error;
+  }
   const events = new DeviceEvents(operations, clock);
   const evaluations = new SerialQueue();
   return {
     trainers: able.map(
-      (device) => new DeviceTrainer({ ...options, operations, events, evaluations, clock, device }),
+      (device) => new DeviceTrainer({ ...options, operations, events, evaluations, clock, held, device }),
     ),
     others,
-    close: () => events.close(),
+    close: async () => {
+      await events.close();
+      await held.end();
+    },
   };
 }
 

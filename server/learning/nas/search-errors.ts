@@ -41,17 +41,16 @@ export const notOneClassEach = (data: string): StemmaError =>
   );
 
 // Devices that train.
-export const notASearchLine = (line: string): StemmaError =>
+/** The names of lines that searches may give untrained models to: never one that does a device's work. */
+const searchLine = /^search(?:[-_].*)?$/;
+/** @throws USAGE */
+export function refuseOtherLine(line: string): void {
+  if (!searchLine.test(line)) throw notASearchLine(line);
+}
+const notASearchLine = (line: string): StemmaError =>
   new StemmaError(
     "USAGE",
     `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name a line that is called "search", or begins with "search-".`,
-  );
-/** @param name of the models that the other search makes */
-export const lineSearched = (line: string, device: string, name: string): StemmaError =>
-  new StemmaError(
-    "TRAINING_REFUSED",
-    `Devices of the line ${line} train for another search or evaluation: ${device} trains a candidate for ${name}. Wait until it has ended (devices of a stopped one finish their candidate first), or name another line.`,
-    { line, device, name },
   );
 export const noWorker = (why: string, line: string): StemmaError =>
   lost(

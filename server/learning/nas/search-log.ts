@@ -75,6 +75,11 @@ export function settingsPath(folder: string): string {
   return join(folder, settingsName);
 }
 
+/** The file that keeps the lease of the line of a search whose candidates devices train. */
+export function leasePath(folder: string): string {
+  return join(folder, "lease");
+}
+
 /**
  * Keeps what a search was asked to do. A later call with other settings is refused, but for the number of candidates.
  * @throws SEARCH_OTHER

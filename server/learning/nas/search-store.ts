@@ -59,7 +59,7 @@ export interface SearchStore {
 /** The operations of a server that a search uses. */
 export type SearchOperations = Pick<
   ServerOperations,
-  "transfer" | "endTransfer" | "recover" | "import" | "retire" | "listModels"
+  "transfer" | "endLease" | "recover" | "import" | "retire" | "listModels"
 >;
 
 export interface FleetStoreOptions {
@@ -100,7 +100,7 @@ export function storeInFleet(
       return { versionId, root: record.root, bytes: tensorBytes, newBytes };
     },
     async endLease(lease) {
-      await operations.endTransfer({ fleet, lease });
+      await operations.endLease({ fleet, lease });
     },
     async retire(model, because) {
       await operations.retire({ fleet, model, because });
@@ -128,7 +128,7 @@ async function inheritFrom(
   });
   if (nearest === null || lease === null) return undefined;
   if (nearest.tensors.length === 0) {
-    await operations.endTransfer({ fleet, lease: lease.id });
+    await operations.endLease({ fleet, lease: lease.id });
     return undefined;
   }
   const tensors = await readRecovered(operations, { fleet, model: nearest.versionId, lease: lease.id });

@@ -48,10 +48,11 @@ export class DeviceTrainer implements CandidateTrainer {
 
   constructor(options: DeviceTrainerOptions) {
     this.#options = options;
-    const { operations, fleet, device, line } = options;
+    const { operations, fleet, device, line, held } = options;
     this.#work = new DeviceWork({
       ...options,
-      request: ({ parameters }) => operations.trainOnDevice({ fleet, device, line, parameters }),
+      request: ({ parameters }) =>
+        operations.trainOnDevice({ fleet, device, line, parameters, lease: held.lease }),
     });
   }
 
@@ -163,7 +164,10 @@ export async function retireStarts(
     await retireStart(operations, { fleet, start, line, because });
 }
 
-/** Retires a start, and what devices trained of it, unless they run it. */
+/**
+ * Retires a start, and what devices trained of it, unless they run it.
+ * @param kept what something that stays comes from; the start stays with what was trained of it
+ */
 export async function retireStart(
   operations: Pick<DeviceOperations, "descendants" | "retire">,
   {
@@ -171,13 +175,24 @@ export async function retireStart(
     start,
     line,
     because,
-  }: { readonly fleet: string; readonly start: Hash; readonly line: string; readonly because: string },
+    kept,
+  }: {
+    readonly fleet: string;
+    readonly start: Hash;
+    readonly line: string;
+    readonly because: string;
+    readonly kept?: ReadonlySet<Hash>;
+  },
 ): Promise<void> {
   const { descendants } = await operations.descendants({ fleet, model: start, limit: 10_000 });
-  for (const { version } of descendants)
-    if (version.record.bases.includes(start) && version.record.line === line && version.state !== "retired")
+  const trained = descendants.filter(
+    ({ version: { record } }) => record.bases.includes(start) && record.line === line,
+  );
+  for (const { version } of trained)
+    if (version.state !== "retired" && kept?.has(version.versionId) !== true)
       await retireUnlessUsed(operations, { fleet, model: version.versionId, because });
-  await retireUnlessUsed(operations, { fleet, model: start, because });
+  if (!trained.some(({ version }) => kept?.has(version.versionId)))
+    await retireUnlessUsed(operations, { fleet, model: start, because });
 }
 
 async function startsOf(

@@ -247,8 +247,9 @@ async function evaluateOnDevice(
 
 async function trainOnDevice(
   context: OperationsContext,
-  { fleet, device, line, parameters }: OperationInput<"trainOnDevice">,
+  { fleet, device, line, parameters, lease }: OperationInput<"trainOnDevice">,
 ): Promise<CallOutput<"trainOnDevice">> {
+  (await context.live?.fleet(fleet))?.lineLeases.require(line, lease);
   const body = {
     line,
     ...defined({ parameters }),
@@ -263,10 +264,11 @@ async function trainOnDevice(
 }
 
 async function assign(
-  { home }: OperationsContext,
+  { home, live }: OperationsContext,
   repository: FleetRepository,
-  { device, line, model, allowReduced, force, dryRun }: OperationInput<"assign">,
+  { fleet, device, line, model, allowReduced, lease, force, dryRun }: OperationInput<"assign">,
 ): Promise<VersionSummary> {
+  (await live?.fleet(fleet))?.lineLeases.require(line, lease);
   const summary = assignable(repository, requireDevice(repository, device), { line, model, allowReduced });
   if (force !== true) await refuseOtherShape(repository, line, summary);
   if (dryRun === true) return summary;

@@ -2,6 +2,8 @@
  * The candidates of an evaluation that devices train: what each begins from, what is believed of a device, and the
  * version that it becomes, whose parent is the version that the device reported, with its provenance.
  */
+import { readdir } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
@@ -24,10 +26,12 @@ import {
   type DeviceOutcome,
   type DevicePorts,
 } from "../../learning/enumeration/train-on-devices.js";
+import { holderOf } from "../../learning/enumeration/source-lease.js";
 import type { TrainedSoFar, WantedFigure } from "../../learning/enumeration/train-candidate.js";
 import { DeviceEvents } from "../../learning/nas/device-events.js";
 import { DeviceWork, type AskedTraining } from "../../learning/nas/device-work.js";
-import { ableDevices, requireUnsearched } from "../../learning/nas/search-devices.js";
+import { HeldLine } from "../../learning/nas/held-line.js";
+import { ableDevices } from "../../learning/nas/search-devices.js";
 import { retireStart, startNameOf } from "../../learning/nas/train-on-device.js";
 import { parametersOf, type PlannedCandidate } from "../../learning/query/evaluate/plan-evaluation.js";
 import { declaredFor, findOwnRecipe } from "../../learning/training/own-recipes.js";
@@ -42,16 +46,26 @@ import type { CandidateWorkOptions } from "./candidate-work.js";
 import { metadataOf, titleOf } from "./candidate-versions.js";
 import { derivedSource, inheritableLeaves } from "./save-derived.js";
 
+/** The folder of the evaluation that a start is of, which those with another seed or other settings do not share. */
+const runKey = "evaluate.run";
 /** Minutes that a device may take to run a candidate's start, and then to train it. */
 const defaultPatience = 30;
-/** The lines whose devices train for an evaluation of this process. */
-const takenLines = new Set<string>();
 
 type Asked = Pick<OperationInput<"evaluateQuery">, "line" | "patience"> & { readonly on: string };
 
 interface DeviceCandidatesOptions extends Omit<CandidateWorkOptions, "limits"> {
   readonly asked: Asked;
   readonly operations: ServerOperations;
+}
+
+/** A line of devices for one evaluation alone. */
+interface OpenedLine {
+  readonly line: string;
+  readonly data: string;
+  readonly able: readonly string[];
+  readonly others: Awaited<ReturnType<typeof ableDevices>>["others"];
+  readonly notes: DeviceNotes;
+  readonly held: HeldLine;
 }
 
 /** @throws SERVER_UNREACHABLE, NOT_ALLOWED, USAGE */
@@ -76,7 +90,7 @@ export class DeviceCandidates {
   readonly #trainings: DeviceTrainings;
   /** The devices that took no part, or were given up, each with the reason. */
   readonly others: { readonly device: string; readonly why: string }[];
-  readonly #taken: string;
+  readonly #held: HeldLine;
   readonly #trainedOn = new Map<number, string>();
 
   private constructor(
@@ -87,16 +101,16 @@ export class DeviceCandidates {
       devices,
       others,
       notes,
-      taken,
+      held,
     }: Pick<DeviceCandidates, "others"> & {
       readonly devices: readonly DeviceWork[];
       readonly notes: DeviceNotes;
-      readonly taken: string;
+      readonly held: HeldLine;
     },
   ) {
     const { asked, signal } = options;
     this.others = others;
-    this.#taken = taken;
+    this.#held = held;
     this.concurrency = devices.length;
     this.#trainings = new DeviceTrainings({
       ...{ devices, line: lineOf(asked), notes, signal, ports: this.#ports() },
@@ -118,46 +132,48 @@ export class DeviceCandidates {
       );
     await requireDataset(context, fleet, first);
     const line = lineOf(asked);
-    const taken = [context.home.path, fleet, line].join("\0");
-    if (takenLines.has(taken)) throw lineTaken(line);
-    takenLines.add(taken);
+    const { operations, folder, seed, query } = options;
+    const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
+    const { clock, random } = context.home.ports;
+    const holder = holderOf({ seed, query });
+    const held = await HeldLine.take({ operations, fleet, line, holder, clock, random });
     try {
-      return await DeviceCandidates.#open(context, options, { line, data: first, taken });
+      const notes = await openDeviceNotes(nodeFiles(), folder);
+      await retireLeft(options, notes);
+      return DeviceCandidates.#open(context, options, { line, data: first, able, others, notes, held });
     } catch (error) {
-      takenLines.delete(taken);
+      await held.end();
       throw error;
     }
   }
 
-  static async #open(
+  static #open(
     context: OperationsContext,
     options: DeviceCandidatesOptions,
-    { line, data, taken }: { readonly line: string; readonly data: string; readonly taken: string },
-  ): Promise<DeviceCandidates> {
-    const { operations, fleet, asked, folder, plan } = options;
-    const { able, others } = await ableDevices(operations, { fleet, select: asked.on, line });
-    const own = new Set(plan.candidates.map(({ model }) => startNameOf(model.keptName)));
-    await requireUnsearched(operations, { fleet, line, able, own });
-    const notes = await openDeviceNotes(nodeFiles(), folder);
-    await retireLeft(options, notes);
+    { line, data, able, others, notes, held }: OpenedLine,
+  ): DeviceCandidates {
+    const { operations, fleet, asked } = options;
     const { clock } = context.home.ports;
     const events = new DeviceEvents(operations, clock);
     const evaluations = new SerialQueue();
     const devices = able.map(
       (device) =>
         new DeviceWork({
-          ...{ operations, events, evaluations, clock, fleet, device, line, data },
+          ...{ operations, events, evaluations, clock, fleet, device, line, held, data },
           patienceMs: (asked.patience ?? defaultPatience) * 60_000,
-          request: (training) => askToTrain(context, options, device, training),
+          request: async (training) => {
+            (await context.live?.fleet(fleet))?.lineLeases.require(line, held.lease);
+            return await askToTrain(context, options, device, training);
+          },
         }),
     );
-    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes, taken });
+    return new DeviceCandidates(context, options, events, { devices, others: [...others], notes, held });
   }
 
   async close(): Promise<void> {
     await this.#trainings.close();
     await this.events.close();
-    takenLines.delete(this.#taken);
+    await this.#held.end();
   }
 
   /** The device that trained a candidate last. */
@@ -225,7 +241,7 @@ export class DeviceCandidates {
       outcome: (versionId, device, signal) => this.#outcome(versionId, device, signal),
       clear: async (candidate, start) => {
         const { keptName } = this.#candidate(candidate).model;
-        await retireUnlessKept(this.options, { start, keptName, line: lineOf(asked) });
+        await retireWhatIsNotKept(this.options, { start, keptName, line: lineOf(asked) });
       },
       command: (device, name, body) => operations.command({ fleet, device, name, body }),
       onStep: (candidate, device, step = 0) => {
@@ -241,7 +257,7 @@ export class DeviceCandidates {
 
   /** A version of its own for each candidate, by which what devices report is told apart. */
   async #start(number: number, known: Hash | undefined): Promise<CandidateStart> {
-    const { repository, seed, lease } = this.options;
+    const { repository, seed, lease, folder } = this.options;
     const { model } = this.#candidate(number);
     const parameters = this.#parameters(number);
     if (known !== undefined && repository.get(known)?.state !== "retired")
@@ -260,7 +276,10 @@ export class DeviceCandidates {
     const start = await this.#save(source, repository.resolve(row.versionId), {
       name: startNameOf(model.keptName),
       bases: [...new Set([row.versionId, ...(inherited === undefined ? [] : [inherited])])],
-      metadata: { "evaluate.candidate": number, "evaluate.seed": seed, [inheritableKey]: false },
+      metadata: {
+        ...{ "evaluate.candidate": number, "evaluate.seed": seed },
+        ...{ [runKey]: basename(folder), [inheritableKey]: false },
+      },
     });
     return { start, parameters };
   }
@@ -327,13 +346,6 @@ export class DeviceCandidates {
   }
 }
 
-const lineTaken = (line: string): StemmaError =>
-  new StemmaError(
-    "TRAINING_REFUSED",
-    `Devices of the line ${line} train for another evaluation. Wait until it has ended, or name another line.`,
-    { line },
-  );
-
 const lineOf = ({ line = "search" }: Asked): string => line;
 
 async function modelOf(
@@ -359,21 +371,27 @@ async function askToTrain(
   return { accepted: code === "", message: messageOfResult(result) ?? code };
 }
 
-/** Retires what earlier evaluations left that were not continued. */
+/**
+ * Retires what earlier evaluations left that were not continued. Others of the same query, whose seed or settings
+ * differ, may run on another line, or go on later: what these began from stays.
+ */
 async function retireLeft(options: DeviceCandidatesOptions, { events }: DeviceNotes): Promise<void> {
-  const { repository, plan, asked } = options;
+  const { repository, operations, fleet, plan, asked, folder } = options;
   const noted = new Set(events.flatMap((event) => (event.event === "given" ? [event.start] : [])));
+  const runs = new Set((await readdir(dirname(folder))).filter((name) => name !== basename(folder)));
   for (const keptName of new Set(plan.candidates.map(({ model }) => model.keptName)))
-    for (const { versionId: start } of repository.versions({ name: startNameOf(keptName) }))
-      if (!noted.has(start)) await retireUnlessKept(options, { start, keptName, line: lineOf(asked) });
+    for (const { versionId: start } of repository.versions({ name: startNameOf(keptName) })) {
+      if (noted.has(start)) continue;
+      const { metadata } = await operations.model({ fleet, model: start });
+      if (!runs.has(String(metadata?.[runKey])))
+        await retireWhatIsNotKept(options, { start, keptName, line: lineOf(asked) });
+    }
 }
 
-async function retireUnlessKept(
+async function retireWhatIsNotKept(
   { operations, repository, fleet }: DeviceCandidatesOptions,
   { start, keptName, line }: { readonly start: Hash; readonly keptName: string; readonly line: string },
 ): Promise<void> {
-  const kept = repository
-    .versions({ name: keptName })
-    .some(({ record }) => record.bases.some((id) => repository.get(id)?.record.bases.includes(start)));
-  if (!kept) await retireStart(operations, { fleet, start, line, because: "an evaluation did not keep it" });
+  const kept = new Set(repository.versions({ name: keptName }).flatMap(({ record }) => record.bases));
+  await retireStart(operations, { fleet, start, line, kept, because: "an evaluation did not keep it" });
 }

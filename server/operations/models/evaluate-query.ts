@@ -19,7 +19,13 @@ import {
   type CandidateEnd,
   type EnumerationPorts,
 } from "../../learning/enumeration/run-enumeration.js";
-import { keepLeased, leaseIn, leaseSources, requireLeased } from "../../learning/enumeration/source-lease.js";
+import {
+  holderOf,
+  keepLeased,
+  leaseIn,
+  leaseSources,
+  requireLeased,
+} from "../../learning/enumeration/source-lease.js";
 import type { ProgramFile, ProgramSettings } from "../../../shared/programs/program-settings.js";
 import type { EndedTraining } from "../../learning/enumeration/train-candidate.js";
 import { newWeightsOf } from "../../learning/query/evaluate/plan-answer.js";
@@ -146,7 +152,7 @@ async function planLeased(
   { repository, kept, begun, query, config, rank, signal, program }: Planning,
 ): Promise<{ readonly plan: EvaluationPlan; readonly lease: string }> {
   const { folder, seed } = kept;
-  const holder = `an evaluation with seed ${seed}: ${query.replace(/\s+/g, " ").trim().slice(0, 80)}`;
+  const holder = holderOf({ seed, query });
   const { versions: found, sources = [] } = begun ?? {};
   const before = await leaseIn(repository, folder);
   if (found === undefined && before !== undefined) await repository.leases.end(before);

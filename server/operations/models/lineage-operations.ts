@@ -21,17 +21,10 @@ import { makerOf } from "../../storage/repository/state/version-state.js";
 
 type LineageOperations = Pick<
   ServerOperations,
-  | "descendants"
-  | "commonAncestor"
-  | "lineage"
-  | "transfer"
-  | "endTransfer"
-  | "owners"
-  | "successors"
-  | "setSuccessor"
+  "descendants" | "commonAncestor" | "lineage" | "transfer" | "owners" | "successors" | "setSuccessor"
 >;
 
-export function lineageOperations({ fleets, home }: OperationsContext): LineageOperations {
+export function lineageOperations({ fleets, home, caller }: OperationsContext): LineageOperations {
   return {
     descendants: async ({ fleet, model, offset, limit = defaultLimit }) => {
       const repository = await fleets.get(fleet);
@@ -51,11 +44,7 @@ export function lineageOperations({ fleets, home }: OperationsContext): LineageO
       return ownersOf(repository, repository.resolve(model), query);
     },
     transfer: async ({ fleet, ...question }) =>
-      (await import("./transfer-model.js")).startTransfer(await fleets.get(fleet), question),
-    endTransfer: async ({ fleet, lease }) => {
-      await (await fleets.get(fleet)).leases.end(lease);
-      return { lease };
-    },
+      (await import("./transfer-model.js")).startTransfer(await fleets.get(fleet), question, caller),
     successors: async ({ fleet, model }) => {
       const repository = await fleets.get(fleet);
       return relationsOf(repository, repository.resolve(model).versionId);

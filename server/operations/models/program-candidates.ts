@@ -8,6 +8,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import * as z from "zod";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
+import { defined } from "../../../shared/defined.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
@@ -18,7 +19,9 @@ import { prepareJobFolder, type GivenSamples, type JobLimits } from "../../../sh
 import { endLeftProcess } from "../../../shared/programs/left-process.js";
 import { progressOf } from "../../../shared/programs/program-progress.js";
 import { readOutput, type TrainerOutput } from "../../../shared/programs/read-output.js";
-import { runJob } from "../../../shared/programs/run-job.js";
+import { spaceBeside } from "../../../shared/programs/record-program.js";
+import { runWatched } from "../../../shared/programs/watched-run.js";
+import { placeProgram } from "../../../shared/programs/program-bundle.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Measurement } from "../../../shared/train/training.js";
@@ -51,7 +54,7 @@ import { ownLine } from "../../storage/repository/state/naming.js";
 import type { CandidateWorkOptions } from "./candidate-work.js";
 import { titleOf } from "./candidate-versions.js";
 import { ProgramBases, type ProgramBase } from "./program-base.js";
-import { contentOf, saveProgramCandidate } from "./save-program-candidate.js";
+import { contentOf, saveProgramCandidate, type ProgramRan } from "./save-program-candidate.js";
 
 interface ProgramCandidatesOptions extends CandidateWorkOptions {
   readonly program: TrustedProgram;
@@ -66,6 +69,8 @@ interface ProgramOutcome extends EndedTraining {
   readonly workMs: number;
   /** Content id of the model in it. */
   readonly content: Hash;
+  /** The run of a recorded program, by which it can be run again. */
+  readonly ran?: ProgramRan;
 }
 
 const count = z.number().int().nonnegative();
@@ -77,6 +82,23 @@ const endedSchema = z.strictObject({
   workMs: count,
   content: hash,
   samples: z.strictObject({ hash, train: count, validation: count, heldOut: count }).exactOptional(),
+  ran: z
+    .strictObject({
+      job: hash,
+      limits: z.strictObject({
+        ...{ memoryLimitMb: z.number(), threads: z.number() },
+        ...{ timeoutSeconds: z.number(), maxOutputBytes: z.number() },
+      }),
+      libraries: z
+        .array(
+          z.strictObject({
+            program: z.string(),
+            libraries: z.array(z.strictObject({ name: z.string(), sha256: z.string().exactOptional() })),
+          }),
+        )
+        .exactOptional(),
+    })
+    .exactOptional(),
   told: z.array(
     z.strictObject({
       ...{ iteration: count, epoch: count, loss: z.number(), learningRate: z.number() },
@@ -154,12 +176,13 @@ export class ProgramCandidates {
     return this.#trainings.forget(number);
   }
 
-  async save(number: number, { folder, samples, workMs }: ProgramOutcome): Promise<Hash> {
+  async save(number: number, { folder, samples, workMs, ran }: ProgramOutcome): Promise<Hash> {
     const candidate = this.#candidate(number);
-    const { command } = this.options.program;
+    const { command, recorded } = this.options.program;
     return await this.#reading(candidate, folder, (output, found) =>
       saveProgramCandidate(this.context, this.options, {
         ...{ candidate, command, output, found, samples, workMs, data: this.#dataOf(candidate)?.registered },
+        ...(recorded && ran && { recorded: { ...recorded, ...ran } }),
       }),
     );
   }
@@ -209,7 +232,7 @@ export class ProgramCandidates {
     const report = (what: string, of: object = {}): void =>
       this.options.onProgress?.({ state: "running", line: `${title}: ${what}`, ...of });
     report("its program starts");
-    const { folders, samples } = await prepareJobFolder(
+    const { folders, samples, jobHash } = await prepareJobFolder(
       workFolder,
       {
         ...{ line: ownLine, invocation: candidate.number, seed, parameters: parametersOf(candidate), base },
@@ -220,8 +243,14 @@ export class ProgramCandidates {
       if (data === undefined) throw error;
       return explainRefusedData(error, data.registered, workFolderOf(this.context.home));
     });
-    await runJob(
-      { line: ownLine, kind: programKind, program: program.settings, workFolder, folders, limits },
+    const { recorded, settings } = program;
+    const exec = recorded
+      ? await placeProgram(recorded.program, folders.program, recorded.interpreter)
+      : settings.exec;
+    const own = { exec, environment: settings.environment };
+    const { libraries } = await runWatched(
+      { line: ownLine, kind: programKind, program: own, workFolder, folders, limits },
+      { folder: workFolder, listsLibraries: recorded !== undefined },
       {
         ...{ clock, log, signal },
         takesLine: (text) => {
@@ -240,9 +269,13 @@ export class ProgramCandidates {
       },
     );
     const workMs = Math.round(clock.monotonic() - startedMs);
-    const outcome = await this.#outcomeOf(candidate, { folder: folders.output, samples, workMs, told });
+    // A replay begins from a version; a derived base was none when its job was written.
+    const isRecorded = recorded !== undefined && base.versionId !== null;
+    const ran = isRecorded ? { job: jobHash as Hash, limits, ...defined({ libraries }) } : undefined;
+    const left = { folder: folders.output, samples, workMs, told, ...defined({ ran }) };
+    const outcome = await this.#outcomeOf(candidate, left);
     const output = folders.output.slice(workFolder.length + 1);
-    const ended = { format: 1, output, workMs, content: outcome.content, told, samples };
+    const ended = { format: 1, output, workMs, content: outcome.content, told, samples, ran };
     await writeDurably(nodeFiles(), join(workFolder, endedName), Buffer.from(JSON.stringify(ended)));
     // Only what it left is needed until the candidate is saved.
     for (const folder of [folders.input, folders.scratch]) await rm(folder, { recursive: true, force: true });
@@ -268,8 +301,8 @@ export class ProgramCandidates {
     if (text === undefined) return undefined;
     const read = endedSchema.safeParse(parsed(text));
     if (!read.success) return undefined;
-    const { output, samples, workMs, told, content } = read.data;
-    const left = { folder: join(folder, output), samples, workMs, told };
+    const { output, samples, workMs, told, content, ran } = read.data;
+    const left = { folder: join(folder, output), samples, workMs, told, ...defined({ ran }) };
     // A model that is not what it was is trained again.
     const outcome = await this.#outcomeOf(candidate, left).catch(() => undefined);
     return outcome?.content === content ? outcome : undefined;
@@ -299,7 +332,7 @@ export class ProgramCandidates {
     folder: string,
     use: (output: TrainerOutput, found: ModelOfBase) => T | Promise<T>,
   ): Promise<T> {
-    const output = await readOutput(folder);
+    const output = await readOutput(folder, spaceBeside(this.options.program.recorded));
     const { file, requireUnchanged, close, path } = output.model;
     try {
       const base = await this.#bases.of(candidate.model);

@@ -9,9 +9,12 @@ import type { ModelSource } from "../../../shared/model/model.js";
 import { captureNodeEnvironment } from "../../../shared/model/node-environment.js";
 import { contentId, treeRoot } from "../../../shared/model/tree.js";
 import type { GivenSamples } from "../../../shared/programs/job-folder.js";
+import { orderText } from "../../../shared/programs/program-libraries.js";
+import { programAttachments, type RecordedProgram } from "../../../shared/programs/record-program.js";
 import type { TrainerOutput } from "../../../shared/programs/read-output.js";
 import type { CommandIdentity } from "../../../shared/programs/trusted-command.js";
 import { makeProvenance } from "../../../shared/provenance/make-provenance.js";
+import type { ProgramRecord } from "../../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../../shared/provenance/training-provenance.js";
 import { objectId } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -20,6 +23,9 @@ import { parametersOf, type PlannedCandidate } from "../../learning/query/evalua
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import { baseVersionOf, metadataOf, savedBefore } from "./candidate-versions.js";
 import type { CandidateWorkOptions } from "./candidate-work.js";
+
+/** The members of the record of a program that one run of it has. */
+export type ProgramRan = Pick<ProgramRecord, "job" | "limits" | "libraries">;
 
 export interface ProgramCandidate {
   readonly candidate: PlannedCandidate;
@@ -30,6 +36,8 @@ export interface ProgramCandidate {
   /** The registered data; undefined: the program has data of its own. */
   readonly data: DatasetSummary | undefined;
   readonly workMs: number;
+  /** The program and its run, where its owner has it recorded and its base is a version. */
+  readonly recorded?: Pick<RecordedProgram, "bytes" | "id" | "machine"> & ProgramRan;
 }
 
 /** @returns the version, also where a killed process had saved it */
@@ -39,7 +47,7 @@ export async function saveProgramCandidate(
   trained: ProgramCandidate,
 ): Promise<Hash> {
   const { repository, lease } = options;
-  const { candidate, command, output, found, samples, workMs } = trained;
+  const { candidate, command, output, found, samples, workMs, recorded } = trained;
   const { model } = found;
   const base = await baseVersionOf(context, options, candidate.model);
   const name = candidate.model.keptName;
@@ -50,10 +58,12 @@ export async function saveProgramCandidate(
     ...captureNodeEnvironment({ backend: "external", stemma: programVersion() }),
     "trainer.program": command.program,
     "trainer.command": command.sha256,
+    ...(recorded?.libraries && { loadOrder: orderText(recorded.libraries) }),
   };
   const layout = found.layout === undefined ? [] : [{ name: layoutName, bytes: found.layout }];
   const { summary } = await repository.save(model, {
-    ...{ name, lease, environment, bases: [base.versionId], attachments: [...output.attachments, ...layout] },
+    ...{ name, lease, environment, bases: [base.versionId] },
+    attachments: [...output.attachments, ...layout, ...programAttachments(recorded)],
     ...defined({ measurements }),
     metadata: {
       ...metadata,
@@ -83,6 +93,7 @@ function provenanceOf(
     samples,
     data,
     workMs,
+    recorded,
     base,
     environment,
   }: ProgramCandidate & { readonly base: Hash; readonly environment: Readonly<Record<string, string>> },
@@ -103,14 +114,26 @@ function provenanceOf(
           data: [
             {
               ...{ reader: data.kind, name: data.name },
+              ...(recorded && { parameters: data.parameters }),
               samples: { train: samples.train, validation: samples.validation, heldOut: samples.heldOut },
             },
           ],
         }),
+      ...(recorded && { program: programOf(recorded) }),
       course: { kind: "external trainer", command },
       times: { endedAtMs: Math.round(clock.now()), workMs },
       by: caller ?? null,
     },
     random,
   );
+}
+
+function programOf({
+  id,
+  job,
+  limits,
+  machine,
+  libraries,
+}: NonNullable<ProgramCandidate["recorded"]>): ProgramRecord {
+  return { bundle: id, job, limits, machine, ...defined({ libraries }) };
 }

@@ -4,6 +4,7 @@
  * under it (`import`), which ends it.
  */
 import { isStemmaError } from "../../../shared/errors.js";
+import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { OperationInput } from "../../interface/api/server-operations.js";
 import type { Transfer } from "../../interface/api/models/lineage-definitions.js";
@@ -18,6 +19,7 @@ const maxTries = 4;
 export async function startTransfer(
   repository: FleetRepository,
   { minutes = defaultMinutes, ...question }: Omit<OperationInput<"transfer">, "fleet">,
+  caller?: Caller,
 ): Promise<Transfer> {
   const asked = await askedArchitecture(repository, question);
   for (let tries = 1; ; tries++) {
@@ -37,7 +39,7 @@ export async function startTransfer(
         new Set(tensors.map(({ path }) => path)),
       );
       const lease = await repository.leases.grant(
-        { versionId: nearest.versionId, objects, tensors },
+        { versionId: nearest.versionId, objects, tensors, ...byOf({ by: caller }) },
         minutes * 60_000,
       );
       const { prefix: _, ...shown } = nearest;

@@ -11,7 +11,16 @@ import { readPassphrase } from "./passphrase-file.js";
 
 type StorageOperations = Pick<
   ServerOperations,
-  "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup" | "knownDamage"
+  | "stats"
+  | "check"
+  | "planCollection"
+  | "collect"
+  | "reindex"
+  | "backup"
+  | "knownDamage"
+  | "leases"
+  | "leaseLine"
+  | "endLease"
 >;
 
 export function storageOperations(context: OperationsContext): StorageOperations {
@@ -37,6 +46,9 @@ export function storageOperations(context: OperationsContext): StorageOperations
       if (live === undefined) while ((await repository.mergePacks()) !== undefined);
       return freed;
     },
+    leases: async (input) => (await leaseModule()).leasesOf(context, input),
+    leaseLine: async (input) => (await leaseModule()).leaseLine(context, input),
+    endLease: async (input) => (await leaseModule()).endLease(context, input),
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),
     // Asked after every command, so it must not open a fleet that the command did not need.
     knownDamage: ({ fleet }) =>
@@ -68,6 +80,8 @@ export function storageOperations(context: OperationsContext): StorageOperations
     },
   };
 }
+
+const leaseModule = () => import("./lease-operations.js");
 
 /** Marks damaged and absent archives of this build's own engine, which needs none to train. */
 async function markOwnEngine(repository: FleetRepository, report: CheckReport): Promise<CheckReport> {

@@ -14,6 +14,7 @@ import type { EventHub } from "../../interface/events/event-hub.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { Home } from "../../storage/repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
+import type { LineLeases } from "./line-leases.js";
 import type { TrainingLimits } from "./training-limits.js";
 
 /** The predicted bytes that a version takes to a device. */
@@ -100,6 +101,8 @@ export interface LiveFleet {
   backedUp(): void;
   /** Versions that running transfers rely on, each with the name of its transfer. */
   underWay(): ReadonlyMap<Hash, string>;
+  /** The lines whose devices train for one search or evaluation each. */
+  readonly lineLeases: LineLeases;
 }
 
 /** The server's addresses, as new enrolment files state them for devices. */

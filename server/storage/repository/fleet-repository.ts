@@ -247,7 +247,7 @@ export interface FleetRepository {
   setDropPolicy(scope: RetentionScope, policy: DropPolicy | null): Promise<readonly DropPolicySetting[]>;
   readonly tiers: FleetTiers;
   /** Leases on ancestors; `recover` reads under them, `save` derives under them. */
-  readonly leases: Pick<ModelLeases, "grant" | "require" | "renew" | "covers" | "end">;
+  readonly leases: Pick<ModelLeases, "grant" | "require" | "renew" | "covers" | "end" | "list">;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */

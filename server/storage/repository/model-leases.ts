@@ -30,7 +30,9 @@ const leaseSchema = z.object({
   versionId: hash,
   further: z.array(hash).exactOptional(),
   expiresAtMs: z.number(),
+  sinceMs: z.number().exactOptional(),
   holder: z.string().max(maxHolder).exactOptional(),
+  by: z.string().exactOptional(),
   objects: z.array(hash),
   tensors: z.array(z.object({ path: z.string(), name: z.string() })),
 });
@@ -47,8 +49,12 @@ export interface ModelLease {
   /** Versions that the lease is on too. */
   readonly further?: readonly Hash[];
   readonly expiresAtMs: number;
+  /** The time when it was granted; absent: by an earlier release. */
+  readonly sinceMs?: number;
   /** The work that holds it, for people; absent: a transfer. */
   readonly holder?: string;
+  /** The caller that asked for it; absent: not known. */
+  readonly by?: string;
   /** The objects that the store must keep. */
   readonly objects: readonly Hash[];
   readonly tensors: readonly { readonly path: string; readonly name: string }[];
@@ -86,7 +92,10 @@ export class ModelLeases {
    * Durable when this returns.
    * @throws OBJECT_MISSING where a collection was faster, NOT_ALLOWED where too many are held
    */
-  async grant(wanted: Omit<ModelLease, "id" | "expiresAtMs">, durationMs: number): Promise<ModelLease> {
+  async grant(
+    wanted: Omit<ModelLease, "id" | "expiresAtMs" | "sinceMs">,
+    durationMs: number,
+  ): Promise<ModelLease> {
     this.#dropExpired();
     if (this.#leases.size >= maxModelLeases) throw this.#tooMany();
     const { random, objects } = this.#parts;
@@ -95,6 +104,7 @@ export class ModelLeases {
       ...(wanted.holder !== undefined && { holder: wanted.holder.slice(0, maxHolder) }),
       id: Buffer.from(random.bytes(16)).toString("hex"),
       expiresAtMs: this.#expiryAfter(durationMs),
+      sinceMs: this.#parts.clock.now(),
     };
     this.#pin(lease);
     try {
@@ -147,6 +157,12 @@ export class ModelLeases {
     await this.#write();
   }
 
+  /** The leases that have not expired. */
+  list(): readonly ModelLease[] {
+    this.#dropExpired();
+    return [...this.#leases.values()].map(({ lease }) => lease);
+  }
+
   /** Ends a lease; one that ended already changes nothing. */
   async end(id: string): Promise<void> {
     if (!this.#leases.has(id)) return;
@@ -164,7 +180,7 @@ export class ModelLeases {
     return new StemmaError(
       "NOT_ALLOWED",
       `This fleet has ${maxModelLeases} leases on models already. The first to expire: ${named.join("; ")}. End one ` +
-        "with `stemma model transfer --end LEASE`, or wait. An evaluation that was cut short and goes on takes its own " +
+        "with `stemma storage leases --end LEASE`, or wait. An evaluation that was cut short and goes on takes its own " +
         "again, and ends it when it is done.",
       { leases },
     );

@@ -3,7 +3,7 @@
  * keeps them in the user's cache by the hash of source and compiler. Nothing is downloaded.
  */
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { recorderSources } from "./recorder-sources.js";
@@ -25,6 +25,8 @@ const asLibrary = ["-fPIC", "-shared"];
 /** The list of libraries is built without the C library: a program of another one can load it, too. */
 const withoutLibrary = ["-fno-stack-protector", "-nostdlib"];
 const compileMs = 120_000;
+/** No build takes so long. */
+const unfinishedMs = 10 * compileMs;
 
 /** Sources that are compiled together: the name of each result, its source, and the arguments that it needs. */
 type Compiled = readonly (readonly [
@@ -75,6 +77,7 @@ async function compiled(
   if ((await stat(folder).catch(() => undefined)) !== undefined) return folder;
   try {
     await mkdir(cache, { recursive: true, mode: 0o700 });
+    await removeUnfinished(cache);
     const temporary = await mkdtemp(join(cache, "new-"));
     try {
       for (const [name, source, before, after] of parts) {
@@ -92,6 +95,16 @@ async function compiled(
     throw fileError(error, "make", folder);
   }
   return folder;
+}
+
+/** Removes what builds left that were killed; others may run now. */
+async function removeUnfinished(cache: string): Promise<void> {
+  for (const name of await readdir(cache)) {
+    const path = join(cache, name);
+    const found = name.startsWith("new-") ? await stat(path).catch(() => undefined) : undefined;
+    if (found !== undefined && Date.now() - found.mtimeMs > unfinishedMs)
+      await rm(path, { recursive: true, force: true });
+  }
 }
 
 /** A program in one file does not carry the sources. */

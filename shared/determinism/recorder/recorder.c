@@ -92,7 +92,7 @@ struct slot {
   uint32_t children;
 };
 static struct state {
-  uint32_t failure, pad;
+  uint32_t failure, max_bytes; /* of the records, as the caller wrote it */
   struct slot slots[SLOTS];
 } *state;
 
@@ -134,7 +134,7 @@ static void write_record(int kind, const char *name, int flags, const void *valu
   if (name) strncpy(r.name, slash ? slash + 1 : name, sizeof r.name - 1);
   struct iovec parts[2] = { { &r, sizeof r }, { (void *)value, length } };
   if (writev(taken, parts, 2) != (ssize_t)(sizeof r + length)) fail(NOT_WRITTEN);
-  if (lseek(taken, 0, SEEK_CUR) > MAX_BYTES) fail(TOO_LARGE);
+  if (lseek(taken, 0, SEEK_CUR) > state->max_bytes) fail(TOO_LARGE);
 }
 static void replay_value(int kind, void *value, size_t length) {
   if (cursor.process != process_path || cursor.thread != thread_path) {

@@ -33,8 +33,9 @@ const headerBytes = 64;
 const maxValueBytes = 1024 * 1024;
 const magic = Buffer.from("stemma-randomness 1\n");
 const sumBytes = 32;
-/** The recorder ends the program at 64 MiB of records; the last one may go past it. */
-export const maxProfileBytes = 64 * 1024 * 1024 + headerBytes + maxValueBytes + magic.length + sumBytes;
+/** The recorder ends the program at so many bytes of records; the last one may go past it. */
+export const maxRecordedBytes = 64 * 1024 * 1024;
+export const maxProfileBytes = maxRecordedBytes + headerBytes + maxValueBytes + magic.length + sumBytes;
 const fixedAddresses = 1;
 
 /** @throws RANDOM_PROFILE_INVALID */

@@ -19,9 +19,14 @@ const skip =
     ? false
     : `no C compiler for Linux, or no ${python}, on this machine`;
 
-/** Unseeded: its numbers come from /dev/urandom and from hashes of texts, whose key is drawn, too. */
+/**
+ * It has a socket as programs with several processes do. Unseeded: its numbers come from /dev/urandom and from hashes
+ * of texts, whose key is drawn, too.
+ */
 const unseeded = `
-import json, os, pathlib, random, sys
+import json, os, pathlib, random, socket, sys, tempfile
+with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(place + "/listener-12345678")
 model = bytearray((pathlib.Path(os.environ["STEMMA_INPUT"]) / "base/model.safetensors").read_bytes())
 marks = pathlib.Path(os.environ["MARKS"])
 if (marks / "more").exists():
@@ -97,7 +102,7 @@ describe("a program whose randomness is recorded", { skip }, () => {
   });
 
   it("is not trained where it cannot be recorded; a list of libraries that cannot be had is not made up", async (t) => {
-    const lines = [testLine, "free", "static"];
+    const lines = [testLine, "free", "static", "much"];
     const { folder, stemma, replay, startAgent } = await startRecordedFleet(t, lines);
     const [program, source, fixed] = ["train.sh", "fixed.c", "fixed"].map((name) => join(folder, name)) as [
       string,
@@ -110,10 +115,19 @@ describe("a program whose randomness is recorded", { skip }, () => {
     await writeFile(source, "int main(void) { return 0; }\n");
     const isStatic = spawnSync("cc", ["-static", "-o", fixed, source]).status === 0;
     const trainer = { exec: ["/bin/sh", program], samples: false, environment: { MARKS: folder } };
+    const much = join(folder, "much.py");
+    const drawn = join(folder, "drawn");
+    await writeFile(
+      much,
+      `import os\nfor _ in range(6): os.urandom(1 << 20)\nopen(${JSON.stringify(drawn)}, "w").close()\n`,
+    );
     const agent = await startAgent({
       lines: {
         [testLine]: { trainer: { ...trainer, record: { ...record(program), randomness: true } } },
         free: { trainer: { ...trainer, record: record(program) } },
+        much: {
+          trainer: { ...trainer, exec: [python, much], record: { ...record(much), randomness: true } },
+        },
         static: { trainer: { exec: [fixed], samples: false, record: { files: [fixed], randomness: true } } },
       },
     });
@@ -133,6 +147,11 @@ describe("a program whose randomness is recorded", { skip }, () => {
       [verdict, libraries],
       ["proved", { verdict: "not recorded", text: "not recorded on its device" }],
     );
+    await assert.rejects(agent.handle.train("much"), {
+      code: "TRAINER_OUTPUT_TOO_LARGE",
+      message: /went past 4\.\d+ MB/,
+    });
+    assert.ok(!existsSync(drawn), "it was ended while it drew");
     if (isStatic)
       await assert.rejects(agent.handle.train("static"), {
         code: "CONFIG_INVALID",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         DropPolicy,
         DropPolicySetting,
         DropReport,
-        EndTransferAnswer,
+        EndLeaseAnswer,
         Engine,
         Enrolment,
         Erasure,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         JournalLeaves,
         JournalPage,
         LabelledDevice,
+        Lease,
         LineageGraph,
         ListedDevice,
         ListedEvaluation,
@@ -626,6 +627,7 @@ class Operations(Caller):
         line: str,
         model: str,
         allow_reduced: bool | None = None,
+        lease: str | None = None,
         force: bool | None = None,
         dry_run: bool | None = None,
     ) -> VersionSummary:
@@ -639,6 +641,7 @@ class Operations(Caller):
                 "line": line,
                 "model": model,
                 "allowReduced": given(allow_reduced),
+                "lease": given(lease),
                 "force": given(force),
                 "dryRun": given(dry_run),
             },
@@ -671,6 +674,7 @@ class Operations(Caller):
         fleet: str | None = None,
         line: str,
         parameters: dict[str, str | float | bool] | None = None,
+        lease: str | None = None,
     ) -> TrainOnDeviceAnswer:
         """Ask a connected device to fine-tune a line now (right change-devices)."""
         answer = self._call(
@@ -678,7 +682,7 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/devices/{device}/train",
             path={"fleet": fleet, "device": device},
-            body={"line": line, "parameters": given(parameters)},
+            body={"line": line, "parameters": given(parameters), "lease": given(lease)},
         )
         return cast("TrainOnDeviceAnswer", answer)
 
@@ -1770,22 +1774,6 @@ class Operations(Caller):
             },
         )
         return cast("PreparedTransfer", answer)
-
-    def end_transfer(
-        self,
-        *,
-        fleet: str | None = None,
-        lease: str,
-    ) -> EndTransferAnswer:
-        """End the lease of a transfer before it expires (right change-models)."""
-        answer = self._call(
-            "endTransfer",
-            "POST",
-            "/v1/fleets/{fleet}/transfers/end",
-            path={"fleet": fleet},
-            body={"lease": lease},
-        )
-        return cast("EndTransferAnswer", answer)
 
     def successors(
         self,
@@ -3061,6 +3049,54 @@ class Operations(Caller):
             },
         )
         return cast("ApplyStorageAnswer", answer)
+
+    def leases(
+        self,
+        *,
+        fleet: str | None = None,
+    ) -> list[Lease]:
+        """The leases of a fleet: who holds them, on what, and until when; the first to expire first (right read)."""
+        answer = self._call(
+            "leases",
+            "GET",
+            "/v1/fleets/{fleet}/leases",
+            path={"fleet": fleet},
+        )
+        return cast("list[Lease]", answer)
+
+    def lease_line(
+        self,
+        *,
+        fleet: str | None = None,
+        line: str,
+        lease: str,
+        holder: str,
+    ) -> Lease:
+        """Take a line of searches for one search or evaluation, for a minute, or renew that (right deploy)."""
+        answer = self._call(
+            "leaseLine",
+            "POST",
+            "/v1/fleets/{fleet}/leases/line",
+            path={"fleet": fleet},
+            body={"line": line, "lease": lease, "holder": holder},
+        )
+        return cast("Lease", answer)
+
+    def end_lease(
+        self,
+        *,
+        fleet: str | None = None,
+        lease: str,
+    ) -> EndLeaseAnswer:
+        """End a lease before it expires; the work that holds a line under it ends (right change-models)."""
+        answer = self._call(
+            "endLease",
+            "POST",
+            "/v1/fleets/{fleet}/leases/end",
+            path={"fleet": fleet},
+            body={"lease": lease},
+        )
+        return cast("EndLeaseAnswer", answer)
 
     def known_damage(
         self,

@@ -2933,6 +2933,16 @@ class ApplyReport(TypedDict):
     hasNext: bool
 
 
+class Lease(TypedDict):
+    lease: str
+    line: NotRequired[str]
+    models: NotRequired[list[ImportReportLikelyBasesItem]]
+    holder: str
+    by: NotRequired[str]
+    sinceMs: NotRequired[float]
+    expiresAtMs: float
+
+
 class StoreDamagePacksItem(TypedDict):
     pack: str
     id: Hash | None
@@ -3107,10 +3117,6 @@ class EvaluateQueryAnswer(TypedDict):
     error: Error | None
 
 
-class EndTransferAnswer(TypedDict):
-    lease: str
-
-
 class TrainAnswer(TypedDict):
     job: str
     fleet: str
@@ -3222,6 +3228,10 @@ class ApplyStorageAnswer(TypedDict):
     progress: str | None
     report: ApplyStorageAnswerReport1 | None
     error: Error | None
+
+
+class EndLeaseAnswer(TypedDict):
+    lease: str
 
 
 class PlanStorageJobAnswer(TypedDict):

@@ -17,7 +17,6 @@ const transfer = plain("transfer", {
     minutes: "<n> how long the lease lasts (60)",
     rank: "<weights> choose by prefix=1,quality=0.5,age=0.1 (longest prefix, then quality, then newest)",
     force: "overwrite an existing file",
-    end: "<lease> instead: end a lease before it expires",
   },
   help: `
   stemma model transfer --arch candidate/model.json --file start.safetensors
@@ -25,13 +24,9 @@ const transfer = plain("transfer", {
   stemma model import trained.safetensors --arch candidate/model.json --name NAME --lease ID
 
 Until the import, or until the lease expires, nothing that the child takes over is collected,
-even if the ancestor is retired meanwhile.
+even if the ancestor is retired meanwhile. stemma storage leases lists leases, and ends one.
 `,
-  run: async ({ arch, file, minutes, rank, force, end }, context): Promise<Printed> => {
-    if (end !== undefined) {
-      const data = await context.call("endTransfer", { lease: end });
-      return { data, names: [end], text: `ended the lease ${end}` };
-    }
+  run: async ({ arch, file, minutes, rank, force }, context): Promise<Printed> => {
     if (arch === undefined || file === undefined)
       throw new StemmaError(
         "USAGE",
@@ -66,7 +61,7 @@ async function start(
     const stream = await (await operations()).recover({ fleet, model: nearest.versionId, lease: lease.id });
     await writeStreamDurably(stream, file, { overwrite: force }, () => undefined);
   } catch (error) {
-    await call("endTransfer", { lease: lease.id });
+    await call("endLease", { lease: lease.id });
     throw error;
   }
   const bytes = nearest.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);

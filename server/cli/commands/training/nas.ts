@@ -1,11 +1,12 @@
 /** `stemma nas run|show|space`: search for architectures whose candidates inherit layers from each other. */
 import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Output } from "../../../../shared/cli/output.js";
 import { defined } from "../../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
-import { nodeClock } from "../../../../shared/adapters/node-ports.js";
+import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { regularFiles } from "../../../../shared/files/regular-files.js";
 import { noSuchData } from "../../../../shared/missing-errors.js";
 import type { Files } from "../../../../shared/ports.js";
@@ -20,6 +21,7 @@ import {
   forgetSearch,
   holdSearch,
   keepSettings,
+  leasePath,
   missingFolders,
   removeMade,
   removeWorkers,
@@ -277,8 +279,7 @@ async function search(
 ): Promise<void> {
   const opened = await operations();
   const dataset = await datasetOf(opened, settings);
-  const isNew = (await files.stat(settingsPath(choices.folder))) === undefined;
-  const working = await trainersFor(choices, { ...settings, dataset, isNew }, { output, operations: opened });
+  const working = await trainersFor(choices, { ...settings, dataset }, { output, operations: opened });
   try {
     await keepSettings(files, choices.folder, settings);
     const log = await SearchLog.open(files, choices.folder);
@@ -349,13 +350,7 @@ interface Trainers {
 /** @throws USAGE, SEARCH_WORKER_LOST */
 async function trainersFor(
   { folder, workers, on, line, patience }: RunChoices,
-  {
-    fleet,
-    name,
-    data,
-    dataset,
-    isNew,
-  }: KeptSettings & { readonly dataset: DatasetReference; readonly isNew: boolean },
+  { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
   { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
 ): Promise<Trainers> {
   const count = workers ?? (on === undefined ? 1 : 0);
@@ -382,7 +377,9 @@ async function trainersFor(
     line,
     patienceMs: patience * 60_000,
     clock: nodeClock(),
-    isNew,
+    random: nodeRandom(),
+    holder: `the search of ${name} in ${folder} on ${hostname()}`.slice(0, 200),
+    kept: { files: regularFiles(), path: leasePath(folder) },
   });
   output.info(
     `training on ${devices.trainers.map(({ device }) => device).join(", ")}` +

@@ -21,6 +21,7 @@ import {
   fleetParams,
   fleetPath,
   force,
+  lineLeaseText,
   modelText,
   parameters,
   reasonText,
@@ -143,6 +144,7 @@ export const deviceOperations = {
       line: shortText,
       model: modelText,
       allowReduced: z.boolean().optional().describe("Whether the model may be a reduced (lossy) one"),
+      lease: lineLeaseText.optional(),
       force,
       dryRun: z.boolean().optional().describe("Check, give nothing"),
     },
@@ -167,7 +169,11 @@ export const deviceOperations = {
     path: `${devicePath}/train`,
     right: "change-devices",
     params: deviceParams,
-    body: { line: shortText, parameters: parameters.optional().describe("Parameters of the recipe") },
+    body: {
+      line: shortText,
+      parameters: parameters.optional().describe("Parameters of the recipe"),
+      lease: lineLeaseText.optional(),
+    },
     output: z.object({ accepted: z.boolean(), message: z.string() }),
   }),
   evaluateOnDevice: call({

@@ -12,7 +12,6 @@ import {
   reasonText,
   timeMs,
 } from "../fields.js";
-import { leaseText } from "../fields.js";
 import { askingArchitecture, maxArchitectureBodyBytes, nearestModel } from "./nearest-schemas.js";
 import { versionStates } from "../../../storage/catalog/version-query.js";
 import { call, type ValueOf } from "../operation.js";
@@ -192,15 +191,6 @@ export const lineageOperations = {
     },
     output: transfer,
     maxBodyBytes: maxArchitectureBodyBytes,
-  }),
-  endTransfer: call({
-    summary: "End the lease of a transfer before it expires",
-    method: "POST",
-    path: `${fleetPath}/transfers/end`,
-    right: "change-models",
-    params: fleetParams,
-    body: { lease: leaseText },
-    output: z.object({ lease: text }),
   }),
   successors: call({
     summary: "The models that were declared to come after this one, and before it",

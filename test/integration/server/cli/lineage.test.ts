@@ -103,7 +103,7 @@ describe("relatives on the command line", () => {
     assert.deepEqual([child.newTensorBytes, child.summary.record.bases.length], [0, 1]);
     await refused("LEASE_UNKNOWN", "model", "import", start, "--name", "late", "--lease", lease.id);
     // Ending it once more changes nothing.
-    await good("model", "transfer", "--end", lease.id);
+    await good("storage", "leases", "--end", lease.id);
   });
 
   it("reads some layers of a model, and writes them back onto it", async () => {

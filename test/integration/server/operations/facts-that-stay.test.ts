@@ -58,7 +58,9 @@ const decisions: Readonly<Record<string, Decision>> = {
   replayChangedStory: "fleet",
   beginDeposit: "fleet",
   transfer: "present",
-  endTransfer: "present",
+  // It expires.
+  leaseLine: "none",
+  endLease: "present",
   retire: "present",
   redact: "present",
   revoke: "present",

@@ -13,6 +13,7 @@ import { programSettingsOf } from "../../../../../shared/programs/program-settin
 import type { ServerOperations } from "../../../../../server/interface/api/server-operations.js";
 import { connectOperations } from "../../../../../server/interface/http/client.js";
 import { openLocalOperations } from "../../../../../server/operations/local-operations.js";
+import { runStemmaHere } from "../../../../helpers/run-stemma-here.js";
 import { repositoryRoot } from "../../../../helpers/markdown.js";
 
 const fleet = "local";
@@ -96,6 +97,40 @@ describe("evaluate by a program", () => {
   const config = { input_data: "path1", epochs: 10 };
   const evaluate = (vary: string, keep: string): string =>
     `evaluate m from (select a where a.name = "net") with config = "c" vary ${vary} keep ${keep}`;
+
+  it("records a program whose owner wants that, which is run again where it is approved", async () => {
+    const record = { files: [join(folder, "train.mjs")], variables: ["NOTED"] };
+    const program = programOf({ record });
+    const query = evaluate("config.lr in [0.25]", 'top(1, m["loss"], 3)');
+    const operations = await open();
+    const [{ saved } = assert.fail()] = (
+      await operations.evaluateQuery({ fleet, query, config, seed: "7" }, { program })
+    ).candidates;
+    const model = saved?.versionId ?? assert.fail();
+    const refused = await operations.replay({ fleet, model });
+    assert.deepEqual(
+      [refused.verdict, refused.reason],
+      ["unreplayable", "program-not-approved"],
+      refused.text,
+    );
+    await operations.close();
+    const home = join(folder, "home");
+    const approved = await runStemmaHere(["replay", "program", "approve", model, "--fleet", fleet], { home });
+    assert.equal(approved.status, 0, approved.stderr);
+    const reopened = await open();
+    const again = await reopened.replay({ fleet, model });
+    assert.deepEqual([again.verdict, again.grade], ["proved", "bit-exact"], again.text);
+    assert.equal((await notes()).filter((each) => "ended" in each).length, 2);
+    // Of a derived base the job names no version, so there is nothing that a replay could begin from.
+    const derived = query
+      .replace("(select a", "(construct wide from a")
+      .replace('"net")', '"net" mutate a["fc8"].insert = DENSE("fc9", units=10))');
+    const [second = assert.fail()] = (
+      await reopened.evaluateQuery({ fleet, query: derived, config, seed: "7" }, { program })
+    ).candidates;
+    const other = await reopened.replay({ fleet, model: second.saved?.versionId ?? "" });
+    assert.equal(other.verdict, "unreplayable");
+  });
 
   it("gives it the job of a device's trainer, ends what has no place, and saves what it left", async () => {
     const operations = await open();

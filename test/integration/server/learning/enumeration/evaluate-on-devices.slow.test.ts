@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../../../../agent/main.js";
 import { Trainer } from "../../../../../agent/trainer/trainer.js";
 import { devicesOfSearch } from "../../../../../server/learning/nas/search-devices.js";
-import { nodeClock } from "../../../../../shared/adapters/node-ports.js";
+import { nodeClock, nodeRandom } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
@@ -231,6 +231,33 @@ describe("an evaluation on devices", () => {
     });
   });
 
+  it("retires what a device reported that was given up, also of a candidate that is kept", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    await addAgent("v1", (job, options) =>
+      trainInChild({ ...job, parameters: { ...job.parameters, learningRate: 0.5 } }, options),
+    );
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), on: "line=search" };
+    const asked = { ...on, config: { ...config, epochs: 1 } };
+    await assert.rejects(operations.evaluateQuery({ ...asked, seed: "3" }), { code: "SEARCH_WORKER_LOST" });
+    await addAgent("v2");
+    await operations.revoke({ fleet, device: "v1", evenIfClaimed: true });
+    const { candidates } = await operations.evaluateQuery({ ...asked, seed: "3" });
+    assert.equal(candidates[0]?.device, "v2");
+    const { versions: lost } = await operations.listModels({ fleet, device: "v1", all: true });
+    assert.deepEqual(
+      lost.map(({ state }) => state),
+      ["retired"],
+    );
+    const [{ saved } = assert.fail()] = candidates;
+    assert.ok(saved !== undefined);
+    const { versions } = await operations.lineage({ fleet, model: saved.versionId });
+    assert.deepEqual(
+      versions.map(({ state }) => state === "retired"),
+      [false, false, false, false],
+    );
+  });
+
   it("has programs of the devices' own train where the configuration has no recipe", async (t) => {
     const { server, addAgent, folder } = await startFleet(t);
     const { operations } = server.handle;
@@ -277,7 +304,11 @@ describe("an evaluation on devices", () => {
     await addAgent("v1", (job, options) => {
       other ??= Promise.all([
         assert.rejects(operations.evaluateQuery({ ...on, seed: "4" }), { code: "TRAINING_REFUSED" }),
-        // A search of a command of its own, of which the server is not told.
+        assert.rejects(operations.assign({ fleet, device: "v1", line, model: "net" }), {
+          code: "TRAINING_REFUSED",
+        }),
+        assert.rejects(operations.trainOnDevice({ fleet, device: "v1", line }), { code: "TRAINING_REFUSED" }),
+        // A search of a command of its own.
         assert.rejects(
           devicesOfSearch(operations, {
             ...{
@@ -288,9 +319,9 @@ describe("an evaluation on devices", () => {
               line: "search",
               patienceMs: 60_000,
             },
-            clock: nodeClock(),
+            ...{ clock: nodeClock(), random: nodeRandom(), holder: "a search" },
           }),
-          { code: "TRAINING_REFUSED", message: /v1 trains a candidate for / },
+          { code: "TRAINING_REFUSED", message: /an evaluation with seed 3: evaluate m/ },
         ),
       ]);
       return trainInChild(job, options);
@@ -299,6 +330,31 @@ describe("an evaluation on devices", () => {
     await other;
     const second = await operations.evaluateQuery({ ...on, seed: "4" });
     for (const { otherDevices } of [first, second]) assert.deepEqual(otherDevices, []);
+  });
+
+  it("leaves what another with another seed began from, which goes on later", async (t) => {
+    const { server, addAgent } = await startFleet(t);
+    const { operations } = server.handle;
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), on: "line=search" };
+    const asked = { ...on, config: { ...config, epochs: 1 } };
+    const stop = new AbortController();
+    let trainings = 0;
+    await addAgent("v1", async (job, options) => {
+      const outcome = await trainInChild(job, options);
+      if (++trainings === 1) stop.abort();
+      return outcome;
+    });
+    const stopped = operations.evaluateQuery({ ...asked, seed: "3" }, { signal: stop.signal });
+    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+    // The device runs what it trained for the first one until it has trained for the second one.
+    for (const seed of ["4", "5"]) await operations.evaluateQuery({ ...asked, seed });
+    const { candidates } = await operations.evaluateQuery({ ...asked, seed: "3" });
+    assert.equal(trainings, 3, "what the device trained before is found");
+    const [{ saved } = assert.fail()] = candidates;
+    assert.equal(
+      (await operations.model({ fleet, model: saved?.versionId ?? "" })).metadata?.["evaluate.seed"],
+      "3",
+    );
   });
 
   it("refuses what devices cannot do", async (t) => {

@@ -14,7 +14,7 @@ import { devicesOfSearch } from "../../../../../server/learning/nas/search-devic
 import { SearchLog } from "../../../../../server/learning/nas/search-log.js";
 import { storeInFleet } from "../../../../../server/learning/nas/search-store.js";
 import { readSearchSpace } from "../../../../../server/learning/nas/search-space.js";
-import { nodeClock } from "../../../../../shared/adapters/node-ports.js";
+import { nodeClock, nodeRandom } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
 import type { Clock } from "../../../../../shared/ports.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
@@ -111,7 +111,7 @@ async function startFleet(t: TestContext): Promise<Fleet> {
         select: "profile=generic",
         line,
         patienceMs,
-        clock,
+        ...{ clock, random: nodeRandom(), holder: "a search" },
       });
       const files = nodeFiles();
       const place = join(folder, "search");
@@ -247,8 +247,46 @@ describe("a search on devices", () => {
     const asked = { fleet: testFleet, name: "found", data: "images", select: "line=search", patienceMs: 1 };
     // A line that does a device's work.
     await assert.rejects(
-      devicesOfSearch(server.handle.operations, { ...asked, line: "brakes", clock: nodeClock() }),
+      devicesOfSearch(server.handle.operations, {
+        ...{ ...asked, line: "brakes", holder: "a search" },
+        ...{ clock: nodeClock(), random: nodeRandom() },
+      }),
       { code: "USAGE" },
     );
+  });
+
+  it("has a line for itself, whatever devices tell of trainings for others", async (t) => {
+    const { addAgent, server, folder } = await startFleet(t);
+    let begun: () => void = () => undefined;
+    const training = new Promise<void>((resolve) => (begun = resolve));
+    await addAgent("v1", (_, { signal }) => {
+      begun();
+      return new Promise((_resolve, reject) => {
+        signal?.addEventListener("abort", () => reject(new StemmaError("TRAINING_STOPPED", "It stopped.")));
+      });
+    });
+    const open = (name: string) =>
+      devicesOfSearch(server.handle.operations, {
+        ...{ fleet: testFleet, name, data: "images", select: "line=search", line, patienceMs },
+        ...{ clock: nodeClock(), random: nodeRandom(), holder: `the search of ${name}` },
+      });
+    const first = await open("first");
+    const stop = new AbortController();
+    const { space, seed, epochs, batchSize, learningRate } = request;
+    const job = { candidate: 0, choices: [0, 0], space, seed, epochs, batchSize, learningRate };
+    const stopped = assert.rejects(
+      first.trainers[0]!.train(job, undefined, { workFolder: folder, signal: stop.signal }),
+      { code: "TRAINING_STOPPED" },
+    );
+    await training;
+    await assert.rejects(open("second"), { code: "TRAINING_REFUSED", message: /the search of first/ });
+    stop.abort();
+    await stopped;
+    await first.close();
+    // The device trains for the first search for ever.
+    const both = await Promise.allSettled([open("second"), open("third")]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+    for (const each of both) if (each.status === "fulfilled") await each.value.close();
+    assert.deepEqual(await server.handle.operations.leases({ fleet: testFleet }), []);
   });
 });

@@ -13,17 +13,17 @@ const namesByRight: Readonly<Record<string, string>> = {
   read:
     "addresses asOf attachment authorities batches bundleObjects commonAncestor datasets descendants describeBundle device deviceEvents devices diff " +
     "dropPolicies engines evaluations events explainRecovery fleets journal journalCheckpoint journalHead knownDamage " +
-    "lineage listModels log model modelJson models owners planCollection planRollout planTier proveBundle proveFact recipes recover " +
+    "leases lineage listModels log model modelJson models owners planCollection planRollout planTier proveBundle proveFact recipes recover " +
     "releaseManifest releases replays restoreToSign retention rollout rolloutReport rollouts runQuery savedQueries searchHub stats story successors tiers",
   "read-predictions": "evaluation",
   "read-data": "fetchDataset showDataset",
   "read-logs": "deviceLogs trace",
   publish: "approveRestore publishOwnerTime publishReleases",
   "roll-out": "approveRollout createRollout setRollout undoRollout",
-  deploy: "assign command rollbackDevice",
+  deploy: "assign command leaseLine rollbackDevice",
   "publish-models": "beginDeposit depositObjects finishDeposit",
   "change-models":
-    "averageFleet cancelReplay deleteQuery endTransfer evaluate evaluateProgressively evaluateQuery hold import " +
+    "averageFleet cancelReplay deleteQuery endLease evaluate evaluateProgressively evaluateQuery hold import " +
     "mergeModels nearest queueReplay rebaseEngine reduce replay replayChanged replayChangedStory replayStory saveDerived saveQuery setSuccessor spotCheck tag train transfer verify",
   "change-data": "addDataset checkDataset pushDataset",
   "change-devices": "cosignJournal evaluateOnDevice labelDevices quarantineDevice setDevices trainOnDevice",

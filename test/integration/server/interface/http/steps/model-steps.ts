@@ -90,7 +90,7 @@ export const modelSteps: readonly Step[] = [
     name: "transfer",
     ask: async (at) => {
       const answer = await at.transfer({ fleet, model: "tiny:2", minutes: 5 });
-      await at.endTransfer({ fleet, lease: answer.lease?.id ?? "" });
+      await at.endLease({ fleet, lease: answer.lease?.id ?? "" });
       return { ...answer, lease: null };
     },
   },
@@ -101,11 +101,6 @@ export const modelSteps: readonly Step[] = [
     shows: "a lease that ended",
     ask: (at) => at.recover({ ...tiny, lease: "ab".repeat(16) }),
     fails: "LEASE_UNKNOWN",
-  },
-  {
-    name: "endTransfer",
-    shows: "one that ended already",
-    ask: (at) => at.endTransfer({ fleet, lease: "ab".repeat(16) }),
   },
   { name: "owners", ask: (at) => at.owners({ fleet, model: "tiny:2", all: true }) },
   {

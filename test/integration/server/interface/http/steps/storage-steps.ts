@@ -31,6 +31,37 @@ export const storageSteps: readonly Step[] = [
   { name: "retention", ask: (at) => at.retention({ fleet }) },
   { name: "forecastRetention", ask: (at) => at.forecastRetention({ fleet, listKept: true }) },
   { name: "applyRetention", ask: (at) => at.applyRetention({ fleet, collect: true }) },
+  {
+    name: "leases",
+    ask: async (at) => {
+      const { lease } = await at.transfer({ fleet, model: "tiny:2", minutes: 5 });
+      const listed = (await at.leases({ fleet })).map(({ models, holder }) => ({ models, holder }));
+      await at.endLease({ fleet, lease: lease?.id ?? "" });
+      return [...listed, ...(await at.leases({ fleet }))];
+    },
+  },
+  {
+    name: "leaseLine",
+    ask: async (at) => {
+      const line = "search-of-steps";
+      const taken = { fleet, line, lease: "cd".repeat(16), holder: "a question" };
+      const { lease, holder } = await at.leaseLine(taken);
+      const listed = (await at.leases({ fleet })).map((each) => each.line);
+      await at.endLease({ fleet, lease });
+      return { lease, holder, listed };
+    },
+  },
+  {
+    name: "leaseLine",
+    shows: "a line that does a device's work",
+    ask: (at) => at.leaseLine({ fleet, line: "brakes", lease: "cd".repeat(16), holder: "a question" }),
+    fails: "USAGE",
+  },
+  {
+    name: "endLease",
+    shows: "one that ended already",
+    ask: (at) => at.endLease({ fleet, lease: "ab".repeat(16) }),
+  },
   { name: "retire", ask: (at) => at.retire({ fleet, model: "small" }) },
   { name: "planCollection", ask: async (at) => (await at.planCollection({ fleet })).dead.length },
   {
