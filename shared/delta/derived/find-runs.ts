@@ -1,7 +1,7 @@
 /**
- * Finds which runs of a file's bytes are those of another file, at other offsets: a header grew, names are longer, parts
- * changed places. Bytes are compared four apart, so that floats that were trained a little are found by their highest
- * bytes. Pure.
+ * Finds which runs of a file's bytes are those of another file, at other offsets: a header grew, names are longer,
+ * parts changed places. Bytes are compared four apart, so that floats that were trained a little are found by their
+ * highest bytes. Pure.
  */
 import type { PositionRun } from "./positions.js";
 
@@ -18,7 +18,7 @@ const confirmedSpans = 4;
 /** Runs that are shorter are not worth their place. */
 const minRun = 256;
 const factor = 0x01000193;
-/** What the byte that leaves a window counts for. */
+/** The weight of the byte that leaves a window. */
 const leaving = Array.from({ length: windowBytes }).reduce<number>((power) => Math.imul(power, factor), 1);
 
 /** The runs of the child that follow the base's bytes, nearly or exactly, with new ones between; empty: none. */
@@ -32,6 +32,8 @@ export function findRuns(child: Uint8Array, base: Uint8Array): readonly Position
       at += span;
       continue;
     }
+    runs.extend(child, base);
+    at = Math.max(at, runs.end);
     const found = nextLike(child, base, { places, at, shift });
     if (found === undefined) break;
     shift = found.from - found.at;
@@ -155,6 +157,9 @@ function rolled(before: number, bytes: Uint8Array, at: number): number {
   return (Math.imul(before, factor) - left + bytes[at + span - stride]! + 1) | 0;
 }
 
+/** The number of slots that are tried for a hash, also where a file was made so that its hashes are near. */
+const maxProbes = 16;
+
 /** The places of a base's windows by their hashes; of equal windows the first, and none of equal bytes. */
 class WindowTable {
   readonly #mask: number;
@@ -172,20 +177,25 @@ class WindowTable {
   }
 
   find(hash: number): number | undefined {
-    for (let slot = this.#slotOf(hash); this.#places[slot] !== 0; slot = (slot + 1) & this.#mask)
-      if (this.#hashes[slot] === hash) return this.#places[slot]! - 1;
-    return undefined;
+    const slot = this.#slotOf(hash);
+    return slot === undefined || this.#places[slot] === 0 ? undefined : this.#places[slot]! - 1;
   }
 
   #add(hash: number, from: number): void {
-    let slot = this.#slotOf(hash);
-    for (; this.#places[slot] !== 0; slot = (slot + 1) & this.#mask) if (this.#hashes[slot] === hash) return;
+    const slot = this.#slotOf(hash);
+    if (slot === undefined || this.#places[slot] !== 0) return;
     this.#hashes[slot] = hash;
     this.#places[slot] = from + 1;
   }
 
-  #slotOf(hash: number): number {
-    return (hash ^ (hash >>> 15)) & this.#mask;
+  /** The slot that has this hash, else the one that is free for it; undefined: its slots are taken. */
+  #slotOf(hash: number): number | undefined {
+    const first = hash ^ (hash >>> 15);
+    for (let probe = 0; probe < maxProbes; probe++) {
+      const slot = (first + probe) & this.#mask;
+      if (this.#places[slot] === 0 || this.#hashes[slot] === hash) return slot;
+    }
+    return undefined;
   }
 }
 

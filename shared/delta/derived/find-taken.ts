@@ -44,7 +44,7 @@ export function findTaken(child: Tensor, base: Tensor): { readonly taken: TakenP
   return undefined;
 }
 
-/** Runs of bytes, also such as changed a little; undefined where too few, or all at their own places, are the base's. */
+/** Runs of bytes, also nearly equal ones; undefined where too few, or all at their own places, are the base's. */
 function takenBytes(child: Tensor, base: Tensor): { readonly taken: TakenPositions } | undefined {
   const runs = findRuns(child.bytes, base.bytes);
   const known = runs.reduce((sum, run) => sum + (run.from < 0 ? 0 : run.length), 0);
