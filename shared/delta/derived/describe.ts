@@ -4,7 +4,7 @@ import type { Weighting } from "./average.js";
 import { deriveFound, findDerivation } from "./find.js";
 import { isFloat8 } from "./float8.js";
 import type { Grouping } from "./groups.js";
-import { takenFrom, type PositionRun, type TakenPositions } from "./positions.js";
+import { knownPart, type PositionRun, type TakenPositions } from "./positions.js";
 import { codesPerByte, groupsOf, type Quantisation } from "./quantisation.js";
 
 /** Ranges that are listed; more are counted. */
@@ -31,19 +31,9 @@ export function describeRelation(child: Tensor, references: readonly Tensor[]): 
       : [child.dtype === "U8" ? `quantised to GGUF ${blocks} blocks` : `floats of GGUF ${blocks} blocks`]),
     ...(isCast ? [`a cast to ${child.dtype}`] : []),
   ];
-  const isExact = Buffer.compare(deriveFound(references, found, child).bytes, knownBytes(child, taken)) === 0;
+  const isExact =
+    Buffer.compare(deriveFound(references, found, child).bytes, knownPart(child, taken).bytes) === 0;
   return `${isExact ? "" : "mostly "}${parts.join(", ")}`;
-}
-
-/** The bytes of a tensor without its new positions. */
-function knownBytes({ dtype, shape, bytes }: Tensor, taken: TakenPositions | undefined): Uint8Array {
-  if (taken === undefined) return bytes;
-  let position = 0;
-  const own = taken.runs.map(({ from, length }) => {
-    position += length;
-    return { from: from < 0 ? -1 : position - length, length };
-  });
-  return takenFrom({ dtype, shape, bytes }, { ...taken, runs: own }).bytes;
 }
 
 function describeAverage(averaged: number, weighting: Weighting | undefined): string {

@@ -68,6 +68,17 @@ export function takenFrom({ dtype, shape, bytes }: Tensor, { axis, runs }: Taken
   return { dtype, shape: shape.map((each, i) => (i === axis ? count : each)), bytes: out };
 }
 
+/** A tensor without the positions that are new. */
+export function knownPart(tensor: Tensor, taken: TakenPositions | undefined): Tensor {
+  if (taken === undefined) return tensor;
+  let end = 0;
+  const runs = taken.runs.map(({ from, length }) => {
+    end += length;
+    return { from: from < 0 ? -1 : end - length, length };
+  });
+  return takenFrom(tensor, { ...taken, runs });
+}
+
 /** Cuts a tensor into its known and its new positions, or joins them (`join`) into its bytes. */
 export function splitPositions(
   whole: Uint8Array,

@@ -39,6 +39,9 @@ test("where a header grew, names are longer and parts changed places, only the n
     const { code, bytes } = roundTrip(tensor, { base: before });
     assert.equal(code, encodingCodes.derived);
     assert.ok(bytes.length <= maxBytes, `${bytes.length} bytes, more than ${maxBytes}`);
+    if (tensor.bytes.length === before.bytes.length) continue;
+    const expected = wasm.estimate(tensor, tensor.bytes, { base: before }).bytes;
+    assert.ok(expected <= bytes.length + 100, `${expected} bytes are expected instead of ${bytes.length}`);
   }
 });
 
