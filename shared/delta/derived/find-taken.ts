@@ -6,8 +6,7 @@ import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { derive } from "./derivation.js";
 import { findRuns } from "./find-runs.js";
-import { axisBytes, type PositionRun, type TakenPositions } from "./positions.js";
-import { pick } from "./samples.js";
+import { axisBytes, type PositionRun, type TakenPositions, pick } from "./positions.js";
 
 /** The least share of rows or columns that must be the base's. */
 const minKnownShare = 0.25;
