@@ -1,6 +1,6 @@
 /**
- * Positions along the axes of a tensor: taken in another order, transposed, split into known and new ones; and samples of elements. Only for
- * types whose elements are whole bytes. Pure.
+ * Positions along the axes of a tensor: taken in another order, transposed, split into known and new ones; and samples
+ * of elements. Only for types whose elements are whole bytes. Pure.
  */
 import { dtypeBits, tensorByteLength, type DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
