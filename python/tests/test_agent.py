@@ -32,7 +32,8 @@ class FakeAgent:
                 with connection, connection.makefile("rb") as lines:
                     request = json.loads(lines.readline())
                     self.requests.append(request)
-                    for file in [request.get("file"), *request.get("attachments", [])]:
+                    check = request.get("check", {}).get("file")
+                    for file in [request.get("file"), check, *request.get("attachments", [])]:
                         if file is not None:
                             self.files[Path(file).name] = Path(file).read_bytes()
                     connection.sendall(self.answer)
@@ -60,6 +61,20 @@ def test_a_model_in_memory_is_given_as_a_file(tmp_path):
     assert (request["do"], request["line"], request["metrics"]) == ("save", "soh", {"accuracy": 0.9})
     assert agent.files["n.txt"] == b"x"
     assert agent.files["model.safetensors"].endswith(b"\0\0\x80\x3f" * 2)
+
+
+def test_samples_to_check_are_given_as_a_file_too(tmp_path):
+    samples = {"inputs": np.ones((1, 2), np.float32), "outputs": np.zeros((1, 1), np.float32)}
+    with FakeAgent(tmp_path, answered(SAVED)) as agent:
+        stemma.agent.save("soh", {"w": np.ones(2, np.float32)}, check=samples, tolerance=0.5, home=tmp_path)
+        stemma.agent.save("soh", {"w": np.ones(2, np.float32)}, check=tmp_path / "run.json", home=tmp_path)
+        with pytest.raises(StemmaError) as raised:
+            stemma.agent.save("soh", {"w": np.ones(2, np.float32)}, tolerance=0.5, home=tmp_path)
+    assert raised.value.code == "USAGE"
+    given, named = (request["check"] for request in agent.requests)
+    assert given["tolerance"] == 0.5
+    assert agent.files["check.safetensors"].endswith(b"\0\0\x80\x3f" * 2 + b"\0" * 4)
+    assert named == {"file": str(tmp_path / "run.json")}
 
 
 def test_a_record_with_many_members_goes_into_a_file(tmp_path):

@@ -37,6 +37,7 @@ class Home:
         self.state.entry = lambda version: self.state.values["outbox"].get(version)
         self.state.record = lambda version: read_record(self.state.store.read("record", version))
         self.state.keep = lambda: None
+        self.state.layout = lambda *of: DeviceState.layout(self.state, *of)
         self.state.switched = lambda *switched: DeviceState.switched(self.state, *switched)
         self.space = Space(self.state, Keeping(budget_bytes, keep_last))
 

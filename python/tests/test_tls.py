@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from stemma.device.certificates import post_request
 from stemma.device.tls import UntimelyError, device_context
 from stemma.errors import StemmaError
 
@@ -84,6 +85,16 @@ def test_a_certificate_is_judged_at_the_time_that_the_device_learned(server):
     with connect(port, device_context(authority, (pair, pair), None)) as secure:
         secure.sendall(b"what time is it")
     assert b"".join(came).startswith(b"hello")
+
+
+def test_a_certificate_is_asked_for_whatever_the_clock_shows(server):
+    port, authority, _, came = server
+    # This machine's clock is long past the end of the server's certificate.
+    for year, why in ((2019, "not valid now"), (2021, "not valid now"), (2020, "does not answer in HTTP")):
+        with pytest.raises(StemmaError, match=why):
+            post_request(f"https://127.0.0.1:{port}", authority, {}, lambda year=year: ms_of(year))
+        assert len(b"".join(came)) == 0 or year == 2020
+    assert b"".join(came).startswith(b"POST /v1/certificates")
 
 
 def test_a_certificate_of_another_key_is_named(tmp_path):

@@ -15,6 +15,8 @@ import {
   type Tensor,
   type TensorHeader,
 } from "./encoded.js";
+import { findTaken } from "./derived/find-taken.js";
+import { knownPart, takenFrom } from "./derived/positions.js";
 import { estimateNumbers, maxSampleNumbers, type Estimate } from "./estimate.js";
 import { decodeFixedLevels, fixedPlaneCount, fixedPrefixBytes, type FixedLevels } from "./fixed-planes.js";
 import { mayRepeat } from "./general.js";
@@ -111,7 +113,9 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     },
     requiredReferences: (encoded) => requiredReferences(encoded),
     estimate: (header, bytes, references = {}) =>
-      repeatsEstimate(memory, { ...header, bytes }, references) ?? estimateTensor(header, bytes, references),
+      shiftedEstimate({ ...header, bytes }, references) ??
+      repeatsEstimate(memory, { ...header, bytes }, references) ??
+      estimateTensor(header, bytes, references),
     planesPrefixBytes: ({ dtype }, bytes, planes, code = encodingCodes.planes) =>
       code === encodingCodes.fixedPlanes
         ? fixedPrefixBytes(bytes, planes)
@@ -127,6 +131,23 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     decodeFixedLevels: (header, bytes, levels) =>
       decodeFixedLevels(memory, fixedPlanesShape(header), bytes, Math.min(levels, fixedPlaneCount)),
   };
+}
+
+/** A run of bytes in an encoding: where it begins, and its length. */
+const bytesOfRun = 8;
+
+/** Estimates a file's bytes that are those of a file of another length; undefined where they are not. */
+function shiftedEstimate(tensor: Tensor, { base }: References): TensorEstimate | undefined {
+  const { dtype, shape, bytes } = tensor;
+  const areFiles = dtype === "U8" && base?.dtype === dtype && shape.length === 1 && base.shape.length === 1;
+  if (!areFiles || bytes.length === base.bytes.length) return undefined;
+  checkTensorLength(tensor, bytes.length);
+  const taken = findTaken(tensor, base)?.taken;
+  if (taken === undefined) return undefined;
+  const known = knownPart(tensor, taken);
+  const found = estimateTensor(known, known.bytes, { base: takenFrom(base, taken) });
+  const length = found.bytes + bytes.length - known.bytes.length + bytesOfRun * taken.runs.length;
+  return { ...found, bitsPerNumber: (8 * length) / bytes.length, bytes: length };
 }
 
 /** Bytes of a sample that is encoded, for types whose repeats decide. */

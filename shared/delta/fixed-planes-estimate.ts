@@ -73,7 +73,7 @@ export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
 function viewAsWords(bytes: Uint8Array): Uint32Array {
   return bytes.byteOffset % 4 === 0
     ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
-    : new Uint32Array(bytes.slice().buffer);
+    : new Uint32Array(new Uint8Array(bytes).buffer);
 }
 
 /** Returns where the sample's runs begin; in a small matrix they cover everything. */

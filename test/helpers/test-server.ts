@@ -70,8 +70,9 @@ export async function tensorBytes(
   operations: ServerOperations,
   model: string,
   fleet = testFleet,
+  layout?: "original",
 ): Promise<Record<string, Buffer>> {
-  const stream = await operations.recover({ fleet, model });
+  const stream = await operations.recover({ fleet, model, ...(layout === undefined ? {} : { layout }) });
   const pieces: Uint8Array[] = [];
   for await (const chunk of stream.chunks) pieces.push(Buffer.from(chunk));
   await stream.report;

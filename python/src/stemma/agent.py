@@ -53,14 +53,19 @@ class Agent:
         attachments: Mapping[str, bytes] | None = None,
         again: bool = False,
         as_file: bool = False,
+        check: Any = None,
+        tolerance: float | None = None,
     ) -> Saved:
         """
         Save a model of a line; returns when it is durable on this device.
 
         `model` is a state dict, a dict of numpy arrays, a module of PyTorch, or the path of a file. `base` is the
         version that it was trained from, by default the one that the line runs. With `as_file` the file is kept as
-        it is where the line has no model yet.
+        it is where the line has no model yet. `check` has `inputs` and the `outputs` that the model gave for them, as
+        arrays or tensors or in a file: the engine has to give the same, within `tolerance`, else nothing is saved.
         """
+        if check is None and tolerance is not None:
+            raise StemmaError("USAGE", "`tolerance` goes with `check`. Add it, or leave it out.")
         path = self._socket("models")
         request: dict[str, Any] = {"do": "save", "line": line, "metrics": dict(metrics or {})}
         request |= {} if base is None else {"base": base}
@@ -68,11 +73,10 @@ class Agent:
         request |= {"as": "file"} if as_file else {}
         with tempfile.TemporaryDirectory(prefix="stemma-") as name:
             folder = Path(name)
-            if isinstance(model, (str, os.PathLike)):
-                request["file"] = os.fspath(Path(model).absolute())
-            else:
-                stream = stream_of(tensors_of(model))
-                request["file"] = _written(folder / "model.safetensors", stream.pieces())
+            request["file"] = _as_file(model, folder / "model.safetensors")
+            if check is not None:
+                request["check"] = {"file": _as_file(check, folder / "check.safetensors")}
+                request["check"] |= {} if tolerance is None else {"tolerance": tolerance}
             if attachments:
                 (folder / "attachments").mkdir()
                 request["attachments"] = [
@@ -151,10 +155,14 @@ def save(
     base: str | None = None,
     metrics: Metrics | None = None,
     attachments: Mapping[str, bytes] | None = None,
+    check: Any = None,
+    tolerance: float | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Saved:
     """Save a model of a line by the agent of a home, by default that of STEMMA_AGENT_HOME or ~/.stemma-agent."""
-    return Agent(home).save(line, model, base=base, metrics=metrics, attachments=attachments)
+    return Agent(home).save(
+        line, model, base=base, metrics=metrics, attachments=attachments, check=check, tolerance=tolerance
+    )
 
 
 def current(line: str, *, home: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -193,6 +201,13 @@ def _file_name(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise StemmaError("USAGE", f"{name!r} cannot be the name of an attached file. Give a plain file name.")
     return name
+
+
+def _as_file(tensors: Any, path: Path) -> str:
+    """Name the file that is given, or write the given tensors into one."""
+    if isinstance(tensors, (str, os.PathLike)):
+        return os.fspath(Path(tensors).absolute())
+    return _written(path, stream_of(tensors_of(tensors)).pieces())
 
 
 def _written(path: Path, pieces: Any) -> str:

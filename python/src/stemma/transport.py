@@ -49,12 +49,14 @@ class Request:
 class Transport:
     """One server. Each request has a connection of its own, so that an instance may be used by several threads."""
 
-    def __init__(self, server: NamedServer, silence_seconds: float = SILENCE_SECONDS) -> None:
+    def __init__(
+        self, server: NamedServer, silence_seconds: float = SILENCE_SECONDS, context: ssl.SSLContext | None = None
+    ) -> None:
         self.name = f"The server at {server.url}"
         self._server = server
         self._url = _checked_url(server.url)
         self._silence = silence_seconds
-        self._context = _tls_context(server.authority) if self._url.scheme == "https" else None
+        self._context = (context or _tls_context(server.authority)) if self._url.scheme == "https" else None
 
     def exchange(
         self, operation: str, method: str, path: str, body: Mapping[str, object] | None, *, is_long: bool

@@ -6,7 +6,7 @@
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { canScale, cast, tensorOf, valuesOf, wordsOf } from "./float-numbers.js";
-import { pick } from "./samples.js";
+import { pick } from "./positions.js";
 
 /** The forms of blocks by their numbers in an encoding. */
 export const blockForms = ["Q4_0", "Q4_1", "Q8_0"] as const;

@@ -4,7 +4,7 @@ import type { Weighting } from "./average.js";
 import { deriveFound, findDerivation } from "./find.js";
 import { isFloat8 } from "./float8.js";
 import type { Grouping } from "./groups.js";
-import type { PositionRun, TakenPositions } from "./positions.js";
+import { knownPart, type PositionRun, type TakenPositions } from "./positions.js";
 import { codesPerByte, groupsOf, type Quantisation } from "./quantisation.js";
 
 /** Ranges that are listed; more are counted. */
@@ -32,7 +32,7 @@ export function describeRelation(child: Tensor, references: readonly Tensor[]): 
     ...(isCast ? [`a cast to ${child.dtype}`] : []),
   ];
   const isExact =
-    taken !== undefined || Buffer.compare(deriveFound(references, found, child).bytes, child.bytes) === 0;
+    Buffer.compare(deriveFound(references, found, child).bytes, knownPart(child, taken).bytes) === 0;
   return `${isExact ? "" : "mostly "}${parts.join(", ")}`;
 }
 

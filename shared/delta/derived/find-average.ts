@@ -6,7 +6,7 @@ import { hasSameHeader } from "../../tensor/same-header.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { averageOf, weightings, type Weighting } from "./average.js";
 import { canScale, cast, valuesOf } from "./float-numbers.js";
-import { pick, sampledPositions } from "./samples.js";
+import { pick, sampledPositions } from "./positions.js";
 
 /** Numbers that weights are solved from, and that formulas are tried on. */
 const solvedNumbers = 65_536;

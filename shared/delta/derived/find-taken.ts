@@ -5,8 +5,8 @@
 import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { derive } from "./derivation.js";
-import { axisBytes, type PositionRun, type TakenPositions } from "./positions.js";
-import { pick } from "./samples.js";
+import { findRuns } from "./find-runs.js";
+import { axisBytes, type PositionRun, type TakenPositions, pick } from "./positions.js";
 
 /** The least share of rows or columns that must be the base's. */
 const minKnownShare = 0.25;
@@ -19,6 +19,8 @@ const tableBitsPerPosition = 16;
 export function findTaken(child: Tensor, base: Tensor): { readonly taken: TakenPositions } | undefined {
   const rank = child.shape.length;
   if (rank === 0 || base.shape.length !== rank || base.bytes.length === 0) return undefined;
+  if (rank === 1 && child.dtype === base.dtype && dtypeBits(child.dtype) === 8)
+    return takenBytes(child, base);
   const differing = child.shape.flatMap((size, axis) => (size === base.shape[axis] ? [] : [axis]));
   const axes =
     differing.length === 0 ? child.shape.map((_, axis) => axis) : differing.length === 1 ? differing : [];
@@ -39,6 +41,15 @@ export function findTaken(child: Tensor, base: Tensor): { readonly taken: TakenP
     }
   }
   return undefined;
+}
+
+/** Runs of bytes, also nearly equal ones; undefined where too few, or all at their own places, are the base's. */
+function takenBytes(child: Tensor, base: Tensor): { readonly taken: TakenPositions } | undefined {
+  const runs = findRuns(child.bytes, base.bytes);
+  const known = runs.reduce((sum, run) => sum + (run.from < 0 ? 0 : run.length), 0);
+  if (known < minKnownShare * Math.min(child.bytes.length, base.bytes.length)) return undefined;
+  const isInPlace = runs.length === 1 && runs[0]!.from === 0 && child.bytes.length === base.bytes.length;
+  return isInPlace || runs.length === 0 ? undefined : { taken: { axis: 0, runs } };
 }
 
 /**

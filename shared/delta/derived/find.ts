@@ -11,9 +11,8 @@ import { findMeanWeighting, findWeightedAverage } from "./find-average.js";
 import { findQuantisation } from "./find-quantisation.js";
 import { canCast, canScale } from "./float-numbers.js";
 import { findTaken } from "./find-taken.js";
-import { transposed } from "./positions.js";
+import { transposed, pick, sampledPositions } from "./positions.js";
 import { hasCodes, quantised, type Scaling } from "./quantisation.js";
-import { pick, sampledPositions } from "./samples.js";
 
 /** The number of elements that are compared; a share of them must be equal. */
 const comparedElements = 512;

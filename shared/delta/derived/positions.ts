@@ -1,6 +1,6 @@
 /**
- * Positions along the axes of a tensor: taken in another order, transposed, split into known and new ones. Only for
- * types whose elements are whole bytes. Pure.
+ * Positions along the axes of a tensor: taken in another order, transposed, split into known and new ones; and samples
+ * of elements. Only for types whose elements are whole bytes. Pure.
  */
 import { dtypeBits, tensorByteLength, type DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
@@ -68,6 +68,17 @@ export function takenFrom({ dtype, shape, bytes }: Tensor, { axis, runs }: Taken
   return { dtype, shape: shape.map((each, i) => (i === axis ? count : each)), bytes: out };
 }
 
+/** A tensor without the positions that are new. */
+export function knownPart(tensor: Tensor, taken: TakenPositions | undefined): Tensor {
+  if (taken === undefined) return tensor;
+  let end = 0;
+  const runs = taken.runs.map(({ from, length }) => {
+    end += length;
+    return { from: from < 0 ? -1 : end - length, length };
+  });
+  return takenFrom(tensor, { ...taken, runs });
+}
+
 /** Cuts a tensor into its known and its new positions, or joins them (`join`) into its bytes. */
 export function splitPositions(
   whole: Uint8Array,
@@ -87,4 +98,24 @@ export function splitPositions(
       position += length;
     }
   }
+}
+
+/** Some of a tensor's elements, as a tensor of one axis. */
+export function pick(tensor: Tensor, positions: ArrayLike<number>): Tensor {
+  const width = dtypeBits(tensor.dtype) / 8;
+  const bytes = new Uint8Array(positions.length * width);
+  const all = tensor.bytes;
+  for (let i = 0, at = 0; i < positions.length; i++) {
+    const start = positions[i]! * width;
+    for (let byte = 0; byte < width; byte++, at++) bytes[at] = all[start + byte]!;
+  }
+  return { dtype: tensor.dtype, shape: [positions.length], bytes };
+}
+
+/** Evenly spaced elements of a tensor of `count`, about `wanted` of them. */
+export function sampledPositions(count: number, wanted: number): Int32Array {
+  const step = Math.max(1, Math.floor(count / wanted));
+  const positions = new Int32Array(Math.ceil(count / step));
+  for (let i = 0; i < positions.length; i++) positions[i] = i * step;
+  return positions;
 }

@@ -188,7 +188,7 @@ class Renewal:
         request, http = self.request(), self._identity().file.get("http")
         if http is not None:
             try:
-                return post_request(http, self._identity().authorities, request)
+                return post_request(http, self._identity().authorities, request, self._learned_ms)
             except StemmaError as error:
                 # What the server itself refuses, it refuses over MQTT, too.
                 if error.code not in ("SERVER_UNREACHABLE", "TIMED_OUT", "NOT_ALLOWED"):
@@ -228,12 +228,13 @@ class Renewal:
         raise StemmaError("CERTIFICATE_REFUSED", f"The server gave no certificate over MQTT: {why}. Look at its log.")
 
 
-def post_request(http: str, authorities: str, request: Mapping[str, Any]) -> Any:
-    """Send a request for a certificate over HTTP."""
+def post_request(http: str, authorities: str, request: Mapping[str, Any], now_ms: Callable[[], float]) -> Any:
+    """Send a request for a certificate over HTTP; the server's is judged at that time, whatever the clock shows."""
     from stemma.contexts import NamedServer
+    from stemma.device.tls import device_context
     from stemma.transport import Transport
 
-    server = Transport(NamedServer(http, authority=authorities if http.startswith("https:") else None))
+    server = Transport(NamedServer(http), context=device_context(authorities, None, now_ms))
     return server.exchange("certify", "POST", "/v1/certificates", {"request": request}, is_long=False)
 
 

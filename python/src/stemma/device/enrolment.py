@@ -42,8 +42,8 @@ def enrol_with(
     keys = _waiting_keys(folder, terms, pair)
     request = {"kind": "stemma-certificate-request", "format": 1, "request": keys["request"], "invitation": terms}
     request |= {} if pair is None else {"owned": pair[0]}
-    authorities = "".join([*terms["authorities"], terms.get("ca", "")])
-    answer = post_request(terms["http"], authorities, request)
+    # The server signed that it was this time when it invited the device.
+    answer = post_request(terms["http"], "".join(terms["authorities"]), request, lambda: float(terms["issuedAtMs"]))
     enrolment = {name: terms[name] for name in (*_TERMS, "http")} | {
         "deviceSeed": keys["deviceSeed"],
         "profile": terms.get("profile", "generic"),
@@ -60,7 +60,7 @@ def enrol_with(
 
 
 def _check_invitation(terms: Mapping[str, Any]) -> None:
-    missing = [name for name in (*_TERMS, "http", "signature") if name not in terms]
+    missing = [name for name in (*_TERMS, "http", "issuedAtMs", "signature") if name not in terms]
     if terms.get("kind") != "stemma-invitation" or terms.get("format") != 1 or missing:
         raise _invalid(f"it is not the invitation of a device ({', '.join(missing) or 'kind'})")
     members = {name: value for name, value in terms.items() if name != "signature"}

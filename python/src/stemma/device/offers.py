@@ -150,19 +150,22 @@ class Offers:
                 return
         offer.download = Download(store, version, wanted, now)
         if leaves:
-            self._require_space(version, leaves, wanted)
+            self._require_space(version, offer.record, leaves, wanted)
         self._fetch(version, offer.download.transfer, wanted)
 
-    def _require_space(self, version: str, leaves: list[Leaf], wanted: list[Wanted]) -> None:
+    def _require_space(self, version: str, record: Record, leaves: list[Leaf], wanted: list[Wanted]) -> None:
         lacking = sum(each.byte_length or 0 for each in wanted)
-        # What comes, the objects made of it, and the installed file. What comes is removed before that is written.
-        needed = max(2 * lacking, lacking + sum(leaf.byte_length for leaf in leaves))
+        layout = self._state.layout(record, leaves)
+        installed = sum(leaf.byte_length for leaf in leaves) + (0 if layout is None else layout.byte_length)
+        # What comes, the objects made of it, and the installed files. What comes is removed before those are written.
+        needed = max(2 * lacking, lacking + installed)
         arrived = self._state.store.bytes_of_transfer(Download.name_of(version, wanted))
         self._space.require(needed - arrived, f"The offered model {version[:12]}")
 
     def _install(self, version: str, offer: _Offer, leaves: list[Leaf]) -> None:
         store, line = self._state.store, self._state.line(offer.line)
-        store.install(version, leaves, store.read("names", offer.record.objects["names"]))
+        names, layout = store.read("names", offer.record.objects["names"]), self._state.layout(offer.record, leaves)
+        store.install(version, leaves, names, layout)
         if version not in line["versions"]:
             line["versions"].append(version)
         if offer.is_staged:

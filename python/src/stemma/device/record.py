@@ -21,8 +21,10 @@ _KINDS = {
     "ownerMap": "owner-map",
     "environment": "environment",
     "metadata": "metadata",
+    "layout": "attachment",
 }
-_NEEDED = ("tree", "architecture", "names", "ownerMap")
+_NEEDED = ("tree", "architecture", "names", "ownerMap", "layout")
+_LAYOUT = "stemma.layout"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Record:
         objects = {name: object_id(_KINDS[name], content) for name, content in small.items()}
         if base.architecture is not None:
             objects["architecture"] = base.architecture
+        named: dict[str, Any] = {name: short_hash(id) for name, id in objects.items() if name != "layout"}
+        if "layout" in objects:
+            named["attachments"] = [{"name": _LAYOUT, "hash": short_hash(objects["layout"])}]
         value = {
             **place,
             "format": 1,
@@ -62,7 +67,7 @@ class Record:
             "root": short_hash(root),
             "approach": "update",
             "savedAtMs": time.time_ns() // 1_000_000,
-            "objects": {name: short_hash(id) for name, id in objects.items()},
+            "objects": named,
         }
         return read_record(canonical_json(value))
 
@@ -74,6 +79,11 @@ def read_record(content: bytes) -> Record:
             raise ValueError("it is too long")
         value = json.loads(content)
         objects = {name: _long(id) for name, id in value["objects"].items() if isinstance(id, str)}
+        # An attachment by its kind; of others than the layout a device needs nothing.
+        objects.pop("layout", None)
+        for each in value["objects"].get("attachments", []):
+            if each["name"] == _LAYOUT and "architecture" in objects:
+                objects["layout"] = _long(each["hash"])
         bases = [_long(each) for each in value["bases"]]
         root = _long(value["root"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

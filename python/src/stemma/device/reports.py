@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stemma.device.history import check_receipt
+from stemma.device.layouts import decode_layout, inherited
 from stemma.device.offers import Send
 from stemma.device.record import Record, encode_owner_map, owners_of
 from stemma.device.space import Space
@@ -45,9 +46,9 @@ class Reports:
             raise StemmaError("ARCHITECTURE_MISMATCH", f"The line {line} delivers a file, and only tensors are saved.")
         if {leaf.path for leaf in before} != set(tensors):
             raise StemmaError("ARCHITECTURE_MISMATCH", f"The model has other tensors than its base {base[:12]}.")
-        # The tensors that changed, at most all, and the installed file.
-        size = sum(leaf.byte_length for leaf in before)
-        self._space.require(2 * size, f"The model of {line}")
+        # The tensors that changed, at most all, and the installed files.
+        size, layout = sum(leaf.byte_length for leaf in before), self._state.layout(record, before)
+        self._space.require(2 * size + (0 if layout is None else layout.byte_length), f"The model of {line}")
         leaves = [self._kept_tensor(leaf, tensors[leaf.path]) for leaf in before]
         if leaves == before:
             return str(base)
@@ -59,6 +60,9 @@ class Reports:
             "ownerMap": encode_owner_map(owned),
             "environment": canonical_json({"fields": _environment(), "format": 1}),
         }
+        if layout is not None:
+            small["layout"] = inherited(layout, store.files(leaves))
+            layout = decode_layout(small["layout"], leaves)
         if metrics:
             small["metadata"] = canonical_json({"fields": dict(metrics), "format": 1})
         own["sequence"] += 1
@@ -68,7 +72,7 @@ class Reports:
         for name, content in small.items():
             store.put(made.objects[name], content)
         store.put(made.version, made.content)
-        store.install(made.version, leaves, small["names"])
+        store.install(made.version, leaves, small["names"], layout)
         self._state.values["outbox"][made.version] = {"line": line, "standing": "pending"}
         own["versions"].append(made.version)
         self._state.keep()

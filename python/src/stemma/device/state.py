@@ -17,8 +17,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from stemma.device.history import NO_HEAD, Head, is_signed
+from stemma.device.layouts import Layout, decode_layout
 from stemma.device.record import Record, read_record
-from stemma.device.store import Store, read_json, write_durably
+from stemma.device.store import Leaf, Store, read_json, write_durably
 from stemma.device.times import LearnedTime
 from stemma.device.tls import DeviceContext, device_context
 from stemma.errors import StemmaError
@@ -220,6 +221,11 @@ class DeviceState:
     def record(self, version: str) -> Record:
         """Read the save record of a version that is here."""
         return read_record(self.store.read("record", version))
+
+    def layout(self, record: Record, leaves: list[Leaf]) -> Layout | None:
+        """Read the layout of a version; None where it has none, or a device of an earlier release fetched it."""
+        id = record.objects.get("layout")
+        return decode_layout(self.store.read("attachment", id), leaves) if id and self.store.has(id) else None
 
     def birth(self) -> dict[str, Any]:
         """Make a birth: what this device is, and the newest head that it has verified."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stemma.device.layouts import ORIGINAL, Layout, pieces_of_layout
 from stemma.errors import StemmaError
 from stemma.identities import DTYPES, leaf_hash, object_id, root_of, tensor_hasher
 
@@ -96,7 +97,7 @@ class Store:
             raise StemmaError("OBJECT_HASH_MISMATCH", f"The {kind} {id[:12]} is damaged. Remove {self.path(id)}.")
         return content
 
-    def install(self, version: str, leaves: list[Leaf], names: bytes) -> Path:
+    def install(self, version: str, leaves: list[Leaf], names: bytes, layout: Layout | None = None) -> Path:
         """Write a version as docs/reference/current.md describes; nothing of it is seen before it is complete."""
         kept = kept_file(leaves, names)
         target = self.home / "versions" / version
@@ -106,21 +107,22 @@ class Store:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         model = partial / ("model.safetensors" if kept is None else kept.name)
-        digest = hashlib.sha256()
-        with model.open("wb") as file:
-            for piece in self._file_of(leaves) if kept is None else self._tensor(leaves[0]):
-                digest.update(piece)
-                file.write(piece)
-        sync_file(model)
-        if kept is not None and digest.hexdigest() != kept.sha256:
+        written = _write_file(model, self._file_of(leaves) if kept is None else self._tensor(leaves[0]))
+        if kept is not None and written["sha256"] != kept.sha256:
             raise StemmaError("ROOT_MISMATCH", f"{kept.name} is not the file that was stated. Look at its source.")
-        files = {model.name: {"bytes": model.stat().st_size, "sha256": digest.hexdigest()}}
+        files = {model.name: written}
+        if layout is not None:
+            files[ORIGINAL] = _write_file(partial / ORIGINAL, pieces_of_layout(layout, self.files(leaves)))
         manifest = {"format": 1, "versionId": version, "root": root_of_leaves(leaves), "files": files}
         manifest |= {} if kept is None else {"file": kept.name}
         write_durably(partial / "manifest.json", json.dumps(manifest).encode("utf-8"))
         partial.rename(target)
         sync_folder(target.parent)
         return target
+
+    def files(self, leaves: list[Leaf]) -> list[Path]:
+        """Name the files of these tensors."""
+        return [self.path(leaf.id) for leaf in leaves]
 
     def _file_of(self, leaves: list[Leaf]) -> Iterator[bytes]:
         header: dict[str, Any] = {}
@@ -261,6 +263,17 @@ def decode_tree(data: bytes) -> list[Leaf]:
 def root_of_leaves(leaves: list[Leaf]) -> str:
     """Give the Merkle root of a tree."""
     return root_of([leaf_hash(leaf.path, bytes.fromhex(leaf.id)) for leaf in leaves]).hex()
+
+
+def _write_file(path: Path, pieces: Iterator[bytes]) -> dict[str, Any]:
+    """Write a file of a version; gives what its manifest states of it."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+    sync_file(path)
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
 
 
 def pieces_of(path: Path, begin: int = 0, length: int | None = None) -> Iterator[bytes]:

@@ -47,13 +47,22 @@ class DeviceContext(ssl.SSLContext):
             )
 
 
-def device_context(authorities: str, pair: tuple[Path, Path], now_ms: Callable[[], float] | None) -> DeviceContext:
-    """Make the context of a connection, with the files of the certificate and its key, which may be one."""
+def device_context(
+    authorities: str, pair: tuple[Path, Path] | None, now_ms: Callable[[], float] | None
+) -> DeviceContext:
+    """Make the context of a connection, with the files of the device's certificate and its key, which may be one."""
     context = DeviceContext(ssl.PROTOCOL_TLS_CLIENT)
     context.now_ms = now_ms
     context.check_hostname = False
     context.verify_flags |= _NO_CHECK_TIME
-    context.load_verify_locations(cadata=authorities)
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except (OSError, ValueError) as error:
+        raise StemmaError(
+            "ENROLMENT_INVALID", f"The authorities of the server cannot be read: {error}. Enrol this device again."
+        ) from error
+    if pair is None:
+        return context
     try:
         context.load_cert_chain(*pair, password="")
     except (OSError, ValueError) as error:

@@ -63,6 +63,24 @@ const delivery: Readonly<Record<string, Scenario>> = {
     assert.equal(await fleet.active(), base);
   },
 
+  "installs a model of PyTorch in the names and axes of its file, too, and a model that it makes of it":
+    async (fleet) => {
+      const base = await fleet.importLaidOut("lstm-biases");
+      await fleet.enrol(await fleet.invite("lstm-biases"));
+      const running = await fleet.startDevice();
+      await fleet.runs(base);
+      assert.deepEqual(await fleet.current("original.safetensors"), await fleet.recovered(base, "original"));
+      const saved = await running.save(line, await fleet.trained());
+      await fleet.stands(saved, "released");
+      await fleet.runs(saved);
+      assert.deepEqual(await fleet.current("original.safetensors"), await fleet.recovered(saved, "original"));
+      const { record } = await fleet.operations.model({ fleet: testFleet, model: saved });
+      assert.deepEqual(
+        record.objects.attachments?.map(({ name }) => name),
+        ["stemma.layout"],
+      );
+    },
+
   "gets what it was assigned while it was away, and reports what it made then": async (fleet) => {
     const { device: first } = await fleet.deviceWith("base", await fleet.model(1));
     await first.stop();

@@ -16,8 +16,10 @@ import { loadKey } from "../../../../shared/trust/keys.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
+import { layoutVectorPath } from "../../../helpers/layout-vector.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { pollUntil } from "../../../helpers/poll-until.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { makeDeviceCertificate, type TestAuthority } from "../../../helpers/test-pki.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 import type { DeviceKind, RunningDevice } from "./device-port.js";
@@ -116,6 +118,27 @@ export class FleetUnderTest {
     })();
     await this.operations.import({ byteLength: bytes.length, chunks }, { fleet: testFleet, name: model });
     return (await this.operations.model({ fleet: testFleet, model })).versionId;
+  }
+
+  /** Imports a model of PyTorch of test/vectors/layouts with its architecture and its layout. */
+  async importLaidOut(model: string): Promise<string> {
+    const [file, arch] = [`${model}.pt`, `${model}.json`].map(layoutVectorPath) as [string, string];
+    const args = ["model", "import", file, "--name", model, "--arch", arch, "--layout", "pytorch"];
+    const { home } = this.server;
+    const { status, stderr } = await runStemmaHere([...args, "--fleet", testFleet], { home });
+    assert.equal(status, 0, stderr);
+    return (await this.operations.model({ fleet: testFleet, model })).versionId;
+  }
+
+  /** Writes what the line runs with the first number of each tensor changed. @returns its file */
+  async trained(): Promise<string> {
+    const file = join(this.folder, "trained.safetensors");
+    const bytes = await (await readCurrent(this.home, line)).read("model.safetensors");
+    const { tensors } = await readSafetensors(fileOfBytes(bytes), "what it runs");
+    const data = bytes.subarray(8 + Number(Buffer.from(bytes).readBigUInt64LE()));
+    for (const { begin } of tensors) data[begin] = (data[begin] ?? 0) ^ 1;
+    await writeFile(file, bytes);
+    return file;
   }
 
   /** Writes an invitation of the device. @param initial the model that its line starts from */
@@ -219,12 +242,13 @@ export class FleetUnderTest {
   }
 
   /** The tensors that the device's software reads. */
-  async current(): Promise<Tensors> {
-    return readTensors(await (await readCurrent(this.home, line)).read("model.safetensors"));
+  async current(file = "model.safetensors"): Promise<Tensors> {
+    return readTensors(await (await readCurrent(this.home, line)).read(file));
   }
 
-  recovered(versionId: string): Promise<Tensors> {
-    return tensorBytes(this.operations, versionId);
+  /** @param layout that of the file which the model came from */
+  recovered(versionId: string, layout?: "original"): Promise<Tensors> {
+    return tensorBytes(this.operations, versionId, testFleet, layout);
   }
 
   async stands(versionId: string, standing: string): Promise<void> {

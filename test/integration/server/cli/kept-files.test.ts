@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
 import { vectorFolder } from "../../../helpers/foreign-models.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { runStemmaHere, runStemmaWith, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
@@ -79,6 +80,23 @@ for (const where of ["a home", "its server"])
       await writeFile(at("soh.safetensors"), changed);
       await refused("ROOT_MISMATCH", "import", at("soh.safetensors"), "--name", "x");
       await good("verify", "soh:3");
+    });
+
+    it("is stored as its difference where its bytes moved, and comes back", async () => {
+      const body = Buffer.from(noiseBytes(100_000, 3)).toString("latin1");
+      const files = [`by 1.0 ${body}`, `by 1.0.1, exported ${body}end`];
+      for (const [before, content] of files.entries())
+        await keep(content, "--name", "moved", ...(before === 0 ? [] : ["--base", "moved"]));
+      const { status, stdout, stderr } = await runStemmaHere(["storage", "apply", "--budget", "none"], {
+        home: at("home"),
+      });
+      assert.equal(status, 0, stderr);
+      const share = Number(/now \(([\d.]+) %\)/.exec(stdout)?.[1]);
+      assert.ok(share < 60, stdout);
+      for (const [before, content] of files.entries()) {
+        await good("recover", `moved:${before + 1}`, "--file", at("moved.tflite"), "--force");
+        assert.deepEqual(await readFile(at("moved.tflite")), bytesOf(content));
+      }
     });
 
     it("is shown and compared as a file, not as a network", async () => {
