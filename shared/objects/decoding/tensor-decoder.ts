@@ -5,9 +5,8 @@
 import type { DeltaCodec } from "../../delta/codec.js";
 import { isEncodingCode, noReferences, type References } from "../../delta/encoded.js";
 import type { NeededReferences } from "../../delta/links.js";
-import { sharedDeltaCodec } from "../../delta/load.js";
 import { StemmaError } from "../../errors.js";
-import { decodeScheme } from "../../schemes/decode-scheme.js";
+import type { decodeScheme } from "../../schemes/decode-scheme.js";
 import { isSchemeCode } from "../../schemes/scheme.js";
 import type { TensorHeader } from "../../tensor/tensor.js";
 
@@ -44,10 +43,19 @@ function unknown(code: number): StemmaError {
 let loading: Promise<TensorDecoder> | undefined;
 /** The decoder, loaded on the first call; all stores of this process share it and its workspace. */
 export function tensorDecoder(): Promise<TensorDecoder> {
-  return (loading ??= sharedDeltaCodec().then(decoderOf));
+  return (loading ??= loadDecoder());
 }
 
-function decoderOf(delta: DeltaCodec): TensorDecoder {
+async function loadDecoder(): Promise<TensorDecoder> {
+  // Most commands decode nothing.
+  const [{ sharedDeltaCodec }, schemes] = await Promise.all([
+    import("../../delta/load.js"),
+    import("../../schemes/decode-scheme.js"),
+  ]);
+  return decoderOf(await sharedDeltaCodec(), schemes.decodeScheme);
+}
+
+function decoderOf(delta: DeltaCodec, ofScheme: typeof decodeScheme): TensorDecoder {
   return {
     delta,
     needs: (header, { code, bytes }) => {
@@ -58,7 +66,7 @@ function decoderOf(delta: DeltaCodec): TensorDecoder {
     decode: (header, { code, bytes }, references, byteLength) => {
       if (isEncodingCode(code)) return delta.decodeTensor(header, { code, bytes }, references, byteLength);
       if (!isSchemeCode(code)) throw unknown(code);
-      return decodeScheme(header, code, bytes, delta);
+      return ofScheme(header, code, bytes, delta);
     },
   };
 }

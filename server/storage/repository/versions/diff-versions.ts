@@ -14,7 +14,6 @@ import type { RepositoryContext } from "../context.js";
 import type { ModelDiff, VersionSummary } from "../answers/version-answers.js";
 import { readLeaves } from "../state/references.js";
 import { isKeptFile } from "../../../../shared/model/kept-file.js";
-import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";
 import { erasedError } from "../state/erased.js";
 
@@ -39,7 +38,9 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
     ...defined({ files }),
     changes:
       files === undefined
-        ? await withRelations(context.objects, { changes, sideA, otherBases: others })
+        ? await (
+            await import("./diff-relations.js")
+          ).withRelations(context.objects, { changes, sideA, otherBases: others })
         : changes,
   };
 }
