@@ -102,11 +102,12 @@ function partOf(pack: PackWriter): PackWriter {
 }
 
 async function growLineInOnePack(
-  { objects, fleet, record, append }: FleetRepository,
+  repository: FleetRepository,
   name: string,
   count: number,
   model: LineOf,
 ): Promise<void> {
+  const { objects, fleet } = repository;
   const pack = await objects.begin();
   const writer = { has: (id: Hash) => objects.has(id), begin: () => Promise.resolve(partOf(pack)) };
   const records: Uint8Array[] = [];
@@ -124,8 +125,11 @@ async function growLineInOnePack(
   }
   await pack.commit();
   for (const recordBytes of records) {
-    const { versionId } = await record(recordBytes);
+    const { versionId } = await repository.record(recordBytes);
     const atMs = Date.now();
-    await append({ type: "stored", atMs, versionId }, { type: "released", atMs, versionId, because });
+    await repository.append(
+      { type: "stored", atMs, versionId },
+      { type: "released", atMs, versionId, because },
+    );
   }
 }

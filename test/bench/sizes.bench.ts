@@ -1,7 +1,8 @@
 /**
- * Whole homes of growing size: `stemma bench sizes [--versions 1000,10000] [--tensors 10] [--keep FOLDER] [-o json]`.
- * For each: a server's start and memory of its own, answers of that server, commands without one, a save, the nearest
- * ancestor, and the bytes of journal and index. A kept folder's homes are used again. Asserts nothing.
+ * Whole homes of growing size: `stemma bench sizes [--versions 1000,10000] [--tensors 10] [--merged]
+ * [--skip COMMAND] [--keep FOLDER] [-o json]`. For each: a server's start and memory of its own, answers of that
+ * server, commands without one, a save, the nearest ancestor, and the bytes of journal and index. A kept folder's homes
+ * are used again; merged: one pack a line in place of one a version. Asserts nothing.
  */
 import { access, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -27,6 +28,7 @@ const { values: options } = parseArgs({
     tensors: { type: "string", default: "10" },
     keep: { type: "string" },
     merged: { type: "boolean", default: false },
+    skip: { type: "string", multiple: true, default: [] },
     quick: { type: "boolean", default: false },
   },
 });
@@ -132,6 +134,7 @@ async function measure(path: string, size: number): Promise<Measured> {
     await server.kill("SIGTERM");
   }
   for (const command of commands) {
+    if (options.skip.some((each) => command.startsWith(each))) continue;
     say(command);
     const { processorMs, residentBytes } = costOf([
       binary,
