@@ -53,7 +53,7 @@ export interface Filled {
 
 export const defaultMostIndexBytes = 16 * 1024 * 1024;
 const maxConcurrentScans = 16;
-const packsPerStep = 256;
+const packsPerStep = 32;
 /** Memory that a row takes, while the table of all grows. */
 const bytesPerRow = 50;
 const shareOfMemory = 8;
