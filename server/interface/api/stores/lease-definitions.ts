@@ -38,7 +38,9 @@ export const leaseOperations = {
     params: fleetParams,
     body: {
       line: shortText,
-      leaseKey: lineKeyText.describe("16 random bytes in hex, which only the holder has, to renew the lease by"),
+      leaseKey: lineKeyText.describe(
+        "16 random bytes in hex, which only the holder has, to renew the lease by",
+      ),
       holder: z.string().min(1).max(200).describe("What it is for, for people"),
     },
     output: lease,

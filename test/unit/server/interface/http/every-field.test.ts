@@ -191,7 +191,15 @@ const inputs = {
   revokeBatch: { fleet, batch: "b", because: "lost" },
   acceptDevices: { fleet, devices: ["van-1"], batch: "b", dryRun: true },
   revoke: { ...car, because: "sold", evenIfClaimed: true },
-  assign: { ...car, line: "a", model, allowReduced: true, leaseKey: "ab".repeat(16), force: true, dryRun: true },
+  assign: {
+    ...car,
+    line: "a",
+    model,
+    allowReduced: true,
+    leaseKey: "ab".repeat(16),
+    force: true,
+    dryRun: true,
+  },
   rollbackDevice: { ...car, line: "a", to: model, dryRun: true },
   trainOnDevice: {
     ...car,
