@@ -3,7 +3,7 @@
  * there: workers of PyTorch's DataLoader, Python's multiprocessing. The path is a link in /tmp to the folder of the
  * job, so that the files are where they are counted and removed.
  */
-import { lstat, readdir, readlink, stat, symlink, unlink } from "node:fs/promises";
+import { lstat, readlink, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../files/file-error.js";
 import { sha256 } from "../tensor/hash.js";
@@ -11,7 +11,6 @@ import { sha256 } from "../tensor/hash.js";
 /** Longer folders have no room for the names that programs give to sockets in them. */
 const longestFolder = 70;
 const root = "/tmp";
-const linkName = /^stemma-[0-9a-f]{16}$/;
 
 interface ShortScratch {
   readonly path: string;
@@ -22,22 +21,11 @@ interface ShortScratch {
 export async function shortScratch(scratch: string): Promise<ShortScratch> {
   const itself = { path: scratch, remove: () => Promise.resolve() };
   if (Buffer.byteLength(scratch) <= longestFolder || process.platform !== "linux") return itself;
-  await removeDangling();
   // The same for the same job, so that a try that was killed leaves no second one.
   const path = join(root, `stemma-${sha256(scratch).slice(0, 16)}`);
   const failure = await symlink(scratch, path).catch(systemCode);
   if (failure !== undefined && !(failure === "EEXIST" && (await targetOf(path)) === scratch)) return itself;
   return { path, remove: () => unlink(path).catch(() => undefined) };
-}
-
-/** Removes the links of jobs that were killed and whose folders have gone. */
-async function removeDangling(): Promise<void> {
-  for (const name of await readdir(root).catch(() => [])) {
-    const path = join(root, name);
-    if (!linkName.test(name) || (await targetOf(path)) === undefined) continue;
-    const isGone = (await stat(path).catch(systemCode)) === "ENOENT";
-    if (isGone) await unlink(path).catch(() => undefined);
-  }
 }
 
 /** The target of a link of this user's own; others may lay links of their own there. */

@@ -38,7 +38,10 @@ export const leaseText = z
   .string()
   .regex(/^[0-9a-f]{32}$/, "is not the id of a lease")
   .describe("The lease of a transfer: the model may be retired meanwhile");
-export const lineLeaseText = leaseText.describe("The lease under which a search or evaluation has the line");
+export const lineKeyText = z
+  .string()
+  .regex(/^[0-9a-f]{32}$/, "is not the key of a lease")
+  .describe("The key of the lease under which a search or evaluation has the line");
 export const fleetText = shortText.describe("The fleet that owns devices and models");
 export const deviceText = shortText.describe("A device of the fleet");
 

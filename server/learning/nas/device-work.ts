@@ -29,7 +29,7 @@ export interface DeviceWorkOptions {
   readonly fleet: string;
   readonly device: string;
   readonly line: string;
-  readonly held: Pick<HeldLine, "lease" | "require">;
+  readonly held: Pick<HeldLine, "key" | "require">;
   /** Registered data, on whose held-out samples candidates are measured. */
   readonly data: string;
   /** The longest time for the device to run the new model, and then to train it; milliseconds. */
@@ -92,7 +92,7 @@ export class DeviceWork {
   async give(versionId: Hash, signal: AbortSignal | undefined): Promise<void> {
     const { operations, fleet, device, line, held } = this.options;
     // Each candidate may have another shape: that is what is tried.
-    await operations.assign({ fleet, device, line, model: versionId, lease: held.lease, force: true });
+    await operations.assign({ fleet, device, line, model: versionId, leaseKey: held.key, force: true });
     await this.until("run the model that it was given", () => this.#runs(versionId), signal);
   }
 

@@ -20,7 +20,7 @@ interface HeldLineOptions {
   readonly holder: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** The file that keeps the lease's id, by which the work takes the line again after a kill; absent: none. */
+  /** The file that keeps the lease's key, by which the work takes the line again after a kill; absent: none. */
   readonly kept?: { readonly files: Files; readonly path: string } | undefined;
 }
 
@@ -31,7 +31,9 @@ export class HeldLine {
 
   private constructor(
     private readonly options: HeldLineOptions,
-    readonly lease: string,
+    /** Proves to the server that this has the line. */
+    readonly key: string,
+    private readonly lease: string,
   ) {
     this.#cancel = options.clock.after(renewMs, () => void this.#renew());
   }
@@ -39,7 +41,7 @@ export class HeldLine {
   /** @throws TRAINING_REFUSED where another search holds the line, USAGE for one that is not for searches */
   static async take(options: HeldLineOptions): Promise<HeldLine> {
     const { random, kept } = options;
-    const before = await keptId(options);
+    const before = await keptKey(options);
     if (before !== undefined)
       try {
         return await HeldLine.#take(options, before);
@@ -48,7 +50,7 @@ export class HeldLine {
       }
     const held = await HeldLine.#take(options, Buffer.from(random.bytes(16)).toString("hex"));
     try {
-      if (kept !== undefined) await writeDurably(kept.files, kept.path, Buffer.from(held.lease));
+      if (kept !== undefined) await writeDurably(kept.files, kept.path, Buffer.from(held.key));
     } catch (error) {
       await held.end();
       throw error;
@@ -56,10 +58,10 @@ export class HeldLine {
     return held;
   }
 
-  static async #take(options: HeldLineOptions, lease: string): Promise<HeldLine> {
+  static async #take(options: HeldLineOptions, key: string): Promise<HeldLine> {
     const { operations, fleet, line, holder } = options;
-    await operations.leaseLine({ fleet, line, holder, lease });
-    return new HeldLine(options, lease);
+    const { lease } = await operations.leaseLine({ fleet, line, holder, leaseKey: key });
+    return new HeldLine(options, key, lease);
   }
 
   /** @throws why the line is held no more */
@@ -67,19 +69,23 @@ export class HeldLine {
     if (this.#loss !== undefined) throw this.#loss;
   }
 
-  /** Gives the line back. A server that cannot be reached lets the lease expire. */
+  /** Gives the line back. A server that cannot be reached lets the lease expire, which is kept until then. */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cancel();
     const { operations, fleet, kept } = this.options;
-    await operations.endLease({ fleet, lease: this.lease }).catch(() => undefined);
+    try {
+      await operations.endLease({ fleet, lease: this.lease });
+    } catch {
+      return;
+    }
     await kept?.files.remove(kept.path);
   }
 
   async #renew(): Promise<void> {
     const { operations, fleet, line, holder, clock } = this.options;
     try {
-      await operations.leaseLine({ fleet, line, holder, lease: this.lease });
+      await operations.leaseLine({ fleet, line, holder, leaseKey: this.key });
     } catch (error) {
       const isLost = isStemmaError(error, "TRAINING_REFUSED") || isStemmaError(error, "LEASE_UNKNOWN");
       if (isLost) this.#loss = error;
@@ -89,7 +95,7 @@ export class HeldLine {
   }
 }
 
-async function keptId({ kept }: HeldLineOptions): Promise<string | undefined> {
+async function keptKey({ kept }: HeldLineOptions): Promise<string | undefined> {
   if (kept === undefined || (await kept.files.stat(kept.path)) === undefined) return undefined;
   const text = Buffer.from(await kept.files.read(kept.path)).toString("utf8");
   return /^[0-9a-f]{32}$/u.test(text) ? text : undefined;

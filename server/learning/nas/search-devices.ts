@@ -26,7 +26,7 @@ export interface SearchDevicesOptions {
   readonly random: Random;
   /** The search, for people. */
   readonly holder: string;
-  /** The file that keeps the id of the line's lease. */
+  /** The file that keeps the key of the line's lease. */
   readonly kept?: { readonly files: Files; readonly path: string };
 }
 

@@ -64,6 +64,7 @@ export type DoneEvent = z.infer<typeof doneEvent>;
 
 const logName = "log.jsonl";
 const settingsName = "search.json";
+const leaseName = "lease";
 export type SearchLog = EventLog<SearchEvent>;
 export const SearchLog = {
   /** @throws SEARCH_DAMAGED where a line before the last one is not what was written */
@@ -75,9 +76,9 @@ export function settingsPath(folder: string): string {
   return join(folder, settingsName);
 }
 
-/** The file that keeps the lease of the line of a search whose candidates devices train. */
+/** The file that keeps the key of the lease of the line of a search whose candidates devices train. */
 export function leasePath(folder: string): string {
-  return join(folder, "lease");
+  return join(folder, leaseName);
 }
 
 /**
@@ -117,7 +118,7 @@ export async function holdSearch(folder: string): Promise<() => Promise<void>> {
 
 /** Removes a search that made nothing. */
 export async function forgetSearch(files: Files, folder: string): Promise<void> {
-  for (const name of [logName, settingsName]) await files.remove(join(folder, name));
+  for (const name of [logName, settingsName, leaseName]) await files.remove(join(folder, name));
 }
 
 /** Removes the folders that were made for a search that is forgotten; other files in them stay. */

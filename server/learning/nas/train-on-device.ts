@@ -52,7 +52,7 @@ export class DeviceTrainer implements CandidateTrainer {
     this.#work = new DeviceWork({
       ...options,
       request: ({ parameters }) =>
-        operations.trainOnDevice({ fleet, device, line, parameters, lease: held.lease }),
+        operations.trainOnDevice({ fleet, device, line, parameters, leaseKey: held.key }),
     });
   }
 

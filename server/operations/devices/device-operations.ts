@@ -97,13 +97,14 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     assign: (input) => assignNamed(context, input),
     rollbackDevice: async ({ fleet, device, line, to, dryRun = false }) => {
       const repository = await fleets.get(fleet);
-      const known = requireDevice(repository, device);
+      requireDevice(repository, device);
       const { modelBefore } = await import("./device-rollback.js");
       const { versionId } = modelBefore(repository, { device, line, to });
       // It ran or made this before, whatever its shape.
-      const given = { line, model: versionId, allowReduced: true, force: true };
-      if (dryRun) return assignable(repository, known, given);
-      return operations.assign({ fleet, device, ...given });
+      return operations.assign({
+        ...{ fleet, device, line, model: versionId, dryRun },
+        ...{ allowReduced: true, force: true },
+      });
     },
     command: (input) => sendCommand(context, input),
     evaluateOnDevice: (input) => evaluateOnDevice(context, input),
@@ -247,9 +248,9 @@ async function evaluateOnDevice(
 
 async function trainOnDevice(
   context: OperationsContext,
-  { fleet, device, line, parameters, lease }: OperationInput<"trainOnDevice">,
+  { fleet, device, line, parameters, leaseKey }: OperationInput<"trainOnDevice">,
 ): Promise<CallOutput<"trainOnDevice">> {
-  (await context.live?.fleet(fleet))?.lineLeases.require(line, lease);
+  (await context.live?.fleet(fleet))?.lineLeases.require(line, leaseKey);
   const body = {
     line,
     ...defined({ parameters }),
@@ -266,9 +267,9 @@ async function trainOnDevice(
 async function assign(
   { home, live }: OperationsContext,
   repository: FleetRepository,
-  { fleet, device, line, model, allowReduced, lease, force, dryRun }: OperationInput<"assign">,
+  { fleet, device, line, model, allowReduced, leaseKey, force, dryRun }: OperationInput<"assign">,
 ): Promise<VersionSummary> {
-  (await live?.fleet(fleet))?.lineLeases.require(line, lease);
+  (await live?.fleet(fleet))?.lineLeases.require(line, leaseKey);
   const summary = assignable(repository, requireDevice(repository, device), { line, model, allowReduced });
   if (force !== true) await refuseOtherShape(repository, line, summary);
   if (dryRun === true) return summary;

@@ -162,7 +162,7 @@ export class DeviceCandidates {
           ...{ operations, events, evaluations, clock, fleet, device, line, held, data },
           patienceMs: (asked.patience ?? defaultPatience) * 60_000,
           request: async (training) => {
-            (await context.live?.fleet(fleet))?.lineLeases.require(line, held.lease);
+            (await context.live?.fleet(fleet))?.lineLeases.require(line, held.key);
             return await askToTrain(context, options, device, training);
           },
         }),

@@ -30,11 +30,11 @@ export async function leasesOf(
 /** @throws SERVER_UNREACHABLE, USAGE for a line that may do a device's work, TRAINING_REFUSED, LEASE_UNKNOWN */
 export async function leaseLine(
   { live, caller }: OperationsContext,
-  { fleet, line, lease: id, holder }: OperationInput<"leaseLine">,
+  { fleet, line, leaseKey: key, holder }: OperationInput<"leaseLine">,
 ): Promise<ListedLease> {
   if (live === undefined) throw noServerRuns("Devices are reached");
   refuseOtherLine(line);
-  return lineRow((await live.fleet(fleet)).lineLeases.take({ id, line, holder, ...byOf({ by: caller }) }));
+  return lineRow((await live.fleet(fleet)).lineLeases.take({ key, line, holder, ...byOf({ by: caller }) }));
 }
 
 export async function endLease(

@@ -97,13 +97,13 @@ async function compiled(
   return folder;
 }
 
-/** Removes what builds left that were killed; others may run now. */
+/** Removes what builds left that were killed, where it may; others may run now. */
 async function removeUnfinished(cache: string): Promise<void> {
   for (const name of await readdir(cache)) {
     const path = join(cache, name);
     const found = name.startsWith("new-") ? await stat(path).catch(() => undefined) : undefined;
     if (found !== undefined && Date.now() - found.mtimeMs > unfinishedMs)
-      await rm(path, { recursive: true, force: true });
+      await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 

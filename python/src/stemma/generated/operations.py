@@ -627,7 +627,7 @@ class Operations(Caller):
         line: str,
         model: str,
         allow_reduced: bool | None = None,
-        lease: str | None = None,
+        lease_key: str | None = None,
         force: bool | None = None,
         dry_run: bool | None = None,
     ) -> VersionSummary:
@@ -641,7 +641,7 @@ class Operations(Caller):
                 "line": line,
                 "model": model,
                 "allowReduced": given(allow_reduced),
-                "lease": given(lease),
+                "leaseKey": given(lease_key),
                 "force": given(force),
                 "dryRun": given(dry_run),
             },
@@ -674,7 +674,7 @@ class Operations(Caller):
         fleet: str | None = None,
         line: str,
         parameters: dict[str, str | float | bool] | None = None,
-        lease: str | None = None,
+        lease_key: str | None = None,
     ) -> TrainOnDeviceAnswer:
         """Ask a connected device to fine-tune a line now (right change-devices)."""
         answer = self._call(
@@ -682,7 +682,7 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/devices/{device}/train",
             path={"fleet": fleet, "device": device},
-            body={"line": line, "parameters": given(parameters), "lease": given(lease)},
+            body={"line": line, "parameters": given(parameters), "leaseKey": given(lease_key)},
         )
         return cast("TrainOnDeviceAnswer", answer)
 
@@ -3069,7 +3069,7 @@ class Operations(Caller):
         *,
         fleet: str | None = None,
         line: str,
-        lease: str,
+        lease_key: str,
         holder: str,
     ) -> Lease:
         """Take a line of searches for one search or evaluation, for a minute, or renew that (right deploy)."""
@@ -3078,7 +3078,7 @@ class Operations(Caller):
             "POST",
             "/v1/fleets/{fleet}/leases/line",
             path={"fleet": fleet},
-            body={"line": line, "lease": lease, "holder": holder},
+            body={"line": line, "leaseKey": lease_key, "holder": holder},
         )
         return cast("Lease", answer)
 

@@ -36,7 +36,7 @@ function describe({ lease, line, models = [], holder, by, sinceMs, expiresAtMs }
   const shown = models.slice(0, maxShown).map(nameOf).join(", ");
   return [
     lease,
-    `  on      ${line === undefined ? `${shown}${more}` : `the line ${line}`}`,
+    `  on      ${line === undefined ? `${shown}${more}` : `the line ${printable(line)}`}`,
     `  for     ${printable(holder)}`,
     ...(by === undefined ? [] : [`  by      ${printable(by)}`]),
     `  ${sinceMs === undefined ? "" : `since   ${formatTime(sinceMs)}, `}until ${formatTime(expiresAtMs)}`,

@@ -1,6 +1,6 @@
 /** Operations on leases: of models, which keep what work in progress reads, and of lines, which train for it alone. */
 import * as z from "zod";
-import { count, fleetParams, fleetPath, hash, leaseText, shortText, timeMs } from "../fields.js";
+import { count, fleetParams, fleetPath, hash, leaseText, lineKeyText, shortText, timeMs } from "../fields.js";
 import { call, type ValueOf } from "../operation.js";
 
 const leasedModel = z.object({ versionId: hash, name: z.string(), version: count });
@@ -38,7 +38,9 @@ export const leaseOperations = {
     params: fleetParams,
     body: {
       line: shortText,
-      lease: leaseText.describe("A random id of the holder's own, by which it renews the lease"),
+      leaseKey: lineKeyText.describe(
+        "16 random bytes in hex, which only the holder has, to renew the lease by",
+      ),
       holder: z.string().min(1).max(200).describe("What it is for, for people"),
     },
     output: lease,

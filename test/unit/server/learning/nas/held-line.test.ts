@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { HeldLine } from "../../../../../server/learning/nas/held-line.js";
 import { lineLeaseMs, LineLeases } from "../../../../../server/services/context/line-leases.js";
-import { StemmaError } from "../../../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../../../shared/errors.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import { manualClock, type ManualClock } from "../../../../helpers/manual-clock.js";
 
@@ -30,7 +30,7 @@ class Server {
           if (this.isAway) throw new StemmaError("SERVER_UNREACHABLE", "It is away.");
           const { id, ...lease } = this.leases.take({
             line,
-            id: input.lease,
+            key: input.leaseKey,
             holder: input.holder,
             by: "ann",
           });
@@ -38,6 +38,7 @@ class Server {
         },
         endLease: async ({ lease }) => {
           await Promise.resolve();
+          if (this.isAway) throw new StemmaError("SERVER_UNREACHABLE", "It is away.");
           this.leases.end(lease, "its holder");
           return { lease };
         },
@@ -84,17 +85,17 @@ describe("the lease of a line", () => {
     await server.pass(lineLeaseMs);
     const next = await server.take("b");
     // One that was only asleep gives devices no model under its old lease.
-    assert.throws(() => server.leases.require(line, again.lease), { code: "TRAINING_REFUSED" });
+    assert.throws(() => server.leases.require(line, again.key), { code: "TRAINING_REFUSED" });
     assert.throws(() => server.leases.require(line, undefined), { code: "TRAINING_REFUSED" });
-    server.leases.require(line, next.lease);
+    server.leases.require(line, next.key);
     server.leases.require("search-2", undefined);
   });
 
   it("that somebody ended is not taken again by its holder, who ends, and may begin anew", async () => {
     const server = new Server();
     const held = await server.take("a", server.clock, "/lease");
-    assert.ok(server.leases.end(held.lease, "bob"));
-    assert.throws(() => server.leases.require(line, held.lease), {
+    assert.ok(server.leases.end(server.leases.list()[0]?.id ?? "", "bob"));
+    assert.throws(() => server.leases.require(line, held.key), {
       code: "LEASE_UNKNOWN",
       message: /by bob at/,
     });
@@ -102,9 +103,44 @@ describe("the lease of a line", () => {
     assert.throws(() => held.require(), { code: "LEASE_UNKNOWN" });
     assert.deepEqual(server.leases.list(), []);
     const again = await server.take("a", server.clock, "/lease");
-    assert.notEqual(again.lease, held.lease);
+    assert.notEqual(again.key, held.key);
     await again.end();
     assert.equal(await server.files.stat("/lease"), undefined);
+  });
+
+  it("is shown by an id under which nobody else works or takes the line", async () => {
+    const server = new Server();
+    const held = await server.take("a");
+    const [{ id: shown } = assert.fail()] = server.leases.list();
+    assert.throws(
+      () => server.leases.require(line, shown),
+      (error) => {
+        assert.ok(!JSON.stringify([error, String(error)]).includes(held.key));
+        return isStemmaError(error, "TRAINING_REFUSED");
+      },
+    );
+    assert.throws(() => server.leases.take({ line, key: shown, holder: "b", by: "bob" }), {
+      code: "TRAINING_REFUSED",
+    });
+    assert.equal(server.leases.list()[0]?.holder, "a");
+  });
+
+  it("is its own again where the server was away when it ended", async () => {
+    const server = new Server();
+    const held = await server.take("a", server.clock, "/lease");
+    server.isAway = true;
+    await held.end();
+    server.isAway = false;
+    await (await server.take("a", server.clock, "/lease")).end();
+    assert.equal(await server.files.stat("/lease"), undefined);
+  });
+
+  it("of a line with control characters is refused in words that a terminal may show", () => {
+    const leases = new LineLeases(manualClock());
+    leases.take({ line: "search-\u001b[2J", key: "a", holder: "a" });
+    assert.throws(() => leases.require("search-\u001b[2J", "b"), {
+      message: /^The line search-\\u\{1b\}\[2J is/,
+    });
   });
 
   it("outlasts a restart of the server, unless another is faster", async () => {
@@ -116,7 +152,7 @@ describe("the lease of a line", () => {
     server.isAway = false;
     server.leases = new LineLeases(server.clock);
     await server.pass(20_000);
-    assert.equal(server.leases.list()[0]?.id, held.lease);
+    server.leases.require(line, held.key);
     server.leases = new LineLeases(server.clock);
     const faster = await server.take("b");
     await server.pass(20_000);

@@ -44,7 +44,7 @@ export const storageSteps: readonly Step[] = [
     name: "leaseLine",
     ask: async (at) => {
       const line = "search-of-steps";
-      const taken = { fleet, line, lease: "cd".repeat(16), holder: "a question" };
+      const taken = { fleet, line, leaseKey: "cd".repeat(16), holder: "a question" };
       const { lease, holder } = await at.leaseLine(taken);
       const listed = (await at.leases({ fleet })).map((each) => each.line);
       await at.endLease({ fleet, lease });
@@ -54,7 +54,7 @@ export const storageSteps: readonly Step[] = [
   {
     name: "leaseLine",
     shows: "a line that does a device's work",
-    ask: (at) => at.leaseLine({ fleet, line: "brakes", lease: "cd".repeat(16), holder: "a question" }),
+    ask: (at) => at.leaseLine({ fleet, line: "brakes", leaseKey: "cd".repeat(16), holder: "a question" }),
     fails: "USAGE",
   },
   {
