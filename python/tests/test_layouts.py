@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -165,6 +166,35 @@ def test_a_hostile_layout_is_refused(store, what):
     with pytest.raises(StemmaError) as raised:
         decode_layout(changed(HOSTILE[what]), leaves)
     assert raised.value.code == "MODEL_FILE_MALFORMED"
+
+
+def test_a_name_that_no_file_can_have_is_refused(store):
+    for change in (
+        lambda value: value["tensors"][0].update(name="\ud800"),
+        lambda value: value.update(metadata={"by": "\ud800"}),
+    ):
+        value = layout_of(FILE)
+        change(value)
+        with pytest.raises(StemmaError) as raised:
+            decode_layout(json.dumps(value).encode(), leaves_of(store, MODEL))
+        assert raised.value.code == "MODEL_FILE_MALFORMED"
+
+
+def test_a_long_and_narrow_weight_is_put_in_another_order_in_little_memory(store):
+    narrow = np.arange(2**18 * 2, dtype=np.uint32).astype(np.uint8).reshape(2**18, 2)
+    model = {"kernel": narrow.T.copy()}
+    leaf = Leaf("kernel", "U8", (2, 2**18), "a" * 64)
+    store.put(leaf.id, model["kernel"].tobytes())
+    hasher = tensor_hasher("U8", narrow.shape)
+    hasher.update(narrow.tobytes())
+    made = {"name": "w", "dtype": "U8", "shape": [2**18, 2], "leaf": 0, "as": [2**18, 2], "axes": [1, 0]}
+    root = root_of([leaf_hash("w", hasher.digest())]).hex()
+    layout = decode_layout(canonical_json({"format": 2, "root": root, "tensors": [made]}), [leaf])
+    tracemalloc.start()
+    assert sum(len(piece) for piece in pieces_of_layout(layout, store.files([leaf]))) > narrow.size
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**21
 
 
 def test_mutated_layouts_are_read_or_refused_with_a_code(store):

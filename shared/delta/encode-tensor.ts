@@ -15,9 +15,10 @@ import {
 import { encodePiece } from "./encode-piece.js";
 import { estimateNumbers } from "./estimate.js";
 import { encodeDerived } from "./derived/derived-encoding.js";
+import { findDerivation } from "./derived/find.js";
 import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
-import { unionOfNeeds } from "./links.js";
+import { listReferences, unionOfNeeds } from "./links.js";
 import { encodeLowRank } from "./low-rank/low-rank-encoding.js";
 import { encodeGeneral, generalNeedsBase, hasFewLowBytes, mayRepeat } from "./general.js";
 import { encodeMixed, mixedNeedsBase } from "./mixed.js";
@@ -49,8 +50,18 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout, lowRank = false, maxRank, general = true, mixed = general, derived = mixed }: EncodeOptions,
+  {
+    layout,
+    lowRank = false,
+    maxRank,
+    general = true,
+    mixed = general,
+    derived = mixed,
+    ifFollows = false,
+  }: EncodeOptions,
 ): EncodedTensor {
+  if (ifFollows && findDerivation({ ...header, bytes }, listReferences(references)) === undefined)
+    return { code: encodingCodes.raw, bytes, against: noReferences };
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
     const fixed = encodeFixedPlanes(memory, header.shape, bytes);

@@ -82,6 +82,8 @@ export interface EncodeOptions {
   readonly mixed?: boolean;
   /** True, the default, if the encoding may be derived; false where the reader does not know it. */
   readonly derived?: boolean;
+  /** True for raw bytes, without a search for other encodings, where the tensor does not follow from its references. */
+  readonly ifFollows?: boolean;
 }
 
 export const noReferences: NeededReferences = { base: false, previous: false };

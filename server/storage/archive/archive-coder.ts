@@ -2,7 +2,7 @@
  * Encodes tensors for the archive: small ones in this thread, large ones in another, so that encoding does
  * not block the server.
  */
-import type { EncodedTensor, References } from "../../../shared/delta/encoded.js";
+import type { EncodedTensor, EncodeOptions, References } from "../../../shared/delta/encoded.js";
 import type { Tensor } from "../../../shared/tensor/tensor.js";
 import { openTensorCoder, type TensorCoder } from "../../../shared/wire/coding/tensor-coder.js";
 import type { ArchiveEncoding } from "./archive-plan.js";
@@ -12,7 +12,7 @@ export interface ArchiveCoder {
   encode(
     tensor: Tensor,
     references: References,
-    options: { readonly layout: ArchiveEncoding; readonly lowRank: boolean },
+    options: EncodeOptions & { readonly layout: ArchiveEncoding },
   ): Promise<EncodedTensor>;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export function archiveCoder(maxInlineBytes = defaultInlineBytes): ArchiveCoder 
   let thread: TensorCoder | undefined;
   return {
     encode: (tensor, references, options) =>
-      (tensor.bytes.length * (options.lowRank ? lowRankEffort : 1) <= maxInlineBytes
+      (tensor.bytes.length * (options.lowRank === true ? lowRankEffort : 1) <= maxInlineBytes
         ? inline
         : (thread ??= openTensorCoder(Number.POSITIVE_INFINITY))
       ).encode(tensor, references, options),

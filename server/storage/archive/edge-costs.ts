@@ -4,7 +4,12 @@
  */
 import { linksOf, listReferences, type Links } from "../../../shared/delta/links.js";
 import type { DeltaCodec } from "../../../shared/delta/codec.js";
-import { encodingCodes, type Predictor } from "../../../shared/delta/encoded.js";
+import {
+  encodingCodes,
+  type EncodedTensor,
+  type Predictor,
+  type References,
+} from "../../../shared/delta/encoded.js";
 import { numberKind } from "../../../shared/delta/numbers.js";
 import { isStemmaError, type ErrorCode } from "../../../shared/errors.js";
 import { maxCodedTensorBytes } from "../../../shared/objects/object-store.js";
@@ -42,6 +47,8 @@ export interface EdgeContext {
   /** Reads a complete tensor, where a sample is not enough. */
   readonly load: (id: Hash) => Promise<Tensor>;
   readonly findLowRank: LowRankSearch;
+  /** Encodes off the event loop where the tensor follows from its references, else gives raw bytes. Takes them over. */
+  readonly encodeFollowing: (tensor: Tensor, references: References) => Promise<EncodedTensor>;
 }
 
 /**

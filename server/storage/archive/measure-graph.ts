@@ -30,6 +30,7 @@ export interface MeasureOptions {
   readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
   readonly rates: ArchiveRates;
   readonly findLowRank: LowRankSearch;
+  readonly encodeFollowing: EdgeContext["encodeFollowing"];
   readonly sources?: readonly EdgeSource[];
   /** True if other work should run before the next tensor. */
   readonly shouldYield: () => boolean;
@@ -51,6 +52,7 @@ export async function measureGraph(
     codec,
     rates,
     findLowRank,
+    encodeFollowing,
     sources = defaultEdgeSources,
     shouldYield,
     onProgress,
@@ -73,6 +75,7 @@ export async function measureGraph(
     relatives: new Relatives(related),
     load: (id) => tensorOfSource(open(id)),
     findLowRank,
+    encodeFollowing,
   };
   const edges: EdgeInput[] = [];
   const unmeasured: Hash[] = [];

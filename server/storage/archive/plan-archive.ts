@@ -80,6 +80,7 @@ export async function planArchive(
     codec,
     rates,
     findLowRank: lowRankSearch(coder, clock),
+    encodeFollowing: (tensor, references) => coder.encode(tensor, references, { layout, ifFollows: true }),
     shouldYield: yieldsAfter(maxBlockingMs, clock),
     ...defined({ sources, signal }),
     onProgress: (done, total) => {

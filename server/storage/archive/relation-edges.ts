@@ -39,8 +39,7 @@ export async function derivedEdges(
   const own = await context.load(tensor.id);
   const scales = await scalesOf(context, tensor);
   const from = [await context.load(base.id), ...(scales === undefined ? [] : [scales.tensor])];
-  if (findDerivation(own, from) === undefined) return [];
-  const { code, bytes, against } = context.codec.encodeTensor(own, own.bytes, linksTo(from));
+  const { code, bytes, against } = await context.encodeFollowing(own, linksTo(from));
   if (code !== encodingCodes.derived || bytes.length > maxEncodedShare * tensor.byteLength) return [];
   const previous = against.previous ? scales?.id : undefined;
   const way = { kind: edgeKinds.delta, storedBytes: bytes.length, decoding: "delta", isApart: true } as const;

@@ -83,8 +83,9 @@ function viewsOf(described: PickleValue, refuse: Refuse): Views {
   const views = new Map<string, StridedTensor>();
   const others: string[] = [];
   for (const [key, value] of described.items)
-    if (typeof key === "string" && value instanceof StridedTensor) views.set(key, value);
-    else others.push(String(key));
+    if (!(value instanceof StridedTensor)) others.push(String(key));
+    else if (typeof key === "string") views.set(key, value);
+    else return refuse(`the tensor ${key} is named by a number`, "Name it by text, and save it again");
   if (views.size > 0) return { views, others };
   const nested = [...described.items]
     .filter(([, value]) => value instanceof Dict)

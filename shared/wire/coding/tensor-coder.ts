@@ -66,6 +66,13 @@ function encodingWeight({ dtype }: TensorHeader, { lowRank, general, layout }: E
   return lowRank === true ? weights.lowRank : 1;
 }
 
+/** True if encoding or estimating blocks the event loop: repeats are searched for in the references, too. */
+function isLong(tensor: Tensor, references: References, options?: EncodeOptions): boolean {
+  const weight = encodingWeight(tensor, options);
+  const searched = weight === weights.repeats ? bytesOf(references) : [];
+  return searched.reduce((sum, { length }) => sum + length, weight * tensor.bytes.length) > inlineBytes;
+}
+
 /** @param totalBytes sum of the raw bytes that will be encoded or decoded */
 export function openTensorCoder(totalBytes: number): TensorCoder {
   return totalBytes <= inlineBytes ? new InlineCoder() : new ThreadCoder();
@@ -79,8 +86,7 @@ class InlineCoder implements TensorCoder {
   #thread: ThreadCoder | undefined;
 
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> {
-    const isLong = encodingWeight(tensor, options) * tensor.bytes.length > inlineBytes;
-    return isLong
+    return isLong(tensor, references, options)
       ? this.#inThread().encode(tensor, references, options)
       : this.#run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options));
   }
@@ -90,13 +96,14 @@ class InlineCoder implements TensorCoder {
     references: References,
     declaredBytes: number,
   ): Promise<Uint8Array> {
-    const isLong = encoded.code === encodingCodes.mixed && weights.mixed * declaredBytes > inlineBytes;
-    return isLong
+    return encoded.code === encodingCodes.mixed && weights.mixed * declaredBytes > inlineBytes
       ? this.#inThread().decode(header, encoded, references, declaredBytes)
       : this.#run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes));
   }
   estimate(tensor: Tensor, references: References): Promise<TensorEstimate> {
-    return this.#run((codec) => codec.estimate(tensor, tensor.bytes, references));
+    return isLong(tensor, references)
+      ? this.#inThread().estimate(tensor, references)
+      : this.#run((codec) => codec.estimate(tensor, tensor.bytes, references));
   }
   async close(): Promise<void> {
     await this.#thread?.close();

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import base64
-import itertools
 import json
 import math
 import mmap
@@ -103,6 +102,8 @@ def decode_layout(content: bytes, leaves: Sequence[Any]) -> Layout:
             raise ValueError("it has no root")
         layout = Layout(value["root"], tuple(_tensor_of(each) for each in tensors), value)
         _require_each_leaf_once(layout.tensors, leaves)
+        # Names that UTF-8 cannot write.
+        layout.header()
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise StemmaError(
             "MODEL_FILE_MALFORMED",
@@ -278,15 +279,24 @@ def _restored(weight: memoryview, tensor: FileTensor) -> Iterator[bytes]:
     first = 0 if tensor.blocks is None else 1
     short = [axis for axis in range(first, len(split)) if math.prod(split[axis:]) * width <= _PIECE_BYTES]
     longest = max(short, key=lambda axis: split[axis])
-    within = [sum(places) for places in itertools.product(*rows[longest + 1 :])]
+    within = list(_places(rows[longest + 1 :]))
     end, step = rows[longest][-1] + 1, steps[longest]
     filled = memoryview(bytearray(width * split[longest] * len(within))).cast(_WORDS[width])
     with weight.cast(_WORDS[width]) as words:
-        for places in itertools.product(*rows[:longest]):
-            begin = sum(places)
+        for begin in _places(rows[:longest]):
             for at, further in enumerate(within):
                 filled[at :: len(within)] = words[begin + further : begin + further + end : step]
             yield filled.tobytes()
+
+
+def _places(rows: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Give the sums of one place of each row; unlike itertools.product it keeps no copies of the rows."""
+    if not rows:
+        yield 0
+        return
+    for first in rows[0]:
+        for further in _places(rows[1:]):
+            yield first + further
 
 
 def _difference(weight: bytes, file: bytes, kept: bytes) -> bytes:

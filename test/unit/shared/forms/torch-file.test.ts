@@ -81,6 +81,19 @@ describe("a PyTorch state dict", () => {
     ]);
   });
 
+  test("is refused where a tensor's name is a number, also beside others", async () => {
+    const [own, other] = [pickleOf({ shape: [0] }), pickleOf({ shape: [0] })];
+    const name = Buffer.from("X\x01\x00\x00\x00w", "latin1");
+    const numbered = other.subarray(3, -1).subarray(name.length);
+    const both = Buffer.concat([
+      own.subarray(0, -1),
+      Buffer.from("K\x01", "latin1"),
+      numbered,
+      Buffer.from("."),
+    ]);
+    await assert.rejects(readWith({ "state/data.pkl": both }), refused(/the tensor 1 is named by a number/));
+  });
+
   for (const [file, pattern] of [
     ["module.pt", /it names "torch\.nn\.modules\.linear\.Linear/],
     ["checkpoint.pt", /no tensors, only "state_dict"/],

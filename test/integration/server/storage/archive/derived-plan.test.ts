@@ -3,12 +3,18 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { encodingCodes } from "../../../../../shared/delta/encoded.js";
 import { derive, type Derivation } from "../../../../../shared/delta/derived/derivation.js";
+import { planArchive } from "../../../../../server/storage/archive/plan-archive.js";
+import { nodeClock } from "../../../../../shared/adapters/node-ports.js";
 import {
   alteredModels,
   applyToFleet,
   planFleet,
+  testRates,
   type FleetModel,
 } from "../../../../helpers/archive-fleet.js";
+import { loadDeltaCodec } from "../../../../../shared/delta/load.js";
+import type { DeltaCodec } from "../../../../../shared/delta/codec.js";
+import { noiseBytes } from "../../../../helpers/noise-bytes.js";
 import { fineTuned, weights } from "../../../../helpers/related-tensors.js";
 import { floatsOf, groups, inBytes, singles, symmetric } from "../../../../helpers/quantised-tensors.js";
 import { memoryFleet } from "./memory-fleet.js";
@@ -111,4 +117,31 @@ it("relatives are found in other lines, under other names, and without lineage",
     assert.ok(storedBytes < 400, `${name}: ${storedBytes} bytes`);
   }
   assert.deepEqual(await alteredModels(repository, strangers, ids), []);
+});
+
+it("whether files follow from each other is searched off the event loop", async () => {
+  const file = (...bytes: readonly Uint8Array[]): FleetModel["tensors"][number] => {
+    const all = Buffer.concat(bytes);
+    return { name: "file", dtype: "U8", shape: [all.length], bytes: all };
+  };
+  const files: readonly FleetModel[] = [
+    { name: "first", tensors: [file(noiseBytes(40_000, 1))] },
+    { name: "moved", base: "first", tensors: [file(noiseBytes(300, 2), noiseBytes(40_000, 1))] },
+  ];
+  const { repository } = await memoryFleet(files);
+  const codec = await loadDeltaCodec();
+  const onSamples: DeltaCodec = {
+    ...codec,
+    encodeTensor: (header, bytes, ...others) => {
+      assert.ok(bytes.length < 40_000, "a complete file is encoded here");
+      return codec.encodeTensor(header, bytes, ...others);
+    },
+  };
+  const { plan } = await planArchive(
+    repository.fleet,
+    repository,
+    { codec: onSamples, rates: testRates, clock: nodeClock() },
+    { ratio: null, timeLimitMs: 500 },
+  );
+  assert.equal(plan.vertices.filter(({ kind }) => kind === "delta").length, 1);
 });

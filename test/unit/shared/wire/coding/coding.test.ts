@@ -324,6 +324,25 @@ describe("a coded stream", () => {
     await coder.close();
   });
 
+  it("gets whatever is searched for other offsets, also where little is coded in all", async () => {
+    const file = (bytes: Uint8Array): Tensor => ({ dtype: "U8", shape: [bytes.length], bytes });
+    const base = Buffer.from(noiseTensor("U8", [76_800], 1).bytes);
+    for (const [child, other] of [
+      [base.subarray(9, 1000), Buffer.concat(Array.from({ length: 30 }, () => base))],
+      [Buffer.concat([base.subarray(0, 99), base]), base],
+    ] as const) {
+      const coder = openTensorCoder(0);
+      const [searched, estimated] = [1, 2].map(() => file(new Uint8Array(other)));
+      const coding = coder.encode(file(new Uint8Array(child)), { base: searched });
+      const estimating = coder.estimate(file(new Uint8Array(child)), { base: estimated });
+      // They have moved to the thread.
+      assert.deepEqual([searched!.bytes.length, estimated!.bytes.length], [0, 0]);
+      assert.equal((await coding).code, encodingCodes.derived);
+      assert.ok((await estimating).bytes < child.length);
+      await coder.close();
+    }
+  });
+
   it("refuses buffers that were transferred before, and answers later requests correctly", async () => {
     const coder = openTensorCoder(Infinity);
     const given = { ...one, bytes: one.bytes.slice() };
