@@ -12,7 +12,7 @@ import {
   decodePackTrailer,
   packHeaderBytes,
   packTrailerBytes,
-  readPackIndex,
+  checkPackIndex,
   type PackIndex,
 } from "./pack-format.js";
 import { packSuffix } from "./pack-file-writer.js";
@@ -221,7 +221,7 @@ export class PackFiles {
       if (trailer.format !== format)
         throw packCorrupt(name, `has format ${format} in its header and ${trailer.format} in its trailer`);
       const index = await readFully(pack, trailer.indexOffset, uninitializedBytes(trailer.indexBytes));
-      const { length: count } = readPackIndex(index, trailer, name);
+      const count = checkPackIndex(index, trailer, name);
       return new CompactPack({ name, bytes, index, format, count });
     } finally {
       await file.close();

@@ -174,37 +174,46 @@ export function decodePackIndex(
   pack: string,
   format: PackFormat,
 ): PackEntry[] {
+  return [...entriesOf(index, indexOffset, pack, format)];
+}
+
+function* entriesOf(
+  index: Uint8Array,
+  indexOffset: number,
+  pack: string,
+  format: PackFormat,
+): Iterable<PackEntry> {
   const origin: IndexOrigin = {
     pack,
     format,
     objectsStart: packHeaderBytes,
     objectsEnd: indexOffset,
   };
-  const entries: PackEntry[] = [];
   for (let at = 0; at < index.length;) {
     if (at + entryFixedBytes > index.length)
       throw packCorrupt(pack, "has an index that ends in the middle of an entry");
     const entry = decodeEntry(index, at, origin);
-    entries.push(entry);
+    yield entry;
     at += indexEntryBytes(entry, format);
   }
-  return entries;
 }
 
-/** Compares an index with its pack's name and trailer, then decodes it. @throws as decodePackIndex */
-export function readPackIndex(
+/**
+ * Compares an index with its pack's name and trailer, and decodes each of its entries, none of which stays in memory: a
+ * pack may have millions. @returns their number
+ * @throws as decodePackIndex
+ */
+export function checkPackIndex(
   index: Uint8Array,
   trailer: Pick<PackTrailer, "format" | "indexOffset" | "entries" | "indexHash">,
   pack: string,
-): PackEntry[] {
+): number {
   const hash = sha256(index);
   if (hash !== trailer.indexHash || hash !== pack.slice(0, 64))
     throw packCorrupt(pack, "has a damaged index");
-  const entries = decodePackIndex(index, trailer.indexOffset, pack, trailer.format);
-  if (entries.length !== trailer.entries)
-    throw packCorrupt(
-      pack,
-      `has ${entries.length} index entries where its trailer declares ${trailer.entries}`,
-    );
-  return entries;
+  let count = 0;
+  for (const _ of entriesOf(index, trailer.indexOffset, pack, trailer.format)) count++;
+  if (count !== trailer.entries)
+    throw packCorrupt(pack, `has ${count} index entries where its trailer declares ${trailer.entries}`);
+  return count;
 }
