@@ -78,7 +78,7 @@ async function step(store: PackStore, number: number, random: () => number, live
 /** Rows go to a file after each step, and indexes stay in their packs. */
 const inParts = { mostRows: 2, mostIndexBytes: 0 };
 
-/** Compares the start by the table with the one by the packs, also in parts; the table is there afterwards as it was. */
+/** Compares a start by the table with those by the packs; the table is there afterwards as it was. */
 async function compareStarts(files: Files): Promise<number> {
   const path = `${folder}/table`;
   const has = (await files.list(folder)).includes("table");
