@@ -32,8 +32,8 @@ export async function leaseLine(
   { live, caller }: OperationsContext,
   { fleet, line, leaseKey: key, holder }: OperationInput<"leaseLine">,
 ): Promise<ListedLease> {
-  if (live === undefined) throw noServerRuns("Devices are reached");
   refuseOtherLine(line);
+  if (live === undefined) throw noServerRuns("Devices are reached");
   return lineRow((await live.fleet(fleet)).lineLeases.take({ key, line, holder, ...byOf({ by: caller }) }));
 }
 

@@ -35,20 +35,9 @@ export const storageSteps: readonly Step[] = [
     name: "leases",
     ask: async (at) => {
       const { lease } = await at.transfer({ fleet, model: "tiny:2", minutes: 5 });
-      const listed = (await at.leases({ fleet })).map(({ models, holder }) => ({ models, holder }));
+      const listed = await at.leases({ fleet });
       await at.endLease({ fleet, lease: lease?.id ?? "" });
-      return [...listed, ...(await at.leases({ fleet }))];
-    },
-  },
-  {
-    name: "leaseLine",
-    ask: async (at) => {
-      const line = "search-of-steps";
-      const taken = { fleet, line, leaseKey: "cd".repeat(16), holder: "a question" };
-      const { lease, holder } = await at.leaseLine(taken);
-      const listed = (await at.leases({ fleet })).map((each) => each.line);
-      await at.endLease({ fleet, lease });
-      return { lease, holder, listed };
+      return listed;
     },
   },
   {
