@@ -103,6 +103,12 @@ def test_trees_owner_maps_and_records_are_those_of_the_vectors():
             assert object_id("tree", encode_tree(leaves, False)) == case["treeObjectId"]
 
 
+def record_of(**described):
+    """Stand for a record of which a store reads only this."""
+    none = {"version": "a" * 64, "name": "soh", "architecture": None, "content_id": "c" * 64}
+    return SimpleNamespace(**none | described)
+
+
 def installed_file(home, name, stated=None):
     content = b"TFL3" * 100
     hasher = tensor_hasher("U8", (len(content),))
@@ -111,7 +117,7 @@ def installed_file(home, name, stated=None):
     store.put(hasher.hexdigest(), content)
     metadata = {"stemma.file": name, "stemma.file.sha256": stated or hashlib.sha256(content).hexdigest()}
     names = json.dumps({"format": 1, "leaves": ["stemma.file"], "fileMetadata": metadata}).encode()
-    folder = store.install("a" * 64, [Leaf("stemma.file", "U8", (len(content),), hasher.hexdigest())], names)
+    folder = store.install(record_of(), [Leaf("stemma.file", "U8", (len(content),), hasher.hexdigest())], names)
     return folder, content
 
 
@@ -120,6 +126,26 @@ def test_a_file_that_is_kept_as_it_is_is_installed_under_its_name(tmp_path):
     assert (folder / "soh.tflite").read_bytes() == content
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["file"], list(manifest["files"])) == ("soh.tflite", ["soh.tflite"])
+    assert (manifest["name"], manifest["contentId"]) == ("soh", "c" * 64)
+
+
+def test_a_model_with_an_architecture_is_installed_with_it_and_its_names(tmp_path):
+    store, network = Store(tmp_path), b'{"format":1}'
+    architecture = object_id("architecture", network)
+    store.put(architecture, network)
+    content = bytes(8)
+    hasher = tensor_hasher("F32", (2,))
+    hasher.update(content)
+    store.put(hasher.hexdigest(), content)
+    leaves = [Leaf("layers/000000/0", "F32", (2,), hasher.hexdigest())]
+    names = json.dumps({"format": 1, "leaves": ["Kalman/größe"]}).encode()
+    folder = store.install(record_of(architecture=architecture), leaves, names)
+    assert (folder / "architecture.json").read_bytes() == network
+    assert json.loads((folder / "names.json").read_text("utf-8")) == {"layers/000000/0": "Kalman/größe"}
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    assert sorted(files) == ["architecture.json", "model.safetensors", "names.json"]
+    with pytest.raises(StemmaError, match="NAMES_INVALID"):
+        store.install(record_of(version="b" * 64, architecture=architecture), leaves, b'{"leaves": []}')
 
 
 @pytest.mark.parametrize(

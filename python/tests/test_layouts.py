@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,6 +91,9 @@ def leaves_of(store, model):
     return leaves
 
 
+RECORD = SimpleNamespace(version="a" * 64, name="net", architecture=None, content_id="c" * 64)
+
+
 def test_the_file_comes_back_bit_for_bit(store):
     leaves = leaves_of(store, MODEL)
     layout = decode_layout(canonical_json(layout_of(FILE)), leaves)
@@ -99,7 +103,7 @@ def test_the_file_comes_back_bit_for_bit(store):
     }
     assert b'{"__metadata__":{"$by":"torch"}' in content
     assert inherited(layout, store.files(leaves)) == canonical_json(layout_of(FILE)), "the same model, the same layout"
-    folder = store.install("a" * 64, leaves, b"{}", layout)
+    folder = store.install(RECORD, leaves, b"{}", layout)
     assert (folder / "original.safetensors").read_bytes() == content
     files = json.loads((folder / "manifest.json").read_text())["files"]
     assert files["original.safetensors"]["bytes"] == len(content)

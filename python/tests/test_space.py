@@ -63,9 +63,9 @@ class Home:
         none = short_hash("00" * 32)
         objects = {**{name: short_hash(id) for name, id in ids.items()}, "ownerMap": none, "environment": none}
         value = {"bases": [short_hash(each) for each in bases], "root": short_hash(root_of_leaves(leaves))}
-        record = read_record(canonical_json({**value, "objects": objects, "number": number}))
+        record = read_record(canonical_json({**value, "objects": objects, "number": number, "name": "m"}))
         store.put(record.version, record.content)
-        store.install(record.version, leaves, names)
+        store.install(record, leaves, names)
         self.line["versions"].append(record.version)
         return record.version
 

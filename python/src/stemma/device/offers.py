@@ -165,7 +165,7 @@ class Offers:
     def _install(self, version: str, offer: _Offer, leaves: list[Leaf]) -> None:
         store, line = self._state.store, self._state.line(offer.line)
         names, layout = store.read("names", offer.record.objects["names"]), self._state.layout(offer.record, leaves)
-        store.install(version, leaves, names, layout)
+        store.install(offer.record, leaves, names, layout)
         if version not in line["versions"]:
             line["versions"].append(version)
         if offer.is_staged:

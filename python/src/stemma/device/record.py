@@ -42,6 +42,17 @@ class Record:
         """The id of the architecture, where it has one."""
         return self.objects.get("architecture")
 
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return str(json.loads(self.content)["name"])
+
+    @property
+    def content_id(self) -> str:
+        """What architecture and tensors have in common with other versions (docs/formats.md)."""
+        architecture = self.architecture or "00" * 32
+        return object_id("content", bytes.fromhex(architecture) + bytes.fromhex(self.root))
+
     def small_objects(self) -> list[tuple[str, str]]:
         """Kind and id of the objects that a device sends or keeps next to the tensors."""
         return [(_KINDS[name], id) for name, id in self.objects.items() if name in _KINDS]

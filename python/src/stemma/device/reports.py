@@ -72,7 +72,7 @@ class Reports:
         for name, content in small.items():
             store.put(made.objects[name], content)
         store.put(made.version, made.content)
-        store.install(made.version, leaves, small["names"], layout)
+        store.install(made, leaves, small["names"], layout)
         self._state.values["outbox"][made.version] = {"line": line, "standing": "pending"}
         own["versions"].append(made.version)
         self._state.keep()

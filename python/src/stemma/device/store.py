@@ -12,11 +12,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stemma.device.layouts import ORIGINAL, Layout, pieces_of_layout
 from stemma.errors import StemmaError
 from stemma.identities import DTYPES, leaf_hash, object_id, root_of, tensor_hasher
+
+if TYPE_CHECKING:
+    from stemma.device.record import Record
 
 MAX_LEAVES = 1_000_000
 MAX_PATH_BYTES = 65_535
@@ -97,9 +100,9 @@ class Store:
             raise StemmaError("OBJECT_HASH_MISMATCH", f"The {kind} {id[:12]} is damaged. Remove {self.path(id)}.")
         return content
 
-    def install(self, version: str, leaves: list[Leaf], names: bytes, layout: Layout | None = None) -> Path:
+    def install(self, record: Record, leaves: list[Leaf], names: bytes, layout: Layout | None = None) -> Path:
         """Write a version as docs/reference/current.md describes; nothing of it is seen before it is complete."""
-        kept = kept_file(leaves, names)
+        kept, version = kept_file(leaves, names), record.version
         target = self.home / "versions" / version
         if target.exists():
             return target
@@ -111,9 +114,16 @@ class Store:
         if kept is not None and written["sha256"] != kept.sha256:
             raise StemmaError("ROOT_MISMATCH", f"{kept.name} is not the file that was stated. Look at its source.")
         files = {model.name: written}
+        if record.architecture is not None:
+            for name, content in {
+                "architecture.json": self.read("architecture", record.architecture),
+                "names.json": _names_of_leaves(leaves, names),
+            }.items():
+                files[name] = _write_file(partial / name, iter([content]))
         if layout is not None:
             files[ORIGINAL] = _write_file(partial / ORIGINAL, pieces_of_layout(layout, self.files(leaves)))
-        manifest = {"format": 1, "versionId": version, "root": root_of_leaves(leaves), "files": files}
+        stated = {"name": record.name, "contentId": record.content_id, "root": root_of_leaves(leaves)}
+        manifest = {"format": 1, "versionId": version, **stated, "files": files}
         manifest |= {} if kept is None else {"file": kept.name}
         write_durably(partial / "manifest.json", json.dumps(manifest).encode("utf-8"))
         partial.rename(target)
@@ -201,6 +211,16 @@ class KeptFile:
 def is_kept_file(leaves: list[Leaf]) -> bool:
     """Tell whether a model is a file that is kept as it is (docs/formats.md)."""
     return len(leaves) == 1 and (leaves[0].path, leaves[0].dtype, len(leaves[0].shape)) == (KEPT_FILE, "U8", 1)
+
+
+def _names_of_leaves(leaves: list[Leaf], names: bytes) -> bytes:
+    """Name each leaf as the file or the framework called it, by its path."""
+    try:
+        called = json.loads(names)["leaves"]
+        named = {leaf.path: str(called[at]) for at, leaf in enumerate(leaves)}
+        return (json.dumps(named, indent=2, ensure_ascii=False) + "\n").encode()
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise StemmaError("NAMES_INVALID", f"The names of a model cannot be read: {error}. It is ignored.") from error
 
 
 def kept_file(leaves: list[Leaf], names: bytes) -> KeptFile | None:

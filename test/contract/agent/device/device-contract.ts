@@ -70,10 +70,12 @@ const delivery: Readonly<Record<string, Scenario>> = {
       const running = await fleet.startDevice();
       await fleet.runs(base);
       assert.deepEqual(await fleet.current("original.safetensors"), await fleet.recovered(base, "original"));
+      await fleet.describesWhatItRuns();
       const saved = await running.save(line, await fleet.trained());
       await fleet.stands(saved, "released");
       await fleet.runs(saved);
       assert.deepEqual(await fleet.current("original.safetensors"), await fleet.recovered(saved, "original"));
+      await fleet.describesWhatItRuns();
       const { record } = await fleet.operations.model({ fleet: testFleet, model: saved });
       assert.deepEqual(
         record.objects.attachments?.map(({ name }) => name),

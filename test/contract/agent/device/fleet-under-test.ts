@@ -14,6 +14,7 @@ import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { publicKeyInfo } from "../../../../shared/trust/certificates/connection-key.js";
 import { loadKey } from "../../../../shared/trust/keys.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
+import { objectId } from "../../../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
 import { layoutVectorPath } from "../../../helpers/layout-vector.js";
@@ -244,6 +245,24 @@ export class FleetUnderTest {
   /** The tensors that the device's software reads. */
   async current(file = "model.safetensors"): Promise<Tensors> {
     return readTensors(await (await readCurrent(this.home, line)).read(file));
+  }
+
+  /** Compares what the device's software reads beside the tensors with the version's record. */
+  async describesWhatItRuns(): Promise<void> {
+    const current = await readCurrent(this.home, line);
+    const { manifest } = current;
+    const { record } = await this.operations.model({ fleet: testFleet, model: manifest.versionId });
+    assert.deepEqual(
+      [manifest.name, manifest.contentId, manifest.root],
+      [record.name, record.contentId, record.root],
+    );
+    const architecture = await current.read("architecture.json");
+    assert.equal(objectId("architecture", architecture), record.objects.architecture);
+    const names = JSON.parse(Buffer.from(await current.read("names.json")).toString()) as Record<
+      string,
+      string
+    >;
+    assert.deepEqual(Object.keys(names).sort(), Object.keys(await this.current()).sort());
   }
 
   /** @param layout that of the file which the model came from */
