@@ -152,7 +152,7 @@ type Elements = Uint8Array | Uint16Array | Uint32Array;
 
 /** A copy of bytes as elements; of 8 bytes as pairs of 4, which carry nothing over. */
 function elementsOf(bytes: Uint8Array, width: number): Elements {
-  // The slice of a Buffer is no copy.
+  // A Buffer's `slice` is a view of its bytes, and no copy.
   const { buffer } = new Uint8Array(bytes);
   return width === 1
     ? new Uint8Array(buffer)

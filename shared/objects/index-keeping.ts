@@ -110,7 +110,7 @@ export class IndexKeeping {
       .catch(cacheNotWritten)
       .finally(() => {
         this.#leaving = undefined;
-        // Where they are still there, they are tried again once there are more.
+        // Rows that could not leave memory are tried again once there are more of them.
         this.#rowsForTable = Math.max(this.#rowsForMemory, moreRows * index.rowsInMemory);
       });
   }

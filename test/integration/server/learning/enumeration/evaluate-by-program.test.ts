@@ -121,7 +121,7 @@ describe("evaluate by a program", () => {
     const again = await reopened.replay({ fleet, model });
     assert.deepEqual([again.verdict, again.grade], ["proved", "bit-exact"], again.text);
     assert.equal((await notes()).filter((each) => "ended" in each).length, 2);
-    // Of a derived base the job names no version, so there is nothing that a replay could begin from.
+    // The job of a derived base names no version from which a replay could begin.
     const derived = query
       .replace("(select a", "(construct wide from a")
       .replace('"net")', '"net" mutate a["fc8"].insert = DENSE("fc9", units=10))');

@@ -55,7 +55,7 @@ class Server {
 }
 
 describe("the lease of a line", () => {
-  it("is one's of two that ask at once, for as long as it is renewed", async () => {
+  it("is given to one of two that ask at once, for as long as it is renewed", async () => {
     const server = new Server();
     const both = await Promise.allSettled([server.take("a"), server.take("b")]);
     assert.deepEqual(
@@ -76,7 +76,7 @@ describe("the lease of a line", () => {
     assert.deepEqual(server.leases.list(), []);
   });
 
-  it("of a killed one expires, or is its own again when it goes on", async () => {
+  it("expires after its holder was killed, or is the holder's again when that goes on", async () => {
     const server = new Server();
     await server.take("a", manualClock(), "/lease");
     await server.pass(lineLeaseMs - 1);
@@ -91,7 +91,7 @@ describe("the lease of a line", () => {
     server.leases.require("search-2", undefined);
   });
 
-  it("that somebody ended is not taken again by its holder, who ends, and may begin anew", async () => {
+  it("is not taken again by its holder after somebody ended it: the holder ends, and may begin anew", async () => {
     const server = new Server();
     const held = await server.take("a", server.clock, "/lease");
     assert.ok(server.leases.end(server.leases.list()[0]?.id ?? "", "bob"));
@@ -125,7 +125,7 @@ describe("the lease of a line", () => {
     assert.equal(server.leases.list()[0]?.holder, "a");
   });
 
-  it("is its own again where the server was away when it ended", async () => {
+  it("is the holder's again where the server was away when the search ended", async () => {
     const server = new Server();
     const held = await server.take("a", server.clock, "/lease");
     server.isAway = true;
@@ -135,7 +135,7 @@ describe("the lease of a line", () => {
     assert.equal(await server.files.stat("/lease"), undefined);
   });
 
-  it("of a line with control characters is refused in words that a terminal may show", () => {
+  it("is refused in words that a terminal may show, also for a line with control characters", () => {
     const leases = new LineLeases(manualClock());
     leases.take({ line: "search-\u001b[2J", key: "a", holder: "a" });
     assert.throws(() => leases.require("search-\u001b[2J", "b"), {

@@ -18,7 +18,7 @@ test("a build removes what killed ones left, and not what runs now", { skip: !ca
   });
   for (const name of ["new-killed", "new-running"]) await mkdir(join(cache, name));
   await utimes(join(cache, "new-killed"), 0, 0);
-  // One that may not be removed, as that of another user, is no reason to have no recorder.
+  // A leftover that may not be removed, such as another user's, does not keep the recorder from being built.
   await mkdir(locked);
   await writeFile(join(locked, "recorder.so"), "");
   await chmod(locked, 0o500);
