@@ -181,8 +181,9 @@ async function writePicturesChart(report: string, figures: readonly PictureFigur
   return basename(chart);
 }
 
-const openPartsHere = (kind: string): Promise<SavedParts> =>
-  openPartsOfCommit(options.resume, { kind, quick: String(options.quick) });
+function openPartsHere(kind: string): Promise<SavedParts> {
+  return openPartsOfCommit(options.resume, { kind, quick: String(options.quick) });
+}
 
 async function runDistributed(): Promise<DistributedResults> {
   const counts = (options.nodes ?? (options.quick ? "2" : "5,10,20")).split(",").map(Number);
