@@ -37,6 +37,7 @@ import { ensureHttpToken } from "./interface/http/token.js";
 import { tokenReader } from "./interface/http/tokens.js";
 import { createEnumerationJobs, createTrainJobs } from "./interface/http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
+import { ServerStart } from "./starting.js";
 import { serverMetrics } from "./metrics.js";
 import {
   authorityFile,
@@ -60,8 +61,8 @@ import type { ClaimReplays } from "./fleet/ingest/uploads/claims.js";
 import { ClaimRules } from "./learning/replay/claim-rules.js";
 import { rebuildVersion } from "./learning/replay/rebuild-on-demand.js";
 import { ReplayRunner } from "./learning/replay/replay-runner.js";
-import type { Home } from "./storage/repository/home.js";
-import { openNodeHome } from "./storage/repository/node-home.js";
+import { openHome, type Home } from "./storage/repository/home.js";
+import { nodeHomePorts } from "./storage/repository/node-home.js";
 import { RolloutRunner } from "./fleet/rollout/rollout-runner.js";
 import { journalOfFleet } from "./services/webhooks/next-delivery.js";
 import { postFacts } from "./services/webhooks/post-facts.js";
@@ -91,6 +92,7 @@ interface GivenParts {
   readonly log: ServerLog;
   /** The newest lines of the log. */
   readonly recent: RecentEvents;
+  readonly starting: ServerStart;
 }
 
 /** The parts that the steps of the start share. */
@@ -111,15 +113,17 @@ interface Parts extends GivenParts {
 /** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
 export async function startServer(options: ServerOptions, base: ServerLog): Promise<ServerHandle> {
   const config = serverConfig(options);
-  const home = await openNodeHome(config.home, base, options);
+  const ports = nodeHomePorts(base, options);
+  const starting = new ServerStart(ports.clock);
+  const home = await openHome(config.home, { ...ports, onOpening: starting.onOpening });
   const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
   const { droppedLines } = base;
   const log = { ...remembered.log, ...defined({ droppedLines }) };
   const closing = new ClosingSteps();
   closing.add(() => home.close());
   try {
-    await publishStarting(home, closing);
-    return await start({ config, home, log, recent }, closing);
+    await publishStarting(home, starting, closing);
+    return await start({ config, home, log, recent, starting }, closing);
   } catch (error) {
     await closing.run();
     throw error;
@@ -185,7 +189,7 @@ function warnOfAddresses({ config, log }: Parts, mqttUrl: string): void {
 }
 
 async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Parts> {
-  const { config, home, log } = given;
+  const { config, home, log, starting } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   const clockGuard = await openClockGuard(given, fleets);
@@ -200,10 +204,12 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   );
   const known = await fleets.names();
   for (const fleet of config.fleets) refuseMisspeltFleet(fleet, known);
-  for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
-  await refuseTokenDevices(config, fleets);
   const tls = config.tls === "own" ? await openOwnTls(config, home, { log, clockGuard }) : undefined;
   if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
+  // Nobody knows a port yet that the system chooses.
+  if (config.httpPort !== 0) await starting.listen({ ...config, tls });
+  for (const fleet of config.fleets) await fleets.get(fleet, { create: true, force: true });
+  await refuseTokenDevices(config, fleets);
   const events = eventHub(home.ports.clock);
   const rules = new ClaimRules({ ...config.limits, training: config.trainingLimits }, home.ports.clock);
   const replays = new ReplayRunner({
@@ -467,7 +473,7 @@ function httpPartsOf(
 
 /** @param onListening told the URL of the port before the socket listens */
 async function listen(
-  { config, home, tls, closing }: Parts,
+  { config, home, tls, starting, closing }: Parts,
   parts: HttpParts,
   onListening: (url: string) => void,
 ): Promise<string> {
@@ -477,6 +483,7 @@ async function listen(
     limits: config.httpLimits,
     tls,
   });
+  await starting.end();
   const url = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });
   onListening(url);
   closing.add(() => tcp.close());
@@ -534,10 +541,10 @@ async function problemsOfStorage(home: Home): Promise<readonly ServerProblem[]> 
 }
 
 /** Writes the file by which commands on this machine wait for this server while it starts. */
-async function publishStarting(home: Home, closing: ClosingSteps): Promise<void> {
-  const starting: StartingServer = { pid: process.pid, startingAtMs: home.ports.clock.now() };
-  await writeRunFile(home, starting);
+async function publishStarting(home: Home, starting: ServerStart, closing: ClosingSteps): Promise<void> {
   closing.add(() => home.ports.files.remove(join(home.runFolder, runningServerFile)));
+  closing.add(() => starting.end());
+  await starting.publish((state) => writeRunFile(home, state));
 }
 
 /** Writes the file by which commands on this machine find this server, or wait for it. */

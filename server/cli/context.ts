@@ -298,11 +298,13 @@ async function pause(wait: HomeWait): Promise<void> {
 /** The operations of the server that holds the home; waits for one that is starting. */
 async function connectToLocal(home: string, wait: HomeWait): Promise<ServerOperations | undefined> {
   const { awaitLocalServer } = await import("../interface/http/local-server.js");
+  const { whatIsOpened } = await import("../interface/http/http-errors.js");
   const running = await awaitLocalServer(home, {
-    onWait: (pid) => {
+    onWait: ({ pid, opening }) => {
       process.stderr.write(
         `stemma: waiting for the server of this home (process ${pid}), which is starting\n`,
       );
+      if (opening !== undefined) process.stderr.write(`stemma: ${whatIsOpened(opening)}\n`);
     },
     pause: () => pause(wait),
     attempts: wait.pausesLeft,

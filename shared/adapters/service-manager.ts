@@ -37,6 +37,12 @@ const realPorts: ServicePorts = {
   },
 };
 
+/** Says that the start goes on, and that the next word comes within this time. */
+export function extendStart(milliseconds: number, ports: ServicePorts = realPorts): void {
+  const { NOTIFY_SOCKET: socket } = ports.environment;
+  if (socket !== undefined && socket !== "") ports.notify([`EXTEND_TIMEOUT_USEC=${milliseconds * 1000}`]);
+}
+
 /** Says that the process is ready, and from then on that it lives, three times in each period that it has for that. */
 export function tellServiceManager(ports: ServicePorts = realPorts): ServiceManager {
   const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: microseconds } = ports.environment;

@@ -104,10 +104,10 @@ const unlistedRoutes: readonly Sketch[] = [
     method: "get",
     id: "readyz",
     tag: "The server",
-    summary: "200 while the server accepts requests, 503 while it stops; needs no token",
+    summary: "200 while the server accepts requests, 503 while it starts or stops; needs no token",
     params: noMembers,
     query: noMembers,
-    answer: { status: "200", type: json, schema: z.object({ status: z.enum(["ready", "stopping"]) }) },
+    answer: { status: "200", type: json, schema: z.object({ status: z.enum(["ready", "starting", "stopping"]) }) },
   },
   {
     path: "/metrics",

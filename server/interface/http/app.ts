@@ -155,12 +155,12 @@ export function buildHttpApp(
   return app;
 }
 
-function secureContextOf({ key, cert }: HttpTls["identity"]): SecureContextOptions {
+export function secureContextOf({ key, cert }: HttpTls["identity"]): SecureContextOptions {
   return { key, cert, minVersion: "TLSv1.2" };
 }
 
 /** Answers bytes that are not an HTTP request within its limits, and closes the connection. */
-function refuseConnection(error: ConnectionError, socket: Socket): void {
+export function refuseConnection(error: ConnectionError, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;

@@ -1,6 +1,7 @@
 /** Errors of the HTTP interface, sorted by who meets them: the client of a server, or the server. */
 import * as z from "zod";
 import { messageOf } from "../../../shared/error-text.js";
+import type { OpeningProgress } from "../../storage/repository/home.js";
 import { errorOf, StemmaError, type StemmaErrorDetails } from "../../../shared/errors.js";
 
 const invalidRequest = errorOf("HTTP_REQUEST_INVALID");
@@ -16,12 +17,27 @@ export const certificateNotTrusted = (server: string, cause: unknown): StemmaErr
     `${server} has a certificate that is not trusted here (${messageOf(cause)}); nothing was sent to it. A server with its own authority has the file authority.pem in its home: copy it here and name it with STEMMA_CA=FILE, or with \`stemma context add --ca FILE\`.`,
     { cause },
   );
-export const stillStarting = (home: string, pid: number, sinceMs: number): StemmaError =>
+export const stillStarting = (
+  home: string,
+  {
+    pid,
+    startingAtMs,
+    opening,
+  }: { readonly pid: number; readonly startingAtMs: number; readonly opening?: OpeningProgress },
+): StemmaError =>
   new StemmaError(
     "TIMED_OUT",
-    `The server of ${home} (process ${pid}) is still starting, since ${new Date(sinceMs).toISOString()}: a large home takes a while to be checked. Look at its log, and try again later.`,
+    `The server of ${home} (process ${pid}) is still starting, since ${new Date(startingAtMs).toISOString()}: ${whatIsOpened(opening)}. Try again later.`,
     { pid },
   );
+export const stillOpening = (opening: OpeningProgress | undefined): StemmaError =>
+  unreachable(`The server is starting: ${whatIsOpened(opening)}. Try again later.`);
+/** Part of a sentence, without the fleet's name: not everyone may learn it. */
+export function whatIsOpened({ facts }: Partial<OpeningProgress> = {}): string {
+  return facts === undefined
+    ? "it reads what its fleets have stored"
+    : `it has read ${facts.read} of the ${facts.all} facts of a fleet`;
+}
 export const jobWithoutEnd = (server: string, job: string, name: string): StemmaError =>
   new StemmaError(
     "INTERNAL",

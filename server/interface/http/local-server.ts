@@ -5,7 +5,7 @@ import { isStemmaError } from "../../../shared/errors.js";
 import { systemCode } from "../../../shared/files/file-error.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { processExists } from "../../../shared/files/process-exists.js";
-import { readRunFolder } from "../../storage/repository/home.js";
+import { readRunFolder, type OpeningProgress } from "../../storage/repository/home.js";
 import { stillStarting } from "./http-errors.js";
 
 /** The state that a running server writes into its home. */
@@ -22,6 +22,8 @@ export interface RunningServer {
 export interface StartingServer {
   readonly pid: number;
   readonly startingAtMs: number;
+  /** The fleet that it opens, once that takes long. */
+  readonly opening?: OpeningProgress;
 }
 
 /** Name of that file in the home's run folder. */
@@ -60,7 +62,7 @@ export async function findLocalServer(home: string, silenceMs = busyMs): Promise
 
 export interface ServerWait {
   /** Called once, if there is a server to wait for. */
-  readonly onWait: (pid: number) => void;
+  readonly onWait: (server: StartingServer) => void;
   readonly pause: () => Promise<void>;
   /** Max number of pauses. */
   readonly attempts: number;
@@ -80,8 +82,8 @@ export async function awaitLocalServer(
       // A server may have come up between the two looks.
       return isWaiting ? findLocalServer(home) : undefined;
     }
-    if (attempt >= attempts) throw stillStarting(home, starting.pid, starting.startingAtMs);
-    if (!isWaiting) onWait(starting.pid);
+    if (attempt >= attempts) throw stillStarting(home, starting);
+    if (!isWaiting) onWait(starting);
     isWaiting = true;
     await pause();
   }

@@ -38,6 +38,13 @@ import type { MemoryReading } from "./node-memory.js";
 import { keyPath, loadOrMakeServerKey, type ServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
+/** The progress of opening a fleet: its objects come first, then the facts that its index lacks. */
+export interface OpeningProgress {
+  readonly fleet: string;
+  /** The facts that are part of the state, of all in the journal; absent while the objects are read. */
+  readonly facts?: { readonly read: number; readonly all: number };
+}
+
 export interface HomePorts {
   readonly files: Files;
   readonly clock: Clock;
@@ -51,6 +58,8 @@ export interface HomePorts {
   /** The memory of this process; absent: it is not looked at. */
   readonly memory?: () => MemoryReading;
   readonly log?: Log;
+  /** Called while a fleet is opened, before its objects are read and after each 1,000 facts. */
+  readonly onOpening?: (progress: OpeningProgress) => void;
   /** The environment of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;
   /**

@@ -159,6 +159,7 @@ async function openContext(
   await makeFolderDurably(files, folder);
   // A pack is there before the facts that name it: who reads beside a writer reads the facts first.
   const earlyJournal = home.changes === undefined ? undefined : await openFleetJournal(files, folder, home);
+  ports.onOpening?.({ fleet });
   const objects = await openPackStore(files, join(folder, "packs"), {
     clock,
     random,

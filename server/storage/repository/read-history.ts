@@ -65,6 +65,7 @@ export async function readHistory(
   const recordCache = new RecordCache(files, folder);
   const why = await whyUnusable(opened, { journal, objects, recordCache });
   const index = why === undefined ? opened : await opened.anew(why);
+  const all = journal.head().length;
   const reader = new HistoryReader({
     index,
     objects,
@@ -72,6 +73,7 @@ export async function readHistory(
     room,
     everyFacts: indexEveryFacts(home),
     log,
+    onFacts: (read) => home.ports.onOpening?.({ fleet, facts: { read, all } }),
   });
   const { state } = index.indexed;
   for await (const { position, fact, chain } of journal.entries(index.position)) {
@@ -116,6 +118,8 @@ interface HistoryParts {
   readonly room: OpeningMemory;
   readonly everyFacts: number;
   readonly log: Log | undefined;
+  /** Called with the number of facts that the state has, now and then. */
+  readonly onFacts: (read: number) => void;
 }
 
 class HistoryReader {
@@ -141,11 +145,12 @@ class HistoryReader {
 
   /** A fact was applied; the journal has this chain hash behind it. */
   async applied(chain: string): Promise<void> {
-    const { room, index, everyFacts } = this.parts;
+    const { room, index, everyFacts, onFacts } = this.parts;
     const look = room.item();
     if (look !== undefined) await look;
     if (++this.#facts % Math.min(factsPerStep, everyFacts) > 0) return;
     await this.#readNewRecords();
+    onFacts(index.indexed.state.length);
     // The cache of records stays: a process that is killed before the end reads it again.
     if (index.indexed.state.length - index.position >= everyFacts && room.hasRoomFor(savingBytes))
       await index.save(chain, this.#damaged.keys()).catch(onlyExpected);

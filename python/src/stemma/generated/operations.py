@@ -3156,7 +3156,7 @@ class Operations(Caller):
     def readyz(
         self,
     ) -> ReadyzAnswer:
-        """200 while the server accepts requests, 503 while it stops; needs no token."""
+        """200 while the server accepts requests, 503 while it starts or stops; needs no token."""
         answer = self._call(
             "readyz",
             "GET",

@@ -3247,4 +3247,4 @@ class PlanStorageJobAnswer(TypedDict):
 
 
 class ReadyzAnswer(TypedDict):
-    status: Literal["ready", "stopping"]
+    status: Literal["ready", "starting", "stopping"]

@@ -158,7 +158,7 @@ describe("reaching a server", () => {
         pauses = 0;
         return writeFile(runFile, JSON.stringify({ pid, startingAtMs: 1 })).then(() =>
           awaitLocalServer(server.home, {
-            onWait: (waited) => waits.push(waited),
+            onWait: (waited) => waits.push(waited.pid),
             pause: async () => {
               if (++pauses === 3) await writeFile(runFile, running);
             },

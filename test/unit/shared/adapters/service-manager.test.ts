@@ -1,7 +1,7 @@
 /** Signs of life for systemd: when they are given, and when nothing is. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tellServiceManager } from "../../../../shared/adapters/service-manager.js";
+import { extendStart, tellServiceManager } from "../../../../shared/adapters/service-manager.js";
 
 function start(environment: Readonly<Record<string, string>>) {
   const said: string[] = [];
@@ -39,4 +39,17 @@ test("a service is ready, lives three times in a period, and stops", () => {
 test("a service without a watchdog gives no signs of life", () => {
   const { said, timers } = start({ NOTIFY_SOCKET: "/run/notify" });
   assert.deepEqual([said, timers], [["--ready"], []]);
+});
+
+test("a long start asks the service manager for more time", () => {
+  const said: string[] = [];
+  const ports = (environment: Readonly<Record<string, string>>): Parameters<typeof extendStart>[1] => ({
+    environment,
+    notify: (words) => said.push(...words),
+    every: () => () => undefined,
+  });
+  extendStart(120_000, ports({}));
+  assert.deepEqual(said, []);
+  extendStart(120_000, ports({ NOTIFY_SOCKET: "/run/notify" }));
+  assert.deepEqual(said, ["EXTEND_TIMEOUT_USEC=120000000"]);
 });
