@@ -11,6 +11,8 @@ import { architectureHash, encodeArchitecture } from "../../shared/model/archite
 import { architectureWithId } from "../../shared/model/kept-architectures.js";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import type { ObjectWriter, PackWriter } from "../../shared/objects/object-store.js";
+import { encodeSaveRecord } from "../../shared/model/save-record.js";
+import type { Fact } from "../../shared/journal/fact.js";
 import type { SaveBase } from "../../shared/save/plan-save.js";
 import { saveModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -20,6 +22,8 @@ export const grownFleet = "bench";
 
 /** Versions of a line. */
 const versionsPerLine = 200;
+/** The same of a line that saves once a day for a year. */
+const versionsPerYear = 365;
 /** Lines whose versions are saved at the same time, so that they share fsyncs, as devices do that report at once. */
 const linesAtOnce = 100;
 /** The same where each has a pack of its own open, whose new objects are in memory. */
@@ -33,6 +37,11 @@ export interface GrownHome {
    * not: many times as fast. Default: one pack a version, each read back, as a server has them at first.
    */
   readonly isMerged?: boolean | undefined;
+  /**
+   * The versions of a line have all objects in common, except their records: the journal of so many versions, without
+   * the bytes of their tensors. The index is made by whoever opens the home next.
+   */
+  readonly hasOnlyRecords?: boolean | undefined;
   /** Called with the versions that are saved, now and then. */
   readonly onSaved?: ((versions: number) => void) | undefined;
 }
@@ -42,26 +51,29 @@ type LineOf = (version: number) => ModelSource;
 /** Saves versions in a new home. */
 export async function growHome(
   path: string,
-  { count, tensors, isMerged = false, onSaved }: GrownHome,
+  { count, tensors, isMerged = false, hasOnlyRecords = false, onSaved }: GrownHome,
 ): Promise<void> {
   const home = await openHome(path, nodeHomePorts());
   const repository = await openRepository(home, grownFleet);
   const described = denseChain(tensors);
   const architecture = architectureWithId(architectureHash(described), encodeArchitecture(described));
-  const lines = Math.ceil(count / versionsPerLine);
+  const each = hasOnlyRecords ? versionsPerYear : versionsPerLine;
+  const lines = Math.ceil(count / each);
+  const grow = hasOnlyRecords ? growLineOfRecords : isMerged ? growLineInOnePack : growLine;
   let next = 0;
   let saved = 0;
   const work = async (): Promise<void> => {
     while (next < lines) {
       const line = next++;
-      const most = Math.min(versionsPerLine, count - line * versionsPerLine);
+      const most = Math.min(each, count - line * each);
       const model: LineOf = (version) => modelOf(architecture, tensors, line, version);
-      await (isMerged ? growLineInOnePack : growLine)(repository, `line-${line}`, most, model);
+      await grow(repository, `line-${line}`, most, model);
       saved += most;
       onSaved?.(saved);
     }
   };
-  await Promise.all(Array.from({ length: isMerged ? packsAtOnce : linesAtOnce }, work));
+  const atOnce = isMerged || hasOnlyRecords ? packsAtOnce : linesAtOnce;
+  await Promise.all(Array.from({ length: atOnce }, work));
   await repository.close();
   await home.close();
 }
@@ -124,6 +136,40 @@ async function growLineInOnePack(
     base = { versionId, leaves, architecture: saved.record.architecture, ownerMap: plan.ownerMap };
   }
   await pack.commit();
+  await recordAll(repository, records);
+}
+
+async function growLineOfRecords(
+  repository: FleetRepository,
+  name: string,
+  count: number,
+  model: LineOf,
+): Promise<void> {
+  const { objects, fleet } = repository;
+  const pack = await objects.begin();
+  const writer = { has: (id: Hash) => objects.has(id), begin: () => Promise.resolve(partOf(pack)) };
+  const options = {
+    ...{ name, fleet, device: name, line: "driving", sequence: 1 },
+    ...{ environment: { backend: "none" }, metadata: metadataOf(0) },
+  };
+  const first = await saveModel(writer as ObjectWriter, model(0), options, nodeClock());
+  const facts: Fact[] = [];
+  let versionId = first.versionId;
+  for (let sequence = 1; sequence <= count; sequence++) {
+    const atMs = first.record.savedAtMs + sequence;
+    const next = { ...first.record, sequence, bases: [versionId], savedAtMs: atMs };
+    if (sequence > 1) versionId = await pack.put("record", encodeSaveRecord(next));
+    facts.push(
+      { type: "recorded", atMs, versionId, name, version: sequence, tensorBytes: first.tensorBytes },
+      { type: "stored", atMs, versionId },
+      { type: "released", atMs, versionId, because },
+    );
+  }
+  await pack.commit();
+  for (let at = 0; at < facts.length; at += 99) await repository.journal.append(facts.slice(at, at + 99));
+}
+
+async function recordAll(repository: FleetRepository, records: readonly Uint8Array[]): Promise<void> {
   for (const recordBytes of records) {
     const { versionId } = await repository.record(recordBytes);
     const atMs = Date.now();

@@ -1,8 +1,8 @@
 /**
- * Whole homes of growing size: `stemma bench sizes [--versions 1000,10000] [--tensors 10] [--merged]
+ * Whole homes of growing size: `stemma bench sizes [--versions 1000,10000] [--tensors 10] [--merged|--records]
  * [--skip COMMAND] [--keep FOLDER] [-o json]`. For each: a server's start and memory of its own, answers of that
  * server, commands without one, a save, the nearest ancestor, and the bytes of journal and index. A kept folder's homes
- * are used again; merged: one pack a line in place of one a version. Asserts nothing.
+ * are used again; merged: one pack a line in place of one a version; records: journal and index alone. Asserts nothing.
  */
 import { access, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -28,6 +28,7 @@ const { values: options } = parseArgs({
     tensors: { type: "string", default: "10" },
     keep: { type: "string" },
     merged: { type: "boolean", default: false },
+    records: { type: "boolean", default: false },
     skip: { type: "string", multiple: true, default: [] },
     quick: { type: "boolean", default: false },
   },
@@ -105,19 +106,39 @@ async function saves(path: string): Promise<{ readonly ms: number; readonly ofEm
   return { ms: here, ofEmpty: here / there };
 }
 
+/** Makes the home, and where that wrote no index, the index. */
+async function grow(path: string, size: number, say: (text: string) => void): Promise<Measured> {
+  say("saving");
+  let told = 0;
+  const home = {
+    count: size,
+    tensors,
+    isMerged: options.merged,
+    hasOnlyRecords: options.records,
+    onSaved: (saved: number) => {
+      if (saved < told + 100_000) return;
+      told = saved;
+      say(`${saved} saved`);
+    },
+  };
+  const saving = (await timed(() => growHome(path, home))) / size;
+  if (!options.records) return { "saving, each": saving };
+  say("its index");
+  const before = process.cpuUsage();
+  const opened = await openHome(path, nodeHomePorts());
+  await (await openRepository(opened, grownFleet)).close();
+  await opened.close();
+  const { user, system } = process.cpuUsage(before);
+  return { "saving, each": saving, "index made, each, processor": (user + system) / 1000 / size };
+}
+
 async function measure(path: string, size: number): Promise<Measured> {
   const say = (text: string): void => void process.stderr.write(`${size} versions: ${text} …\n`);
-  const found: Measured = {};
-  if (
-    !(await access(path).then(
-      () => true,
-      () => false,
-    ))
-  ) {
-    say("saving");
-    found["saving, each"] =
-      (await timed(() => growHome(path, { count: size, tensors, isMerged: options.merged }))) / size;
-  }
+  const isThere = await access(path).then(
+    () => true,
+    () => false,
+  );
+  const found: Measured = isThere ? {} : { ...(await grow(path, size, say)) };
   const fleetFolder = join(path, "fleets", grownFleet);
   const held =
     (await bytesBelow(join(fleetFolder, "journal"))) + (await bytesBelow(join(fleetFolder, "index")));
