@@ -6,6 +6,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { nextTurn } from "../../shared/concurrency/in-steps.js";
 import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { changeRefused } from "../../shared/files/reading-files.js";
@@ -120,6 +121,8 @@ export interface OpenedHome {
   readonly changes: HomeChanges;
   /** True if something of a fleet that was read is missing or damaged. */
   isDamaged(): boolean;
+  /** Resolves to true if the index of a fleet was found damaged: the home has to be opened again. */
+  hasFailed(): Promise<boolean>;
 }
 
 /** @throws NOT_FOUND, HOME_FORMAT_UNKNOWN, KEY_INVALID, FILE_FAILED */
@@ -129,6 +132,10 @@ export async function openHomeForReading(path: string): Promise<OpenedHome> {
   const fleets = openFleets(home, () =>
     Promise.reject(changeRefused("store tensors that were dropped in", path)),
   );
+  let isFailed = false;
+  void fleets.failed.then(() => {
+    isFailed = true;
+  });
   return {
     operations: operationsOf(home, fleets, path),
     changes: home.changes,
@@ -137,6 +144,11 @@ export async function openHomeForReading(path: string): Promise<OpenedHome> {
         const { packs, versions } = repository.knownDamage();
         return packs.length > 0 || versions.length > 0;
       }),
+    hasFailed: async () => {
+      // Who finds an index damaged reports it in the same turn.
+      await nextTurn();
+      return isFailed;
+    },
   };
 }
 

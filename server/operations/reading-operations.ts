@@ -117,10 +117,13 @@ class ReadHome {
         const answer = await methodOf(opened.operations, name)(...given);
         // What is missing may have been merged or collected while this read.
         const isWhole = !opened.isDamaged() && !findsProblems(answer);
-        if (isWhole || !(await changes.areThere())) return { answer: whileRead(name, answer, changes) };
+        const isOfIndex = await opened.hasFailed();
+        if (!isOfIndex && (isWhole || !(await changes.areThere())))
+          return { answer: whileRead(name, answer, changes) };
       } catch (error) {
         if (needsToWrite(error)) return undefined;
-        if (!(await changes.areThere())) throw error;
+        // An index that was found damaged is left out by the next opening.
+        if (!(await opened.hasFailed()) && !(await changes.areThere())) throw error;
       }
       // Another operation of the command may have noticed it first.
       if (!this.#earlier.includes(opened)) {

@@ -38,7 +38,7 @@ export const indexDamaged = (fleet: string, cause: Error, mayWrite: boolean): St
   new StemmaError(
     mayWrite ? "STORE_FAILED" : "HOME_CHANGED",
     `The index of fleet ${fleet} is damaged: ${cause.message} No model and no fact is lost; ` +
-      (mayWrite ? "run it again, or start the server again." : "run it again."),
+      (mayWrite ? "run it again, or start the server again." : "`stemma storage reindex` makes it again."),
     { fleet, cause },
   );
 export const recordMissing = (versionId: Hash): StemmaError =>

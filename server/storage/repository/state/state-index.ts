@@ -122,8 +122,6 @@ export class StateIndex {
     try {
       tables = await TableSet.open(files, folder);
       if (tables === undefined) return StateIndex.#begun(options);
-      // Who only reads cannot replace a damaged index, so it looks at all of it before it relies on it.
-      if (!mayWrite) await tables.verify();
       const head = headOf(tables.head);
       if (head === undefined) throw new DamagedIndex("another release wrote it");
       const index = new StateIndex(options, tables, head);

@@ -1,15 +1,15 @@
 /** Commands that only read need no lock: beside a writer, on a home that must not change, and while it changes. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { appendFile, readdir, readFile, rm, stat } from "node:fs/promises";
+import { appendFile, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { openReadingOperations } from "../../../../server/operations/reading-operations.js";
 import type { ServerOperations } from "../../../../server/interface/api/server-operations.js";
-import type { Home } from "../../../../server/storage/repository/home.js";
-import { openNodeHome } from "../../../../server/storage/repository/node-home.js";
+import { openHome, type Home } from "../../../../server/storage/repository/home.js";
+import { nodeHomePorts, openNodeHome } from "../../../../server/storage/repository/node-home.js";
 import { openRepository } from "../../../../server/storage/repository/open-repository.js";
 import { denseChain, modelOf as denseModel } from "../../../helpers/dense-chain.js";
 import { fineTuned, modelOf, temporaryFolder, tensorsOf } from "../storage/repository/harness.js";
@@ -72,7 +72,35 @@ async function contentsOf(folder: string): Promise<readonly string[]> {
   return (await Promise.all(lines)).sort();
 }
 
+/** Damages the first block of the largest file of the index, which holds the oldest versions: no opening reads it. */
+async function damageOldestVersions(index: string): Promise<void> {
+  const sizes = new Map<string, number>();
+  for (const name of await readdir(index)) sizes.set(name, (await stat(join(index, name))).size);
+  const [largest] = [...sizes].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+  const file = await open(join(index, largest ?? ""), "r+");
+  await file.write(Buffer.alloc(40, 0xff), 0, 40, 60);
+  await file.close();
+}
+
 describe("reading a home without its lock", () => {
+  it("reads again without the index where that is found damaged, and leaves it as it is", async (context) => {
+    const path = join(await temporaryFolder(context), "home");
+    const home = await openHome(path, { ...nodeHomePorts(), indexEveryFacts: 5 });
+    const repository = await openRepository(home, fleet);
+    const model = modelOf(tensorsOf("model", 1));
+    const first = await repository.save(model, { name: "m0" });
+    for (let n = 1; n < 250; n++) await repository.save(model, { name: `m${n}` });
+    await repository.close();
+    await home.close();
+    await damageOldestVersions(join(path, "fleets", fleet, "index"));
+    const before = await contentsOf(path);
+    const { operations } = await reader(context, path);
+    assert.equal((await operations.log({ fleet, model: "m0" }))[0]?.versionId, first.summary.versionId);
+    assert.equal((await operations.listModels({ fleet, limit: 250 })).versions.length, 250);
+    assert.match(await recovered(operations, "m0"), /^[0-9a-f]{64}$/);
+    assert.deepEqual(await contentsOf(path), before);
+  });
+
   it("answers beside the process that has it, says which, and changes nothing", async (context) => {
     const { path, repository } = await writtenHome(context);
     const before = await contentsOf(path);

@@ -217,13 +217,19 @@ describe("an index is made anew", () => {
     assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
   });
 
-  test("in memory alone, by whoever only reads a damaged one, each time", async () => {
+  test("in memory alone, by whoever only reads, once it was found damaged", async () => {
     const { ports, files, folder } = await indexedFleet(250);
     const index = join(folder, "index");
     await damageOldestVersions(files, index);
     const before = await Promise.all((await files.list(index)).map((name) => files.read(join(index, name))));
     for (let time = 0; time < 2; time++) {
       const home = await openHomeToRead("/home", ports);
+      const damaged = await openRepository(home, "f");
+      const readAll = (): unknown =>
+        damaged.versions({ includeRetired: true }).map(({ versionId }) => damaged.get(versionId));
+      assert.throws(readAll, { code: "HOME_CHANGED" });
+      assert.equal((await damaged.failed).code, "HOME_CHANGED");
+      await damaged.close();
       const repository = await openRepository(home, "f");
       for (const { versionId } of repository.versions({ includeRetired: true }))
         assert.equal(repository.get(versionId)?.versionId, versionId);
