@@ -62,6 +62,7 @@ import { ClaimRules } from "./learning/replay/claim-rules.js";
 import { rebuildVersion } from "./learning/replay/rebuild-on-demand.js";
 import { ReplayRunner } from "./learning/replay/replay-runner.js";
 import { openHome, type Home } from "./storage/repository/home.js";
+import { newestFactMs } from "./storage/repository/newest-fact.js";
 import { nodeHomePorts } from "./storage/repository/node-home.js";
 import { RolloutRunner } from "./fleet/rollout/rollout-runner.js";
 import { journalOfFleet } from "./services/webhooks/next-delivery.js";
@@ -192,7 +193,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const { config, home, log, starting } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
-  const clockGuard = await openClockGuard(given, fleets);
+  const clockGuard = await openClockGuard(given);
   const memory = new MemoryWatch({
     clock: home.ports.clock,
     log: log.child({ part: "memory" }),
@@ -245,14 +246,14 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   return { ...given, fleets, events, ingests, replays, tls, clockGuard, memory, closing, stopping };
 }
 
-function openClockGuard({ config, home, log }: GivenParts, fleets: OpenFleets): Promise<ClockGuard> {
-  const newestFactMs = async (): Promise<number> => {
+function openClockGuard({ config, home, log }: GivenParts): Promise<ClockGuard> {
+  const newestOfFleets = async (): Promise<number> => {
     let newestMs = 0;
-    for (const fleet of await fleets.names())
-      newestMs = Math.max(newestMs, (await fleets.get(fleet)).newestFactMs());
+    for (const fleet of await home.fleets())
+      newestMs = Math.max(newestMs, await newestFactMs(home.ports.files, home.fleetFolder(fleet)));
     return newestMs;
   };
-  return ClockGuard.open({ home, newestFactMs, accept: config.acceptClock, log });
+  return ClockGuard.open({ home, newestFactMs: newestOfFleets, accept: config.acceptClock, log });
 }
 
 /** Opens the broker and attaches an ingest per fleet to it. */

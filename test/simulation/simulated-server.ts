@@ -22,6 +22,7 @@ import { startRetentionSchedule } from "../../server/operations/stores/retention
 import type { FleetIngest } from "../../server/fleet/ingest/fleet-ingest.js";
 import type { FleetRepository } from "../../server/storage/repository/fleet-repository.js";
 import { openHome, type Home } from "../../server/storage/repository/home.js";
+import { newestFactMs } from "../../server/storage/repository/newest-fact.js";
 import { RolloutRunner } from "../../server/fleet/rollout/rollout-runner.js";
 import { RecentEvents } from "../../shared/adapters/recent-log.js";
 import { messageWithCode } from "../../shared/error-text.js";
@@ -139,9 +140,8 @@ export class SimulatedServer {
     const fleets = openFleets(opened);
     const accept = this.#accept;
     this.#accept = false;
-    const newestFactMs = async (): Promise<number> =>
-      (await fleets.get(fleet, { create: true })).newestFactMs();
-    const clockGuard = await ClockGuard.open({ home: opened, newestFactMs, accept, log });
+    const newestOfFleet = (): Promise<number> => newestFactMs(files, opened.fleetFolder(fleet));
+    const clockGuard = await ClockGuard.open({ home: opened, newestFactMs: newestOfFleet, accept, log });
     const repository = await fleets.get(fleet, { create: true });
     const events = eventHub(clock);
     const ingests = new FleetIngests({ config, home: opened, fleets, events, log });

@@ -341,8 +341,6 @@ export interface FleetRepository {
   storeEvaluation(evaluation: StoredEvaluation, predictions?: Uint8Array): Promise<EvaluationState>;
   /** Stored evaluations of versions, oldest first; none of versions without any, or whose objects are not kept. */
   evaluations(versionIds: Iterable<Hash>): ReadonlyMap<Hash, readonly EvaluationState[]>;
-  /** The newest time of a fact, in milliseconds since 1970; 0: there is none. */
-  newestFactMs(): number;
   /** The owner's newest statement of the time; undefined: none was published. */
   ownerTime(): OwnerTimeState | undefined;
   /** The owner's signed releases; undefined: none were published. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */

@@ -321,7 +321,6 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),
     evaluations: (versionIds) => evaluationsOf(context, versionIds),
-    newestFactMs: () => state.newestMs,
     ownerTime: () => state.ownerTime,
     releases: () => readReleases(context),
     publishReleases: (change) => publishReleases(context, change),
