@@ -111,11 +111,19 @@ interface Parts extends GivenParts {
   readonly stopping: AbortController;
 }
 
-/** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
-export async function startServer(options: ServerOptions, base: ServerLog): Promise<ServerHandle> {
+/**
+ * @param signal ends a start that takes long; one that has started is closed
+ * @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE, the signal's
+ * reason
+ */
+export async function startServer(
+  options: ServerOptions,
+  base: ServerLog,
+  signal?: AbortSignal,
+): Promise<ServerHandle> {
   const config = serverConfig(options);
   const ports = nodeHomePorts(base, options);
-  const starting = new ServerStart(ports.clock);
+  const starting = new ServerStart(ports.clock, signal);
   const home = await openHome(config.home, { ...ports, onOpening: starting.onOpening });
   const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
   const { droppedLines } = base;

@@ -33,7 +33,12 @@ export async function runServer(
 ): Promise<void> {
   limitHeapGrowth();
   const log = openLog(logOptions);
-  const server = await startServer(options, log);
+  const server = await startServer(options, log, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+    log.info("stopping", { text: messageOf(signal.reason) });
+    return undefined;
+  });
+  if (server === undefined) return;
   const { mqttUrl, httpUrl, socketPath, home, authorityFile } = server;
   ready({
     mqttUrl,

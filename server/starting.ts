@@ -33,12 +33,17 @@ export class ServerStart {
   #reporting: Promise<void> = Promise.resolve();
   #app: FastifyInstance | undefined;
 
-  constructor(private readonly clock: Clock) {
+  /** @param signal ends the opening of a fleet */
+  constructor(
+    private readonly clock: Clock,
+    private readonly signal?: AbortSignal,
+  ) {
     this.#startedAtMs = clock.now();
   }
 
-  /** The home's port that is told of a fleet that is opened. */
+  /** The home's port that is told of a fleet that is opened. @throws the signal's reason */
   readonly onOpening = (progress: OpeningProgress): void => {
+    this.signal?.throwIfAborted();
     this.#progress = progress;
     const nowMs = this.clock.monotonic();
     if (progress.facts === undefined || nowMs - this.#reportedAtMs < reportMs) return;

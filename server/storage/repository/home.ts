@@ -58,7 +58,7 @@ export interface HomePorts {
   /** The memory of this process; absent: it is not looked at. */
   readonly memory?: () => MemoryReading;
   readonly log?: Log;
-  /** Called while a fleet is opened, before its objects are read and after each 1,000 facts. */
+  /** Called while a fleet is opened, before its objects are read and after each 1,000 facts; ends it by throwing. */
   readonly onOpening?: (progress: OpeningProgress) => void;
   /** The environment of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;

@@ -8,6 +8,7 @@ import { after, describe, it } from "node:test";
 import { defaultHttpLimits } from "../../../server/interface/http/http-limits.js";
 import type { StartingServer } from "../../../server/interface/http/local-server.js";
 import { startServer } from "../../../server/main.js";
+import { runServer } from "../../../server/run-server.js";
 import { ServerStart } from "../../../server/starting.js";
 import { nextTurn } from "../../../shared/concurrency/in-steps.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
@@ -62,6 +63,19 @@ describe("a server that starts", () => {
     clock.advance(60_000);
     start.onOpening({ fleet: "a", facts: { read: 12, all: 12 } });
     assert.deepEqual(told, [undefined, 5, 10]);
+  });
+
+  it("stops where it is told to while it opens a fleet, and lets go of the home", async () => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-starting-"));
+    homes.push(home);
+    const options = { home, fleets: ["fleet"], mqttPort: 0, httpPort: 0, tls: "none" as const };
+    const stop = new AbortController();
+    stop.abort(new Error("Ctrl-C"));
+    await assert.rejects(startServer(options, silentLog(), stop.signal), { message: "Ctrl-C" });
+    await runServer({ ...options, log: { level: "error", form: "plain" } }, stop.signal, () => {
+      assert.fail("it has not started");
+    });
+    await (await startServer(options, silentLog())).close();
   });
 
   it("finds that its port is taken before it opens a fleet", async () => {
