@@ -14,7 +14,6 @@ import type { CatalogPage } from "../catalog/catalog.js";
 import {
   checkQuery,
   defaultLimit,
-  maxSkipped,
   type MetadataCondition,
   type VersionQuery,
 } from "../catalog/version-query.js";
@@ -23,7 +22,9 @@ import type { VersionState } from "./state/version-state.js";
 import { makerOf } from "./state/version-state.js";
 
 /** Journal positions of one window. */
-const windowPositions = 4096;
+const windowPositions = 1024;
+/** The number of versions that are passed one by one before windows are counted. */
+const maxPassed = 256;
 /** The number of queries whose counts are remembered. */
 const rememberedQueries = 32;
 const beingCounted = -1;
@@ -52,7 +53,7 @@ export class VersionFinder {
     if (name !== undefined) return await this.#inList(state.names.of(name), conditions, page);
     if (device !== undefined) return await this.#inList(byDevice.of(device), conditions, page);
     const total = this.#totalOf(conditions);
-    if (total === undefined || offset > maxSkipped) return await this.#inWindows(conditions, page);
+    if (total === undefined || offset > maxPassed) return await this.#inWindows(conditions, page, total);
     return { versionIds: await this.#someOf(this.#all(page.reverse), conditions, page), total };
   }
 
@@ -88,17 +89,26 @@ export class VersionFinder {
     return { versionIds: found.slice(offset, offset + limit), total: found.length };
   }
 
-  async #inWindows(conditions: Conditions, { reverse, offset, limit }: PageRange): Promise<CatalogPage> {
-    const counts = await this.#countWindows(conditions);
-    const total = counts.reduce((sum, count) => sum + count, 0);
+  /** @param total the number of versions that the query finds, where it is known: then few windows are counted */
+  async #inWindows(
+    conditions: Conditions,
+    { reverse, offset, limit }: PageRange,
+    total?: number,
+  ): Promise<CatalogPage> {
+    const windows = Math.ceil(this.parts.table.state.length / windowPositions);
+    const counter = this.#counterOf(conditions);
+    let sum = 0;
+    for (let window = 0; window < windows && total === undefined; window++) sum += await counter(window);
     const versionIds: Hash[] = [];
     let skipped = 0;
-    for (let step = 0; step < counts.length && versionIds.length < limit; step++) {
-      const window = reverse ? counts.length - 1 - step : step;
-      const count = counts[window] ?? 0;
-      if (skipped + count <= offset) {
-        skipped += count;
-        continue;
+    for (let step = 0; step < windows && versionIds.length < limit; step++) {
+      const window = reverse ? windows - 1 - step : step;
+      if (skipped < offset) {
+        const count = await counter(window);
+        if (skipped + count <= offset) {
+          skipped += count;
+          continue;
+        }
       }
       const from = window * windowPositions;
       const versions = this.#all(reverse, from, from + windowPositions);
@@ -106,31 +116,30 @@ export class VersionFinder {
       versionIds.push(...(await this.#someOf(versions, conditions, page)));
       skipped = offset;
     }
-    return { versionIds, total };
+    return { versionIds, total: total ?? sum };
   }
 
-  async #countWindows(conditions: Conditions): Promise<readonly number[]> {
-    const { length } = this.parts.table.state;
+  /** Counts what a query finds in a window; each one once for a page, and only once where it does not change. */
+  #counterOf(conditions: Conditions): (window: number) => Promise<number> {
     const key = JSON.stringify(conditions);
     const counts = this.#counts.get(key) ?? [];
     this.#counts.set(key, counts);
-    const counted: number[] = [];
-    for (let window = 0; window * windowPositions < length; window++) {
+    const counted = new Map<number, number>();
+    return async (window) => {
+      const before = counted.get(window) ?? counts[window];
+      if (before !== undefined && before !== beingCounted) return before;
       const from = window * windowPositions;
-      let count = counts[window];
-      if (count === undefined || count === beingCounted) {
-        count = 0;
-        // A version that changes meanwhile makes its window unknown again.
-        counts[window] = beingCounted;
-        for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions))
-          count++;
-        if (counts[window] === beingCounted) counts[window] = count;
-      }
-      counted.push(count);
-    }
-    // The newest window still grows.
-    counts.length = Math.max(0, counted.length - 1);
-    return counted;
+      let count = 0;
+      // A version that changes meanwhile makes its window unknown again.
+      counts[window] = beingCounted;
+      for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions))
+        count++;
+      if (counts[window] === beingCounted)
+        // The newest window still grows.
+        counts[window] = from + windowPositions <= this.parts.table.state.length ? count : undefined;
+      counted.set(window, count);
+      return count;
+    };
   }
 
   async #someOf(
