@@ -21,10 +21,8 @@ import { countVersions, stateName, versionsIn, type VersionTable } from "./state
 import type { VersionState } from "./state/version-state.js";
 import { makerOf } from "./state/version-state.js";
 
-/** Journal positions of one window. */
-const windowPositions = 1024;
-/** The number of versions that are passed one by one before windows are counted. */
-const maxPassed = 256;
+const defaultWindowPositions = 1024;
+const defaultMaxPassed = 256;
 /** The number of queries whose counts are remembered. */
 const rememberedQueries = 32;
 const beingCounted = -1;
@@ -32,6 +30,10 @@ const beingCounted = -1;
 export interface VersionFinderParts {
   readonly table: VersionTable;
   readonly metadataOf: (versionId: Hash, record: SaveRecord) => Promise<ModelMetadata>;
+  /** Journal positions of one window; default 1024. */
+  readonly windowPositions?: number;
+  /** The number of versions that are passed one by one before windows are counted; default 256. */
+  readonly maxPassed?: number;
 }
 
 /** The part of a query that says which versions it finds. */
@@ -41,7 +43,13 @@ export class VersionFinder {
   /** Conditions as JSON → how many versions they find in each window; undefined where one changed since. */
   readonly #counts = new LRUCache<string, (number | undefined)[]>({ max: rememberedQueries });
 
-  constructor(private readonly parts: VersionFinderParts) {}
+  readonly #windowPositions: number;
+  readonly #maxPassed: number;
+
+  constructor(private readonly parts: VersionFinderParts) {
+    this.#windowPositions = parts.windowPositions ?? defaultWindowPositions;
+    this.#maxPassed = parts.maxPassed ?? defaultMaxPassed;
+  }
 
   /** @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
@@ -53,7 +61,8 @@ export class VersionFinder {
     if (name !== undefined) return await this.#inList(state.names.of(name), conditions, page);
     if (device !== undefined) return await this.#inList(byDevice.of(device), conditions, page);
     const total = this.#totalOf(conditions);
-    if (total === undefined || offset > maxPassed) return await this.#inWindows(conditions, page, total);
+    if (total === undefined || offset > this.#maxPassed)
+      return await this.#inWindows(conditions, page, total);
     return { versionIds: await this.#someOf(this.#all(page.reverse), conditions, page), total };
   }
 
@@ -62,7 +71,8 @@ export class VersionFinder {
     for (const versionId of versionIds) {
       const position = this.parts.table.state.versions.positionOf(versionId);
       if (position === undefined) continue;
-      for (const counts of this.#counts.values()) counts[Math.floor(position / windowPositions)] = undefined;
+      for (const counts of this.#counts.values())
+        counts[Math.floor(position / this.#windowPositions)] = undefined;
     }
   }
 
@@ -95,7 +105,7 @@ export class VersionFinder {
     { reverse, offset, limit }: PageRange,
     total?: number,
   ): Promise<CatalogPage> {
-    const windows = Math.ceil(this.parts.table.state.length / windowPositions);
+    const windows = Math.ceil(this.parts.table.state.length / this.#windowPositions);
     const counter = this.#counterOf(conditions);
     let sum = 0;
     for (let window = 0; window < windows && total === undefined; window++) sum += await counter(window);
@@ -110,8 +120,8 @@ export class VersionFinder {
           continue;
         }
       }
-      const from = window * windowPositions;
-      const versions = this.#all(reverse, from, from + windowPositions);
+      const from = window * this.#windowPositions;
+      const versions = this.#all(reverse, from, from + this.#windowPositions);
       const page = { reverse, offset: offset - skipped, limit: limit - versionIds.length };
       versionIds.push(...(await this.#someOf(versions, conditions, page)));
       skipped = offset;
@@ -128,15 +138,15 @@ export class VersionFinder {
     return async (window) => {
       const before = counted.get(window) ?? counts[window];
       if (before !== undefined && before !== beingCounted) return before;
-      const from = window * windowPositions;
+      const from = window * this.#windowPositions;
       let count = 0;
       // A version that changes meanwhile makes its window unknown again.
       counts[window] = beingCounted;
-      for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions))
+      for await (const _ of this.#matching(this.#all(false, from, from + this.#windowPositions), conditions))
         count++;
       if (counts[window] === beingCounted)
         // The newest window still grows.
-        counts[window] = from + windowPositions <= this.parts.table.state.length ? count : undefined;
+        counts[window] = from + this.#windowPositions <= this.parts.table.state.length ? count : undefined;
       counted.set(window, count);
       return count;
     };
