@@ -44,7 +44,7 @@ interface LastFound {
   readonly rows: ObjectRows;
   readonly row: number;
   readonly place: Place;
-  /** Undefined where its id was not asked for. */
+  /** The object's id; undefined where it was found by its entry alone. */
   id: Hash | undefined;
 }
 
@@ -60,7 +60,9 @@ export class ObjectTable {
   #rows: readonly ObjectRows[] = [this.#new];
   /** The rows in which an object was found last. */
   #in: ObjectRows = this.#new;
-  /** The object that was found last, which is often asked for again; undefined since a row was added, moved or removed. */
+  /**
+   * The object that was found last, which is often asked for again; undefined since a row was added, moved or removed.
+   */
   #last: LastFound | undefined;
   /** The bytes of the id that is looked up. */
   readonly #asked = Buffer.alloc(32);

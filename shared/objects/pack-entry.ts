@@ -132,8 +132,9 @@ export interface EntrySize {
   readonly inPack: number;
   /** The oldest format that can hold it. */
   readonly format: PackFormat;
-  /** Its entry in an index of format 1, and in one of a later format. */
+  /** The bytes of the entry in an index of format 1. */
   readonly entry: number;
+  /** The same in an index of a later format. */
   readonly laterEntry: number;
 }
 
