@@ -11,9 +11,12 @@ import {
   decodeEntry,
   entryBytesAt,
   hasLowPartAt,
+  encodedEntrySize,
+  entrySize,
   hasReferencesAt,
   packFormatOf,
   rawEncodingCode,
+  type EntrySize,
   type IndexOrigin,
   type PackEntry,
   type PackFormat,
@@ -182,6 +185,12 @@ export class CompactPack implements PackIndex, PackParts {
   entryAt(at: number): PackEntry {
     const entry = this.entryBytes(at);
     return decodeEntry(entry.bytes, entry.at, this.#origin);
+  }
+
+  /** The bytes that the object of an entry takes in a pack. */
+  sizeAt(at: number): EntrySize {
+    const entry = this.entryBytes(at);
+    return encodedEntrySize(entry.bytes, entry.at, this.format) ?? entrySize(this.entryAt(at));
   }
 
   /** The entries with low-order bytes in a low file. */

@@ -7,7 +7,6 @@
  * becomes one in memory. From time to time a new file is made of both, beside other work: what is in memory then leaves
  * it, and what changes meanwhile comes into memory again.
  */
-import { hashBytes } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { CompactPack } from "./compact-pack.js";
 import { KeptRows, RowCounts } from "./kept-rows.js";
@@ -40,6 +39,15 @@ interface Keeping {
   readonly references: RowCounts;
 }
 
+/** The row of an object in `rows`. */
+interface LastFound {
+  readonly rows: ObjectRows;
+  readonly row: number;
+  readonly place: Place;
+  /** The object's id; undefined where it was found by its entry alone. */
+  id: Hash | undefined;
+}
+
 export class ObjectTable {
   /** Packs by their number; a number is used again once its pack is gone. */
   readonly #packs: (CompactPack | undefined)[] = [];
@@ -52,6 +60,12 @@ export class ObjectTable {
   #rows: readonly ObjectRows[] = [this.#new];
   /** The rows in which an object was found last. */
   #in: ObjectRows = this.#new;
+  /**
+   * The object that was found last, which is often asked for again; undefined since a row was added, moved or removed.
+   */
+  #last: LastFound | undefined;
+  /** The bytes of the id that is looked up. */
+  readonly #asked = Buffer.alloc(32);
   #size = 0;
   #isMarking = false;
   /** Counts of tensors coded against objects that the table does not have. */
@@ -69,6 +83,7 @@ export class ObjectTable {
   }
 
   #listRows(): void {
+    this.#last = undefined;
     this.#rows = [this.#new, this.#keeping?.rows, this.#kept].filter((rows) => rows !== undefined);
   }
 
@@ -91,6 +106,7 @@ export class ObjectTable {
   removePack(pack: CompactPack): void {
     const number = this.#numbers.get(pack);
     if (number === undefined) return;
+    this.#last = undefined;
     this.#numbers.delete(pack);
     this.#packs[number] = undefined;
     this.#freeNumbers.push(number);
@@ -107,18 +123,30 @@ export class ObjectTable {
   isPlace(pack: CompactPack, at: number): boolean {
     const number = this.#numbers.get(pack);
     if (number === undefined) return false;
+    if (this.#isLast(pack, at)) return true;
     const tag = pack.tagAt(at);
-    return this.#rows.some((rows) => rowOf(rows, tag, number, at) !== -1);
+    for (const rows of this.#rows) {
+      const row = rowOf(rows, tag, number, at);
+      if (row === -1) continue;
+      this.#last = { rows, row, place: { pack, at }, id: undefined };
+      return true;
+    }
+    return false;
+  }
+  #isLast(pack: CompactPack, at: number): boolean {
+    return this.#last !== undefined && this.#last.place.at === at && this.#last.place.pack === pack;
   }
 
   /** Makes space for this many more objects. */
   reserve(objects: number): void {
+    this.#last = undefined;
     this.#new.reserve(objects);
   }
 
   /** Sets the copy of an object to this entry of a pack that was added. */
   set(pack: CompactPack, at: number): void {
     const found = this.#findEntry(pack, at);
+    this.#last = undefined;
     if (found === -1) this.#insert(pack, at);
     else this.#new.place(this.#changeable(found), this.#numberOf(pack), at);
   }
@@ -130,6 +158,7 @@ export class ObjectTable {
   }
 
   #insert(pack: CompactPack, at: number): void {
+    this.#last = undefined;
     let [count, references] = [0, 0];
     if (this.#absentCounts.size > 0 || this.#absentReferences.size > 0) {
       const id = pack.idAt(at);
@@ -164,6 +193,7 @@ export class ObjectTable {
   }
   /** Brings a row into those that are new. */
   #bring(from: ObjectRows, row: number, content: RowContent): number {
+    this.#last = undefined;
     const brought = this.#new.add(content);
     const depth = from.depthOf(row);
     if (depth !== undefined) this.#new.setDepth(brought, depth);
@@ -179,6 +209,7 @@ export class ObjectTable {
     const [count, references] = [this.#in.countOf(row), this.#in.referencesOf(row)];
     if (count > 0) this.#absentCounts.set(id, count);
     if (references > 0) this.#absentReferences.set(id, references);
+    this.#last = undefined;
     this.#in.remove(row);
     this.#size--;
   }
@@ -299,6 +330,7 @@ export class ObjectTable {
   /** Takes what was to be kept back into memory. */
   abandon(): void {
     const { rows } = this.#keeping as Keeping;
+    this.#last = undefined;
     this.#new.reserve(rows.size);
     for (const row of rows.rows()) this.#bring(rows, row, rows.contentOf(row));
     this.#kept?.unwatch();
@@ -315,15 +347,31 @@ export class ObjectTable {
 
   #placeOf(row: number): Place | undefined {
     if (row === -1) return undefined;
+    if (this.#last?.rows === this.#in && this.#last.row === row) return this.#last.place;
     return { pack: this.#packs[this.#in.packOf(row)] as CompactPack, at: this.#in.atOf(row) };
   }
 
   #find(id: Hash): number {
-    const bytes = hashBytes(id);
-    return this.#findBytes(bytes, 0, tagOf(bytes));
+    const last = this.#last;
+    if (last?.id === id) return this.#again(last);
+    const bytes = this.#asked;
+    if (bytes.write(id, "hex") !== bytes.length) return -1;
+    // Who goes through entries asks for the id of each next.
+    if (last?.id === undefined && last?.place.pack.isOf(last.place.at, bytes, 0) === true) {
+      last.id = id;
+      return this.#again(last);
+    }
+    const row = this.#findBytes(bytes, 0, bytes.readUInt32BE(0));
+    if (this.#last !== undefined && row !== -1) this.#last.id = id;
+    return row;
+  }
+  #again({ rows, row }: LastFound): number {
+    this.#in = rows;
+    return row;
   }
 
   #findEntry(pack: CompactPack, at: number): number {
+    if (this.#last !== undefined && this.#isLast(pack, at)) return this.#again(this.#last);
     const entry = pack.entryBytes(at);
     return this.#findBytes(entry.bytes, entry.at + 8, entry.bytes.readUInt32BE(entry.at + 8));
   }
@@ -332,8 +380,10 @@ export class ObjectTable {
   #findBytes(bytes: Uint8Array, from: number, tag: number): number {
     for (const rows of this.#rows)
       for (let row = rows.firstOf(tag); row !== -1; row = rows.nextOf(row, tag)) {
-        if (!(this.#packs[rows.packOf(row)] as CompactPack).isOf(rows.atOf(row), bytes, from)) continue;
+        const place = { pack: this.#packs[rows.packOf(row)] as CompactPack, at: rows.atOf(row) };
+        if (!place.pack.isOf(place.at, bytes, from)) continue;
         this.#in = rows;
+        this.#last = { rows, row, place, id: undefined };
         return row;
       }
     return -1;
@@ -376,11 +426,4 @@ function changeCount(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {
   const count = (counts.get(id) ?? 0) + by;
   if (count > 0) counts.set(id, count);
   else counts.delete(id);
-}
-
-function tagOf(id: Uint8Array): number {
-  return (
-    (((id[0] as number) << 24) | ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number)) >>>
-    0
-  );
 }

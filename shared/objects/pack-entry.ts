@@ -127,6 +127,33 @@ export function indexEntryBytes(
   );
 }
 
+/** The bytes that an object takes in a pack, in each format that can hold it. */
+export interface EntrySize {
+  readonly inPack: number;
+  /** The oldest format that can hold it. */
+  readonly format: PackFormat;
+  /** The bytes of the entry in an index of format 1. */
+  readonly entry: number;
+  /** The same in an index of a later format. */
+  readonly laterEntry: number;
+}
+
+export function entrySize(entry: EntryShape & Pick<PackEntry, "storedBytes">): EntrySize {
+  return {
+    inPack: bytesInPack(entry),
+    format: packFormatOf([entry]),
+    entry: indexEntryBytes(entry, 1),
+    laterEntry: indexEntryBytes(entry, 2),
+  };
+}
+/** The same of the encoded entry at `at`, which was decoded before; undefined: it has to be decoded again. */
+export function encodedEntrySize(index: Buffer, at: number, format: PackFormat): EntrySize | undefined {
+  if (format !== 1 || index[at + 1] !== rawEncodingCode) return undefined;
+  const entry = entryBytesAt(index, at, format);
+  const inPack = index.readUInt32LE(at + 48) + 2 ** 32 * index.readUInt32LE(at + 52);
+  return { inPack, format, entry, laterEntry: entry + extensionBytes };
+}
+
 /** Size of the encoded entry at `at`, which was decoded before. */
 export function entryBytesAt(index: Uint8Array, at: number, format: PackFormat): number {
   const dimensions = 8 * (index[at + 3] as number);

@@ -34,6 +34,7 @@ import {
   packFormatOf,
   packFormats,
   type EntryShape,
+  type EntrySize,
   type IndexOrigin,
   type PackEntry,
   type PackFormat,
@@ -82,6 +83,29 @@ export function packBytes(entries: readonly (EntryShape & Pick<PackEntry, "store
     (sum, entry) => sum + bytesInPack(entry) + indexEntryBytes(entry, format),
     packHeaderBytes + packTrailerBytes,
   );
+}
+
+/** Sums up `packBytes` of objects that are not all in memory. */
+export class PackSum {
+  /** Bytes of the objects, without the index. */
+  objects = 0;
+  count = 0;
+  #entries = 0;
+  #laterEntries = 0;
+  #isLater = false;
+
+  add({ inPack, format, entry, laterEntry }: EntrySize): void {
+    this.objects += inPack;
+    this.count++;
+    this.#entries += entry;
+    this.#laterEntries += laterEntry;
+    this.#isLater ||= format !== 1;
+  }
+  get bytes(): number {
+    return (
+      packHeaderBytes + packTrailerBytes + this.objects + (this.#isLater ? this.#laterEntries : this.#entries)
+    );
+  }
 }
 
 /** Encodes entries in the format that `packFormatOf` returns for them. */

@@ -11,7 +11,7 @@ import { neededMissing } from "./object-errors.js";
 import type { ObjectIndex } from "./object-index.js";
 import type { CollectionPlan, LiveObjects } from "./object-store.js";
 import { bytesInPack, type PackEntry } from "./pack-entry.js";
-import { packBytes } from "./pack-format.js";
+import { PackSum } from "./pack-format.js";
 
 /** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
 export const repackBytes = 1024 * 1024 * 1024;
@@ -145,17 +145,20 @@ async function planMarked(index: ObjectIndex, packs: readonly CompactPack[]): Pr
   const repacked: RewrittenPack[] = [];
   let touchedBytes = 0;
   for await (const pack of everyPack(packs)) {
-    const kept: Located[] = [];
+    const kept = new PackSum();
     for (const { at } of index.placesIn([pack])) {
-      const entry = pack.entryAt(at);
-      if (index.marks.has(pack, at)) kept.push({ pack, entry });
-      else dead.push({ id: entry.id, storedBytes: entry.storedBytes });
+      if (index.marks.has(pack, at)) {
+        kept.add(pack.sizeAt(at));
+        continue;
+      }
+      const { id, storedBytes } = pack.entryAt(at);
+      dead.push({ id, storedBytes });
     }
     // All objects of the pack stay, and there are no gaps between them.
-    if (kept.length === pack.count && packBytes(kept.map(({ entry }) => entry)) === pack.bytes) continue;
+    if (kept.count === pack.count && kept.bytes === pack.bytes) continue;
     touchedBytes += pack.bytes;
-    if (kept.length === 0) deletePacks.push(pack.name);
-    else repacked.push({ pack, bytes: bytesOfObjects(kept) });
+    if (kept.count === 0) deletePacks.push(pack.name);
+    else repacked.push({ pack, bytes: kept.objects });
   }
   const newBytes = await bytesWhenRepacked(index, repacked);
   const bytesBefore = index.bytes;
@@ -184,14 +187,22 @@ export async function* everyPack(packs: Iterable<CompactPack>): AsyncGenerator<C
   }
 }
 
+/** The bytes of the packs that `groupForRepack` makes of what is kept. */
 async function bytesWhenRepacked(index: ObjectIndex, repacked: readonly RewrittenPack[]): Promise<number> {
   let bytes = 0;
   for (const step of repackSteps(repacked)) {
-    const kept: Located[] = [];
+    let group = new PackSum();
     for await (const pack of everyPack(step))
-      for (const { at } of index.placesIn([pack]))
-        if (index.marks.has(pack, at)) kept.push({ pack, entry: pack.entryAt(at) });
-    for (const group of groupForRepack(kept)) bytes += packBytes(group.map(({ entry }) => entry));
+      for (const { at } of index.placesIn([pack])) {
+        if (!index.marks.has(pack, at)) continue;
+        const size = pack.sizeAt(at);
+        if (group.count > 0 && group.objects + size.inPack > repackBytes) {
+          bytes += group.bytes;
+          group = new PackSum();
+        }
+        group.add(size);
+      }
+    if (group.count > 0) bytes += group.bytes;
   }
   return bytes;
 }

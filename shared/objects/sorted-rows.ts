@@ -54,7 +54,7 @@ export class SortedRows {
   firstOf(tag: number): number {
     const { firstTags } = this.pages;
     // The page before the first one that begins with this tag or a higher one.
-    let [low, high] = [0, firstTags.length];
+    let [low, high] = rangeAround(firstTags, tag);
     while (low < high) {
       const middle = (low + high) >>> 1;
       if ((firstTags[middle] as number) < tag) low = middle + 1;
@@ -74,13 +74,14 @@ export class SortedRows {
   #before(number: number, tag: number): number {
     if (number >= this.pages.firstTags.length) return 0;
     const page = this.#page(number);
-    let [low, high] = [0, Math.min(rowsPerPage, this.size - number * rowsPerPage)];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (page.readUInt32LE(middle * rowBytes) < tag) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const rows = Math.min(rowsPerPage, this.size - number * rowsPerPage);
+    const first = this.pages.firstTags[number] as number;
+    const next = this.pages.firstTags[number + 1] ?? 2 ** 32;
+    // Tags are parts of hashes, which are spread evenly: a few steps lead from where it should be to where it is.
+    let row = Math.min(rows, Math.max(0, Math.floor(((tag - first) / (next - first)) * rows)) || 0);
+    while (row > 0 && page.readUInt32LE((row - 1) * rowBytes) >= tag) row--;
+    while (row < rows && page.readUInt32LE(row * rowBytes) < tag) row++;
+    return row;
   }
 
   tagOf(row: number): number {
@@ -157,6 +158,15 @@ export class SortedRows {
     this.#keptNumbers.fill(-1);
     this.file.close();
   }
+}
+
+/** The range around a tag's place among sorted tags that are spread evenly; it has the first that is not below it. */
+function rangeAround(tags: Uint32Array, tag: number): [low: number, high: number] {
+  const guess = Math.floor((tag / 2 ** 32) * tags.length);
+  let [below, above] = [4, 4];
+  while (below < guess && (tags[guess - below - 1] as number) >= tag) below *= 4;
+  while (guess + above < tags.length && (tags[guess + above] as number) < tag) above *= 4;
+  return [Math.max(0, guess - below), Math.min(tags.length, guess + above)];
 }
 
 function rowAt(bytes: Buffer, at: number): RowContent {

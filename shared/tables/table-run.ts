@@ -3,9 +3,9 @@
  * key of every block is kept in memory, so that a lookup reads one block, and a filter of all keys, so that hardly any
  * lookup of an absent key reads one.
  *
- * Format 1: "STEMROWS", format u32; blocks; first keys; filter; the end.
- * A block: for each row the bytes its key shares with the one before u16, the other bytes of its key u16, bytes of its
- * value u32, the other bytes of its key, its value; at the end the CRC-32 of all these.
+ * Format 2: "STEMROWS", format u32; blocks; first keys; filter; the end.
+ * A block: for each row its head (row-head.ts), the bytes of its key that the one before does not share, its value; at
+ * the end the CRC-32 of all these.
  * First keys: for each block its offset u64, bytes u32, CRC-32, bytes of its first key u16, that key; then the CRC-32
  * of all these, which therefore follows from every byte of every row.
  * The filter: as many bytes as the end states, of which each key sets 7 bits (key-filter.ts); their CRC-32.
@@ -18,12 +18,12 @@ import { nextTurn } from "../concurrency/in-steps.js";
 import { replaceDurably } from "../files/durable-write.js";
 import type { Files, FilesToReadNow, FileToReadNow, OpenFile } from "../ports.js";
 import { addToFilter, emptyFilter, mayHave } from "./key-filter.js";
+import { encodeRowHead, RowHead } from "./row-head.js";
 import { DamagedTables, maxKeyBytes, maxValueBytes, type Row } from "./row.js";
 
-const head = Buffer.concat([Buffer.from("STEMROWS"), Buffer.of(1, 0, 0, 0)]);
+const head = Buffer.concat([Buffer.from("STEMROWS"), Buffer.of(2, 0, 0, 0)]);
 const tail = Buffer.from("STEM");
 const endBytes = 48;
-const rowHeadBytes = 8;
 const checkBytes = 4;
 const firstKeyHeadBytes = 18;
 /** A block ends with the row that makes it this large. */
@@ -107,12 +107,9 @@ class RunWriter {
     this.#lastKey = key;
     if (this.#block.length === 0) this.#firstKey = key;
     const shared = this.#block.length === 0 || last === undefined ? 0 : sharedBytes(last, key);
-    const rowHead = Buffer.allocUnsafe(rowHeadBytes);
-    rowHead.writeUInt16LE(shared, 0);
-    rowHead.writeUInt16LE(key.length - shared, 2);
-    rowHead.writeUInt32LE(value.length, 4);
+    const rowHead = encodeRowHead(shared, key.length - shared, value.length);
     this.#block.push(rowHead, key.subarray(shared), value);
-    this.#blockBytes += rowHeadBytes + key.length - shared + value.length;
+    this.#blockBytes += rowHead.length + key.length - shared + value.length;
     this.#rows++;
     addToFilter(this.#filter, key);
     if (this.#blockBytes >= blockBytes) this.#endBlock();
@@ -323,12 +320,12 @@ export class TableRun implements RunContent {
 function valueIn(block: Buffer, key: Buffer): Buffer | undefined {
   /** Bytes at which all keys so far are equal to `key`; the next byte of the last one is lower. */
   let equal = 0;
+  const head = new RowHead(block);
   for (let at = 0; at < block.length;) {
-    const shared = block.readUInt16LE(at);
-    const own = block.readUInt16LE(at + 2);
-    const keyAt = at + rowHeadBytes;
+    const keyAt = head.read(at);
+    const { shared, own } = head;
     const valueAt = keyAt + own;
-    const next = valueAt + block.readUInt32LE(at + 4);
+    const next = valueAt + head.valueBytes;
     // A key that shares more with the one before is lower, too; one that shares less is higher.
     if (shared < equal) return undefined;
     if (shared === equal) {
@@ -347,14 +344,14 @@ function valueIn(block: Buffer, key: Buffer): Buffer | undefined {
 
 function rowsIn(block: Buffer): readonly Row[] {
   const rows: Row[] = [];
+  const head = new RowHead(block);
   let last: Buffer = Buffer.alloc(0);
   for (let at = 0; at < block.length;) {
-    const shared = block.readUInt16LE(at);
-    const keyAt = at + rowHeadBytes;
-    const valueAt = keyAt + block.readUInt16LE(at + 2);
-    const next = valueAt + block.readUInt32LE(at + 4);
+    const keyAt = head.read(at);
+    const valueAt = keyAt + head.own;
+    const next = valueAt + head.valueBytes;
     const own = block.subarray(keyAt, valueAt);
-    const key = shared === 0 ? own : Buffer.concat([last.subarray(0, shared), own]);
+    const key = head.shared === 0 ? own : Buffer.concat([last.subarray(0, head.shared), own]);
     rows.push({ key, value: block.subarray(valueAt, next) });
     last = key;
     at = next;

@@ -20,6 +20,8 @@ export interface ItemCodec<Item> extends ListCodec<Item> {
   readonly copy: (item: Item) => Item;
 }
 
+/** Items that are read from the disk at once: few at first, since a page of a list is often all that is asked for. */
+const firstPageItems = 64;
 const pageItems = 256;
 const keptItems = 2048;
 
@@ -94,12 +96,14 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
   *values(from = 0, until = Infinity): Iterable<Item> {
     let after = from - 1;
     let readCommits = -1;
+    let limit = firstPageItems;
     for (;;) {
       const next = this.#added[this.#firstAdded(after)];
       const commits = this.saved.commits;
       // What was committed meanwhile is on the disk now.
       if (readCommits !== commits) {
-        const page = this.#page(after, until);
+        const page = this.#page(after, until, limit);
+        limit = pageItems;
         for (const saved of page) {
           // A commit meanwhile may have changed what follows on this page.
           if (this.saved.commits !== commits) break;
@@ -117,7 +121,7 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
 
   /** The items with positions from `from` on, before `until`, the last one first. Items may be committed meanwhile. */
   *reversed(from = 0, until = Infinity): Iterable<Item> {
-    for (let before = until; ;) {
+    for (let [before, limit] = [until, firstPageItems]; ; limit = pageItems) {
       const added = this.#added[this.#firstAdded(before - 1) - 1];
       if (added !== undefined) {
         if (added.position < from) return;
@@ -129,7 +133,7 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
         from: this.#itemKey(from),
         until: this.#itemKey(before),
         reverse: true,
-        limit: pageItems,
+        limit,
       });
       const { commits } = this.saved;
       for (const { value } of rows ?? []) {
@@ -138,7 +142,7 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
         before = saved.position;
         yield this.#current(saved);
       }
-      if (this.saved.commits === commits && (rows?.length ?? 0) < pageItems) return;
+      if (this.saved.commits === commits && (rows?.length ?? 0) < limit) return;
     }
   }
 
@@ -211,11 +215,11 @@ export class LayeredItems<Item extends Positioned> implements LayeredPart {
     return item;
   }
 
-  #page(after: number, until: number): readonly Item[] {
+  #page(after: number, until: number, limit: number): readonly Item[] {
     const rows = this.saved.rows?.page({
       from: this.#itemKey(after + 1),
       until: this.#itemKey(until),
-      limit: pageItems,
+      limit,
     });
     return (rows ?? []).map(({ value }) => this.codec.decode(value));
   }

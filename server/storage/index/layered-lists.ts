@@ -4,6 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Row } from "../../../shared/tables/row.js";
+import { hashBytes, isHash } from "../../../shared/tensor/hash.js";
 import { orderBytes, orderOf, type LayeredPart, type SavedRows } from "./layers.js";
 
 interface Item<Value> {
@@ -20,6 +21,8 @@ export interface ListCodec<Value> {
 /** Items that are read from the disk at once. */
 const pageItems = 128;
 const keptLasts = 8192;
+/** Written in place of the length of a key that is a hash: no text is so long. */
+const lengthOfHash = 0xffff;
 
 export class LayeredLists<Value> implements LayeredPart {
   #changed: Lists<Value> = new Map();
@@ -155,12 +158,13 @@ export class LayeredLists<Value> implements LayeredPart {
     }));
   }
 
-  /** The length comes first, so that no list is part of another one's range. */
+  /** The length comes first, so that no list is part of another one's range. A hash is written as its bytes. */
   #rowKey(key: string, order: number): Buffer {
-    const text = Buffer.from(key);
+    const isOfHash = isHash(key);
+    const text = isOfHash ? hashBytes(key) : Buffer.from(key);
     const start = Buffer.allocUnsafe(3);
     start[0] = this.table;
-    start.writeUInt16BE(text.length, 1);
+    start.writeUInt16BE(isOfHash ? lengthOfHash : text.length, 1);
     return Buffer.concat([start, text, orderOf(order)]);
   }
 }

@@ -14,7 +14,6 @@ import type { CatalogPage } from "../catalog/catalog.js";
 import {
   checkQuery,
   defaultLimit,
-  maxSkipped,
   type MetadataCondition,
   type VersionQuery,
 } from "../catalog/version-query.js";
@@ -22,8 +21,8 @@ import { countVersions, stateName, versionsIn, type VersionTable } from "./state
 import type { VersionState } from "./state/version-state.js";
 import { makerOf } from "./state/version-state.js";
 
-/** Journal positions of one window. */
-const windowPositions = 4096;
+const defaultWindowPositions = 1024;
+const defaultMaxPassed = 256;
 /** The number of queries whose counts are remembered. */
 const rememberedQueries = 32;
 const beingCounted = -1;
@@ -31,6 +30,10 @@ const beingCounted = -1;
 export interface VersionFinderParts {
   readonly table: VersionTable;
   readonly metadataOf: (versionId: Hash, record: SaveRecord) => Promise<ModelMetadata>;
+  /** Journal positions of one window; default 1024. */
+  readonly windowPositions?: number;
+  /** The number of versions that are passed one by one before windows are counted; default 256. */
+  readonly maxPassed?: number;
 }
 
 /** The part of a query that says which versions it finds. */
@@ -40,7 +43,13 @@ export class VersionFinder {
   /** Conditions as JSON → how many versions they find in each window; undefined where one changed since. */
   readonly #counts = new LRUCache<string, (number | undefined)[]>({ max: rememberedQueries });
 
-  constructor(private readonly parts: VersionFinderParts) {}
+  readonly #windowPositions: number;
+  readonly #maxPassed: number;
+
+  constructor(private readonly parts: VersionFinderParts) {
+    this.#windowPositions = parts.windowPositions ?? defaultWindowPositions;
+    this.#maxPassed = parts.maxPassed ?? defaultMaxPassed;
+  }
 
   /** @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
@@ -52,7 +61,8 @@ export class VersionFinder {
     if (name !== undefined) return await this.#inList(state.names.of(name), conditions, page);
     if (device !== undefined) return await this.#inList(byDevice.of(device), conditions, page);
     const total = this.#totalOf(conditions);
-    if (total === undefined || offset > maxSkipped) return await this.#inWindows(conditions, page);
+    if (total === undefined || offset > this.#maxPassed)
+      return await this.#inWindows(conditions, page, total);
     return { versionIds: await this.#someOf(this.#all(page.reverse), conditions, page), total };
   }
 
@@ -61,7 +71,8 @@ export class VersionFinder {
     for (const versionId of versionIds) {
       const position = this.parts.table.state.versions.positionOf(versionId);
       if (position === undefined) continue;
-      for (const counts of this.#counts.values()) counts[Math.floor(position / windowPositions)] = undefined;
+      for (const counts of this.#counts.values())
+        counts[Math.floor(position / this.#windowPositions)] = undefined;
     }
   }
 
@@ -88,49 +99,57 @@ export class VersionFinder {
     return { versionIds: found.slice(offset, offset + limit), total: found.length };
   }
 
-  async #inWindows(conditions: Conditions, { reverse, offset, limit }: PageRange): Promise<CatalogPage> {
-    const counts = await this.#countWindows(conditions);
-    const total = counts.reduce((sum, count) => sum + count, 0);
+  /** @param total the number of versions that the query finds, where it is known: then few windows are counted */
+  async #inWindows(
+    conditions: Conditions,
+    { reverse, offset, limit }: PageRange,
+    total?: number,
+  ): Promise<CatalogPage> {
+    const windows = Math.ceil(this.parts.table.state.length / this.#windowPositions);
+    const counter = this.#counterOf(conditions);
+    let sum = 0;
+    for (let window = 0; window < windows && total === undefined; window++) sum += await counter(window);
     const versionIds: Hash[] = [];
     let skipped = 0;
-    for (let step = 0; step < counts.length && versionIds.length < limit; step++) {
-      const window = reverse ? counts.length - 1 - step : step;
-      const count = counts[window] ?? 0;
-      if (skipped + count <= offset) {
-        skipped += count;
-        continue;
+    for (let step = 0; step < windows && versionIds.length < limit; step++) {
+      const window = reverse ? windows - 1 - step : step;
+      if (skipped < offset) {
+        const count = await counter(window);
+        if (skipped + count <= offset) {
+          skipped += count;
+          continue;
+        }
       }
-      const from = window * windowPositions;
-      const versions = this.#all(reverse, from, from + windowPositions);
+      const from = window * this.#windowPositions;
+      const versions = this.#all(reverse, from, from + this.#windowPositions);
       const page = { reverse, offset: offset - skipped, limit: limit - versionIds.length };
       versionIds.push(...(await this.#someOf(versions, conditions, page)));
       skipped = offset;
     }
-    return { versionIds, total };
+    return { versionIds, total: total ?? sum };
   }
 
-  async #countWindows(conditions: Conditions): Promise<readonly number[]> {
-    const { length } = this.parts.table.state;
+  /** Counts what a query finds in a window; each one once for a page, and only once where it does not change. */
+  #counterOf(conditions: Conditions): (window: number) => Promise<number> {
     const key = JSON.stringify(conditions);
     const counts = this.#counts.get(key) ?? [];
     this.#counts.set(key, counts);
-    const counted: number[] = [];
-    for (let window = 0; window * windowPositions < length; window++) {
-      const from = window * windowPositions;
-      let count = counts[window];
-      if (count === undefined || count === beingCounted) {
-        count = 0;
-        // A version that changes meanwhile makes its window unknown again.
-        counts[window] = beingCounted;
-        for await (const _ of this.#matching(this.#all(false, from, from + windowPositions), conditions))
-          count++;
-        if (counts[window] === beingCounted) counts[window] = count;
-      }
-      counted.push(count);
-    }
-    // The newest window still grows.
-    counts.length = Math.max(0, counted.length - 1);
-    return counted;
+    const counted = new Map<number, number>();
+    return async (window) => {
+      const before = counted.get(window) ?? counts[window];
+      if (before !== undefined && before !== beingCounted) return before;
+      const from = window * this.#windowPositions;
+      let count = 0;
+      // A version that changes meanwhile makes its window unknown again.
+      counts[window] = beingCounted;
+      for await (const _ of this.#matching(this.#all(false, from, from + this.#windowPositions), conditions))
+        count++;
+      if (counts[window] === beingCounted)
+        // The newest window still grows.
+        counts[window] = from + this.#windowPositions <= this.parts.table.state.length ? count : undefined;
+      counted.set(window, count);
+      return count;
+    };
   }
 
   async #someOf(

@@ -37,7 +37,7 @@ import { versionIndexes, type VersionIndexes } from "./version-table.js";
  * The form of what the rows hold. It is raised whenever the same facts give another state, so that no release reads the
  * state of another one; a test compares the code of this folder with it.
  */
-export const stateForm = 6;
+export const stateForm = 7;
 /** The second byte that V8 writes: older releases cannot read what newer ones wrote. */
 const serializer = serialize(0)[1] ?? 0;
 /** Rows that are made between two turns of the event loop. */

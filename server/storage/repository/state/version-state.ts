@@ -7,7 +7,8 @@ import type { Dropped, Ended, Replayed, SpotChecked } from "../answers/version-a
 import type { FormerClaim } from "../claim.js";
 import type { EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
-import { serialized, stateTables } from "./state-tables.js";
+import { stateTables } from "./state-tables.js";
+import { versionStateCodec } from "./version-state-codec.js";
 
 export interface VersionState {
   readonly versionId: Hash;
@@ -53,7 +54,7 @@ export function versionStates(saved: SavedRows, size: number): VersionStates {
   return new LayeredItems<VersionState>(
     { items: stateTables.versions, ids: stateTables.versionIds },
     {
-      ...serialized<VersionState>(),
+      ...versionStateCodec,
       idOf: ({ versionId }) => versionId,
       copy: (version) => ({ ...version }),
     },

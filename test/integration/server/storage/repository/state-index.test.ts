@@ -106,7 +106,7 @@ async function indexedFleet(steps = 60) {
   return { ports, files, folder: "/home/fleets/f" };
 }
 
-/** The first block of the largest file holds the oldest versions, which no opening reads. */
+/** The first block of the largest file holds the oldest versions, which no opening reads that applies no facts. */
 async function damageOldestVersions(files: Files, index: string): Promise<void> {
   const sizes = new Map<string, number>();
   for (const name of await files.list(index)) sizes.set(name, (await files.read(join(index, name))).length);
@@ -186,6 +186,7 @@ describe("an index is made anew", () => {
   test("at the next opening where a row was found damaged, and the work ends with what to do", async () => {
     const { ports, files, folder } = await indexedFleet(250);
     const index = join(folder, "index");
+    await historyOf(ports, folder, 1);
     const home = await openHome("/home", ports);
     const repository = await openRepository(home, "f");
     const oldest = repository.versions({ includeRetired: true })[0]?.versionId as Hash;
@@ -204,6 +205,7 @@ describe("an index is made anew", () => {
 
   test("at the next opening where a check found a row damaged that nobody had read", async () => {
     const { ports, files, folder } = await indexedFleet(250);
+    await historyOf(ports, folder, 1);
     const home = await openHome("/home", ports);
     await damageOldestVersions(files, join(folder, "index"));
     const damaged = await openRepository(home, "f");

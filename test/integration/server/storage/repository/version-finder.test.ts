@@ -2,12 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openJournal } from "../../../../../shared/journal/open-journal.js";
+import { decodeMetadata, type ModelMetadata } from "../../../../../shared/model/metadata.js";
+import type { SaveRecord } from "../../../../../shared/model/model.js";
 import { openPackStore } from "../../../../../shared/objects/pack-store.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import type { Catalog } from "../../../../../server/storage/catalog/catalog.js";
 import { openNedbCatalog } from "../../../../../server/storage/catalog/nedb-catalog.js";
 import type { VersionQuery } from "../../../../../server/storage/catalog/version-query.js";
 import { CatalogKeeper } from "../../../../../server/storage/repository/catalog-keeper.js";
 import { readHistory } from "../../../../../server/storage/repository/read-history.js";
+import { VersionFinder } from "../../../../../server/storage/repository/version-finder.js";
 import { applyFact } from "../../../../../server/storage/repository/state/apply-fact.js";
 import { factCodec } from "../../../../../server/storage/repository/state/fact-codec.js";
 import { testSeed } from "../../../../helpers/crash-states.js";
@@ -27,11 +31,14 @@ test("any query gives the same page and total, before and after changes, from me
     const journal = await openJournal(files, `${folder}/journal`, { codec: factCodec });
     const objects = await openPackStore(files, `${folder}/packs`, { clock, random: bytes });
     const table = await readHistory({ ports }, { fleet: "f", folder }, journal, objects);
+    const metadataOf = async (_: Hash, { objects: { metadata } }: SaveRecord): Promise<ModelMetadata> =>
+      metadata === undefined ? {} : decodeMetadata(await objects.read("metadata", metadata));
     let embedded: Catalog | undefined;
     const open = async (): Promise<Catalog> => (embedded = await openNedbCatalog());
     const [catalog, finder] = [Infinity, -1].map(
       (maxVersions) => new CatalogKeeper({ table, objects, open, log: undefined, maxVersions }),
     );
+    const narrow = new VersionFinder({ table, metadataOf, windowPositions: 16, maxPassed: 2 });
     const ids = [...table.state.versions.keys()];
     const any = () => table.state.versions.get(ids[below(ids.length)]!)!;
     const some = <Value>(values: readonly Value[]): Value => values[below(values.length)]!;
@@ -65,10 +72,11 @@ test("any query gives the same page and total, before and after changes, from me
       const expected = await embedded!.find(query);
       assert.deepEqual(await finder!.find(query), expected, said);
       assert.deepEqual(await catalog!.find(query), expected, said);
+      assert.deepEqual(await narrow.find(query), expected, said);
       if (random() > 0.2) continue;
       const { versionId } = any();
       applyFact(table.state, table.state.length, { type: "retired", atMs: 1, versionId, because: "x" });
-      for (const each of [catalog!, finder!]) each.changed([versionId]);
+      for (const each of [catalog!, finder!, narrow]) each.changed([versionId]);
     }
     await table.index.close();
   }
