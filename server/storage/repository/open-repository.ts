@@ -173,7 +173,7 @@ async function openContext(
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
     const journal = (opened ??= await openFleetJournal(files, folder, home));
-    const history = await readHistory(home, { fleet, folder }, journal, objects);
+    const history = await readHistory(home, { fleet, folder, journal, objects });
     ({ index } = history);
     const { state, records } = history;
     const writing = new IndexWriting(history, journal, indexEveryFacts(home), log);

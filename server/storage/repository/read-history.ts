@@ -15,7 +15,7 @@ import { addCandidate, candidateOf, type ReadCandidate } from "./prefix-candidat
 import { applyFact } from "./state/apply-fact.js";
 import { loadRecords, RecordCache } from "./state/record-cache.js";
 import { recordMissing } from "./state/state-errors.js";
-import { StateIndex } from "./state/state-index.js";
+import { isFoundDamaged, StateIndex } from "./state/state-index.js";
 import { indexVersion, type VersionIndexes } from "./state/version-table.js";
 import type { VersionState } from "./state/version-state.js";
 import { loadClaimRecords } from "./versions/claims.js";
@@ -45,35 +45,56 @@ export function indexEveryFacts({ ports }: Pick<Home, "ports">): number {
   return ports.indexEveryFacts ?? defaultIndexEveryFacts;
 }
 
+interface HistoryOf {
+  readonly fleet: string;
+  readonly folder: string;
+  readonly journal: FileJournal;
+  readonly objects: PackStore;
+}
+
 /** @throws JOURNAL_CORRUPT, MEMORY_FULL, FILE_FAILED */
-export async function readHistory(
-  home: Pick<Home, "ports" | "changes">,
-  { fleet, folder }: { readonly fleet: string; readonly folder: string },
-  journal: FileJournal,
-  objects: PackStore,
-): Promise<History> {
+export async function readHistory(home: Pick<Home, "ports" | "changes">, of: HistoryOf): Promise<History> {
   const { files, log, memory } = home.ports;
+  const { fleet, folder, journal, objects } = of;
   const room = new OpeningMemory(fleet, memory);
+  const indexFolder = join(folder, "index");
   const opened = await StateIndex.open({
     files,
-    folder: join(folder, "index"),
+    folder: indexFolder,
     fleet,
     log,
     mayWrite: home.changes === undefined,
     onItem: () => room.item(),
   });
   const recordCache = new RecordCache(files, folder);
-  const why = await whyUnusable(opened, { journal, objects, recordCache });
-  const index = why === undefined ? opened : await opened.anew(why);
+  let index = opened;
+  try {
+    const why = await whyUnusable(opened, { journal, objects, recordCache });
+    if (why !== undefined) index = await opened.anew(why);
+    return await readFacts(home, of, { index, recordCache, room });
+  } catch (error) {
+    await index.close();
+    // Rows that no earlier step of the opening needs may be damaged, too.
+    if (!isFoundDamaged(indexFolder)) throw error;
+    return await readHistory(home, of);
+  }
+}
+
+/** Applies the facts that the index lacks. */
+async function readFacts(
+  home: Pick<Home, "ports">,
+  { fleet, journal, objects }: HistoryOf,
+  parts: Pick<HistoryParts, "index" | "recordCache" | "room">,
+): Promise<History> {
+  const { index } = parts;
+  const { log, onOpening } = home.ports;
   const all = journal.head().length;
   const reader = new HistoryReader({
-    index,
+    ...parts,
     objects,
-    recordCache,
-    room,
     everyFacts: indexEveryFacts(home),
     log,
-    onFacts: (read) => home.ports.onOpening?.({ fleet, facts: { read, all } }),
+    onFacts: (read) => onOpening?.({ fleet, facts: { read, all } }),
   });
   const { state } = index.indexed;
   for await (const { position, fact, chain } of journal.entries(index.position)) {

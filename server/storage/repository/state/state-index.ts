@@ -83,6 +83,11 @@ export interface StateIndexOptions {
 /** Indexes that were found damaged by this process, which may not be able to remove them. */
 const foundDamaged = new Set<string>();
 
+/** True if the next opening of the index in this folder leaves out what is there. */
+export function isFoundDamaged(folder: string): boolean {
+  return foundDamaged.has(folder);
+}
+
 export class StateIndex {
   readonly indexed: IndexedState;
   #unread: readonly Hash[] = [];
@@ -94,6 +99,8 @@ export class StateIndex {
   /** The bytes of records that are not on the disk yet. */
   readonly #recordBytes = new WeakMap<SaveRecord, Buffer>();
   #saving: Promise<boolean> | undefined;
+  /** The removal of an index that was found damaged. */
+  #removal: Promise<void> | undefined;
   #isClosed = false;
 
   private constructor(
@@ -277,7 +284,7 @@ export class StateIndex {
     const { folder, fleet, log, mayWrite, files } = this.options;
     foundDamaged.add(folder);
     log?.error("index-damaged", { fleet, message: error.message });
-    if (mayWrite) void TableSet.remove(files, folder).catch(() => undefined);
+    if (mayWrite) this.#removal ??= TableSet.remove(files, folder).catch(() => undefined);
     const failure = indexDamaged(fleet, error, mayWrite);
     this.#reportFailed(failure);
     return failure;
@@ -286,6 +293,7 @@ export class StateIndex {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#saving?.catch(() => undefined);
+    await this.#removal;
     await this.tables?.close();
   }
 

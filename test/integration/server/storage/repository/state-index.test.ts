@@ -32,7 +32,7 @@ async function historyOf(ports: HomePorts, folder: string, every: number) {
   const journal = await openJournal(files, join(folder, "journal"), { codec: factCodec });
   const objects = await openPackStore(files, join(folder, "packs"), { clock, random });
   const home = { ports: { ...ports, indexEveryFacts: every } };
-  const history = await readHistory(home, { fleet: "f", folder }, journal, objects);
+  const history = await readHistory(home, { fleet: "f", folder, journal, objects });
   const { state, records, byDevice, byBase, bySuccessorOf, lastSequences, candidates, index } = history;
   const ids = [...state.versions.keys()];
   const found = {
@@ -221,6 +221,7 @@ describe("an index is made anew", () => {
 
   test("in memory alone, by whoever only reads, once it was found damaged", async () => {
     const { ports, files, folder } = await indexedFleet(250);
+    await historyOf(ports, folder, 1);
     const index = join(folder, "index");
     await damageOldestVersions(files, index);
     const before = await Promise.all((await files.list(index)).map((name) => files.read(join(index, name))));
@@ -240,6 +241,20 @@ describe("an index is made anew", () => {
     }
     const after = await Promise.all((await files.list(index)).map((name) => files.read(join(index, name))));
     assert.deepEqual(after, before);
+  });
+
+  test("in the same opening, where a row is damaged that the facts behind the index need", async () => {
+    const { ports, files, folder } = await indexedFleet(250);
+    await damageOldestVersions(files, join(folder, "index"));
+    for (const open of [openHomeToRead, openHome]) {
+      const home = await open("/home", ports);
+      const repository = await openRepository(home, "f");
+      const versions = repository.versions({ includeRetired: true });
+      assert.ok(versions.every(({ versionId }) => repository.get(versionId)?.versionId === versionId));
+      await repository.close();
+      await home.close();
+    }
+    assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
   });
 
   test("never by whoever only reads: it changes nothing", async () => {

@@ -30,7 +30,7 @@ test("any query gives the same page and total, before and after changes, from me
     const { files, clock, random: bytes } = ports;
     const journal = await openJournal(files, `${folder}/journal`, { codec: factCodec });
     const objects = await openPackStore(files, `${folder}/packs`, { clock, random: bytes });
-    const table = await readHistory({ ports }, { fleet: "f", folder }, journal, objects);
+    const table = await readHistory({ ports }, { fleet: "f", folder, journal, objects });
     const metadataOf = async (_: Hash, { objects: { metadata } }: SaveRecord): Promise<ModelMetadata> =>
       metadata === undefined ? {} : decodeMetadata(await objects.read("metadata", metadata));
     let embedded: Catalog | undefined;
