@@ -3,6 +3,7 @@ import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nameOneOf } from "../../../shared/missing-errors.js";
+import { endTrainingCommand } from "../../../shared/wire/judged-training.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -106,7 +107,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         ...{ allowReduced: true, force: true },
       });
     },
-    command: (input) => sendCommand(context, input),
+    command: async (input) => {
+      await refuseHeldLine(context, input);
+      return sendCommand(context, input);
+    },
     evaluateOnDevice: (input) => evaluateOnDevice(context, input),
     trainOnDevice: (input) => trainOnDevice(context, input),
   };
@@ -169,8 +173,21 @@ async function showDevice(
   };
 }
 
-/** @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
-async function sendCommand(
+/** Commands that change what a line trains or runs. */
+const changesLine: ReadonlySet<string> = new Set(["train", "activate", endTrainingCommand]);
+
+/** Leaves a line to the search or evaluation that holds it. @throws TRAINING_REFUSED */
+async function refuseHeldLine(
+  { live }: OperationsContext,
+  { fleet, name, body }: OperationInput<"command">,
+): Promise<void> {
+  const { line } = (body ?? {}) as { readonly line?: unknown };
+  if (live === undefined || !changesLine.has(name) || typeof line !== "string") return;
+  (await live.fleet(fleet)).lineLeases.require(line, undefined);
+}
+
+/** Sends a command, also to a line that is held: the caller has looked. @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
+export async function sendCommand(
   { fleets, live, request }: OperationsContext,
   { fleet, device, name, body, timeoutMs = 30_000 }: OperationInput<"command">,
 ): Promise<CallOutput<"command">> {
