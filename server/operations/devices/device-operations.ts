@@ -3,7 +3,6 @@ import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { nameOneOf } from "../../../shared/missing-errors.js";
-import { endTrainingCommand } from "../../../shared/wire/judged-training.js";
 import type { DeviceSummary } from "../../storage/repository/answers/device-answers.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
@@ -173,17 +172,16 @@ async function showDevice(
   };
 }
 
-/** Commands that change what a line trains or runs. */
-const changesLine: ReadonlySet<string> = new Set(["train", "activate", endTrainingCommand]);
-
 /** Leaves a line to the search or evaluation that holds it. @throws TRAINING_REFUSED */
 async function refuseHeldLine(
   { live }: OperationsContext,
   { fleet, name, body }: OperationInput<"command">,
 ): Promise<void> {
   const { line } = (body ?? {}) as { readonly line?: unknown };
-  if (live === undefined || !changesLine.has(name) || typeof line !== "string") return;
-  (await live.fleet(fleet)).lineLeases.require(line, undefined);
+  if (live === undefined || typeof line !== "string") return;
+  const { endTrainingCommand } = await import("../../../shared/wire/judged-training.js");
+  const changesLine = ["train", "activate", endTrainingCommand].includes(name);
+  if (changesLine) (await live.fleet(fleet)).lineLeases.require(line, undefined);
 }
 
 /** Sends a command, also to a line that is held: the caller has looked. @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
