@@ -105,3 +105,4 @@ import "../shared/programs/program-settings.js";
 import "../shared/schemes/decode-scheme.js";
 import "../shared/train/own-recipes/confinement.js";
 import "../shared/train/own-recipes/describe-recipe.js";
+import "../shared/wire/judged-training.js";

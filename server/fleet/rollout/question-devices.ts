@@ -6,7 +6,9 @@ import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Clock, Log } from "../../../shared/ports.js";
+import { printable } from "../../../shared/printable.js";
 import type { ServerOperations } from "../../interface/api/server-operations.js";
+import { lineLeaseMs } from "../../services/context/line-leases.js";
 import type { LiveFleet } from "../../services/context/operations-context.js";
 import type { FleetRepository } from "../../storage/repository/fleet-repository.js";
 import { firstBefore, lateMembers, type RolloutState } from "../../storage/repository/state/rollout-state.js";
@@ -23,7 +25,9 @@ export interface DeviceQuestionsParts {
   readonly operations: Pick<ServerOperations, "evaluateOnDevice">;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;
-  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "fetching" | "command">>;
+  fleetOf(
+    fleet: string,
+  ): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "fetching" | "command" | "lineLeases">>;
   /** A rollout may go on. */
   wake(): void;
   /** A device may be asked at this time, by the monotonic clock. */
@@ -193,6 +197,12 @@ export class DeviceQuestions {
       asked.waits = `the rollout ${first.name} of this line goes first`;
       return false;
     }
+    const lease = live.lineLeases.of(rollout.line);
+    if (lease !== undefined) {
+      asked.waits = `the line is leased: ${printable(lease.holder)}`;
+      this.parts.lookAt(clock.monotonic() + lineLeaseMs);
+      return false;
+    }
     const closed = whyClosed(rollout.policy.windows, clock.now(), known?.labels);
     if (closed !== undefined) {
       asked.waits = closed;
@@ -235,6 +245,8 @@ export class DeviceQuestions {
           if (!isWaiting || rollout.members.get(device)?.judged !== undefined) return;
           // It joined another one meanwhile, which is to decide first.
           if (firstBefore(repository.rollouts(), rollout, device) !== undefined) return;
+          // A search took the line meanwhile: the device is asked again after it.
+          if (live.lineLeases.of(rollout.line) !== undefined) return;
           await this.#judged(repository, rollout, device, judgementOf(rollout, device, measured));
           this.#forget(fleet, name, device);
         });

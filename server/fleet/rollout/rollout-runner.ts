@@ -29,7 +29,10 @@ export interface RolloutRunnerParts {
   fleetOf(
     fleet: string,
   ): Promise<
-    Pick<LiveFleet, "isOnline" | "assigned" | "fetching" | "predict" | "sendBytesPerSecond" | "command">
+    Pick<
+      LiveFleet,
+      "isOnline" | "assigned" | "fetching" | "predict" | "sendBytesPerSecond" | "command" | "lineLeases"
+    >
   >;
 }
 

@@ -191,6 +191,8 @@ function answerOf(sent: ClientRequest, { json, body }: ServerRequest): Promise<I
     let answer: IncomingMessage | undefined;
     sent.on("response", (incoming) => {
       answer = incoming;
+      // A server that refuses a stream closes the connection, whose rest it does not read: no request may follow there.
+      if (body !== undefined && (incoming.statusCode ?? 0) >= 300) sent.shouldKeepAlive = false;
       resolve(incoming);
     });
     sent.on("timeout", () => {

@@ -52,6 +52,12 @@ const notASearchLine = (line: string): StemmaError =>
     "USAGE",
     `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name a line that is called "search", or begins with "search-".`,
   );
+export const lineRollsOut = (line: string, rollout: string): StemmaError =>
+  new StemmaError(
+    "TRAINING_REFUSED",
+    `The rollout ${rollout} gives the line ${line} a version now, so a search does not take the line. Wait until it has ended, or pause it: stemma rollout pause ${rollout}`,
+    { line, rollout },
+  );
 export const noWorker = (why: string, line: string): StemmaError =>
   lost(
     `No device can train candidates: ${why}. A device takes part when it is connected and was enrolled with the line (stemma device enroll NAME --line ${line}); docs/architecture-search.md tells how to set it up.`,

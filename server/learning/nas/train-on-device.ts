@@ -4,6 +4,7 @@
  * its provenance. The server measures the quality on data of its own: the word of a device is not taken for it, nor
  * that it left the inherited layers alone.
  */
+import * as z from "zod";
 import { isStemmaError } from "../../../shared/errors.js";
 import { weightSlots } from "../../../shared/model/architecture.js";
 import { inheritableKey } from "../../../shared/model/metadata.js";
@@ -30,13 +31,16 @@ import { inChunks, readRecovered, type Inherited } from "./search-store.js";
 
 /** The operations of a server that a search uses to train on its devices. */
 export type DeviceOperations = DeviceWorkOperations &
-  Pick<ServerOperations, "import" | "recover" | "descendants" | "trainOnDevice">;
+  Pick<ServerOperations, "import" | "model" | "recover" | "descendants" | "trainOnDevice">;
 
 export interface DeviceTrainerOptions extends Omit<DeviceWorkOptions, "request"> {
   readonly operations: DeviceOperations;
   /** The name of the candidates' models; what they start from is named after it. */
   readonly name: string;
 }
+
+/** The parameters of its training that a device tells; absent: they are kept secret. */
+const toldParameters = z.object({ parameters: z.record(z.string(), z.object({ value: z.unknown() })) });
 
 export const startNameOf = (name: string): string => `${name}-start`;
 
@@ -76,6 +80,7 @@ export class DeviceTrainer implements CandidateTrainer {
     const trained = await this.#work.train({ start: given.versionId, parameters }, signal);
     this.#uselessVersions.push(trained.versionId);
     const trainMs = clock.monotonic() - startedMs;
+    await this.#requireAsked(trained.versionId, parameters);
     if (trained.record.objects.architecture !== given.record.objects.architecture)
       throw this.#work.lost("it reported a model of another architecture than the one it was given");
     const accuracy = await this.#measure(trained.versionId, signal);
@@ -101,6 +106,21 @@ export class DeviceTrainer implements CandidateTrainer {
       },
     );
     return summary!;
+  }
+
+  /**
+   * The device may have been asked by somebody else, before the search had its line or on the device itself.
+   * @throws SEARCH_WORKER_LOST where it tells of other parameters
+   */
+  async #requireAsked(versionId: Hash, asked: Readonly<Record<string, string | number>>): Promise<void> {
+    const { operations, fleet } = this.#options;
+    const { provenance } = await operations.model({ fleet, model: versionId });
+    const { parameters = {} } = toldParameters.safeParse(provenance).data ?? {};
+    for (const [name, value] of Object.entries(asked))
+      if (parameters[name] !== undefined && parameters[name].value !== value)
+        throw this.#work.lost(
+          `it trained with ${name} ${String(parameters[name].value)}, and ${value} was asked for`,
+        );
   }
 
   async #measure(versionId: Hash, signal: AbortSignal | undefined): Promise<number> {

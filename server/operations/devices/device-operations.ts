@@ -106,7 +106,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         ...{ allowReduced: true, force: true },
       });
     },
-    command: (input) => sendCommand(context, input),
+    command: async (input) => {
+      await refuseHeldLine(context, input);
+      return sendCommand(context, input);
+    },
     evaluateOnDevice: (input) => evaluateOnDevice(context, input),
     trainOnDevice: (input) => trainOnDevice(context, input),
   };
@@ -169,8 +172,20 @@ async function showDevice(
   };
 }
 
-/** @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
-async function sendCommand(
+/** Leaves a line to the search or evaluation that holds it. @throws TRAINING_REFUSED */
+async function refuseHeldLine(
+  { live }: OperationsContext,
+  { fleet, name, body }: OperationInput<"command">,
+): Promise<void> {
+  const { line } = (body ?? {}) as { readonly line?: unknown };
+  if (live === undefined || typeof line !== "string") return;
+  const { endTrainingCommand } = await import("../../../shared/wire/judged-training.js");
+  const changesLine = ["train", "activate", endTrainingCommand].includes(name);
+  if (changesLine) (await live.fleet(fleet)).lineLeases.require(line, undefined);
+}
+
+/** Sends a command, also to a line that is held: the caller has looked. @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
+export async function sendCommand(
   { fleets, live, request }: OperationsContext,
   { fleet, device, name, body, timeoutMs = 30_000 }: OperationInput<"command">,
 ): Promise<CallOutput<"command">> {

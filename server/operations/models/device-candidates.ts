@@ -40,6 +40,7 @@ import { requireDataset } from "../../services/context/named-data.js";
 import { readOpenedProvenance } from "../../services/context/opened-provenance.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
+import { sendCommand } from "../devices/device-operations.js";
 import { messageOfResult } from "../devices/required-device.js";
 import { noServerRuns } from "../devices/device-errors.js";
 import type { CandidateWorkOptions } from "./candidate-work.js";
@@ -234,7 +235,7 @@ export class DeviceCandidates {
   }
 
   #ports(): DevicePorts {
-    const { operations, fleet, plan, asked, onProgress } = this.options;
+    const { fleet, plan, asked, onProgress } = this.options;
     return {
       start: (candidate, known) => this.#start(candidate, known),
       check: (what) => this.#check(what),
@@ -243,7 +244,7 @@ export class DeviceCandidates {
         const { keptName } = this.#candidate(candidate).model;
         await retireWhatIsNotKept(this.options, { start, keptName, line: lineOf(asked) });
       },
-      command: (device, name, body) => operations.command({ fleet, device, name, body }),
+      command: (device, name, body) => sendCommand(this.context, { fleet, device, name, body }),
       onStep: (candidate, device, step = 0) => {
         const title = titleOf(plan, this.#candidate(candidate));
         onProgress?.({ state: "running", line: `${title}: step ${step} on ${device}` });
@@ -359,14 +360,14 @@ async function modelOf(
 }
 
 async function askToTrain(
-  { caller }: OperationsContext,
-  { operations, fleet, asked }: DeviceCandidatesOptions,
+  context: OperationsContext,
+  { fleet, asked }: DeviceCandidatesOptions,
   device: string,
   { parameters, isJudged }: AskedTraining,
 ): Promise<{ readonly accepted: boolean; readonly message: string }> {
-  const { code, result } = await operations.command({
+  const { code, result } = await sendCommand(context, {
     ...{ fleet, device, name: "train" },
-    body: { line: lineOf(asked), parameters, judged: isJudged === true, ...byOf({ by: caller }) },
+    body: { line: lineOf(asked), parameters, judged: isJudged === true, ...byOf({ by: context.caller }) },
   });
   return { accepted: code === "", message: messageOfResult(result) ?? code };
 }

@@ -305,6 +305,7 @@ async function createRollout(
   const repository = await context.fleets.get(fleet);
   await requireSigned(context, repository, versionId);
   if (start && policy.approval === true) throw notApproved(name);
+  if (start) await refuseHeldLine(context, fleet, line);
   if (policy.wait !== true && waves.flat().length === 0) throw reachesNobody(name, excluded);
   const atMs = nowOf(context);
   const takesPlaceOf = superseding(repository, input);
@@ -336,12 +337,13 @@ async function setRollout(
   { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
 ): Promise<RolloutAnswer> {
   const repository = await context.fleets.get(fleet);
-  const { phase: before, approvedBy, policy, versionId, supersedes } = repository.rollout(rollout);
+  const { phase: before, approvedBy, line, policy, versionId, supersedes } = repository.rollout(rollout);
   await requireSigned(context, repository, versionId, { ends: phase !== "running" });
   // A rollout may have been created before server.json asked for approvals.
   const isStart = before === "created" && phase === "running";
   if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
   if (isStart && policy.wait !== true) await refuseUnreached(context, devices, { fleet, rollout });
+  if (phase === "running") await refuseHeldLine(context, fleet, line);
   const change = { atMs: nowOf(context), rollout, phase, because };
   await repository.append(...phaseFacts(repository, change, isStart ? defined({ supersedes }) : {}));
   context.live?.rollouts.wake();
@@ -361,6 +363,11 @@ async function undoRollout(
   const liveFleet = dryRun ? undefined : await context.live?.fleet(fleet);
   for (const { device } of returns) await liveFleet?.assigned(device);
   return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
+}
+
+/** Leaves a line to the search or evaluation that holds it; that one leaves it to rollouts. @throws TRAINING_REFUSED */
+async function refuseHeldLine({ live }: OperationsContext, fleet: string, line: string): Promise<void> {
+  (await live?.fleet(fleet))?.lineLeases.require(line, undefined);
 }
 
 /**

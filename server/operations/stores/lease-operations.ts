@@ -1,7 +1,7 @@
 /** Lists leases, takes those of lines, and ends any: the work that holds one sees that when it needs it next. */
 import { defined } from "../../../shared/defined.js";
 import { byOf, describeCaller } from "../../../shared/journal/caller.js";
-import { refuseOtherLine } from "../../learning/nas/search-errors.js";
+import { lineRollsOut, refuseOtherLine } from "../../learning/nas/search-errors.js";
 import type { CallOutput, OperationInput } from "../../interface/api/server-operations.js";
 import type { ListedLease } from "../../interface/api/stores/lease-definitions.js";
 import type { OperationsContext } from "../../services/context/operations-context.js";
@@ -29,11 +29,15 @@ export async function leasesOf(
 
 /** @throws SERVER_UNREACHABLE, USAGE for a line that may do a device's work, TRAINING_REFUSED, LEASE_UNKNOWN */
 export async function leaseLine(
-  { live, caller }: OperationsContext,
+  { fleets, live, caller }: OperationsContext,
   { fleet, line, leaseKey: key, holder }: OperationInput<"leaseLine">,
 ): Promise<ListedLease> {
   refuseOtherLine(line);
   if (live === undefined) throw noServerRuns("Devices are reached");
+  const rollout = (await fleets.get(fleet))
+    .rollouts()
+    .find((each) => each.line === line && each.phase === "running");
+  if (rollout !== undefined) throw lineRollsOut(line, rollout.name);
   return lineRow((await live.fleet(fleet)).lineLeases.take({ key, line, holder, ...byOf({ by: caller }) }));
 }
 

@@ -51,7 +51,7 @@ export class LineLeases {
   /** Takes a line, or renews its lease. @throws TRAINING_REFUSED where another holds it; LEASE_UNKNOWN */
   take({ key, line, ...wanted }: LineToTake): LineLease {
     this.require(line, key);
-    const before = this.#of(line)?.lease;
+    const before = this.of(line);
     if (before === undefined && this.list().length >= maxLines)
       throw new StemmaError(
         "NOT_ALLOWED",
@@ -78,13 +78,21 @@ export class LineLeases {
     const id = key === undefined ? undefined : idOf(key);
     const ended = id === undefined ? undefined : this.#ended.get(id);
     if (ended !== undefined) throw leaseEnded(line, ended);
-    const lease = this.#of(line)?.lease;
+    const lease = this.of(line);
     if (lease !== undefined && lease.id !== id) throw lineHeld(lease);
   }
 
   /** The leases that have not expired. */
   list(): readonly LineLease[] {
-    return [...this.#held.keys()].flatMap((line) => this.#of(line)?.lease ?? []);
+    return [...this.#held.keys()].flatMap((line) => this.of(line) ?? []);
+  }
+
+  /** The lease of a line; undefined where there is none that has not expired. */
+  of(line: string): LineLease | undefined {
+    const held = this.#held.get(line);
+    if (held === undefined || held.deadlineMs > this.clock.monotonic()) return held?.lease;
+    this.#held.delete(line);
+    return undefined;
   }
 
   /** Ends a lease, for its holder too. @param by describes who ends it @returns false where there is none */
@@ -96,13 +104,6 @@ export class LineLeases {
     const [oldest] = this.#ended.keys();
     if (this.#ended.size > maxEnded && oldest !== undefined) this.#ended.delete(oldest);
     return true;
-  }
-
-  #of(line: string): Held | undefined {
-    const held = this.#held.get(line);
-    if (held === undefined || held.deadlineMs > this.clock.monotonic()) return held;
-    this.#held.delete(line);
-    return undefined;
   }
 }
 

@@ -15,6 +15,7 @@ import { StemmaError } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
 import { testProfile, WaitableLog } from "../../../../helpers/agent-fixtures.js";
+import { fillDisk, mountSmallDisk } from "../../../../helpers/small-disk.js";
 import { repositoryRoot } from "../../../../helpers/markdown.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../../helpers/test-server.js";
 
@@ -38,8 +39,8 @@ interface Fleet {
   ) => Promise<AgentHandle>;
 }
 
-async function startFleet(t: TestContext): Promise<Fleet> {
-  const server = await startTestServer();
+async function startFleet(t: TestContext, home?: string): Promise<Fleet> {
+  const server = await startTestServer(home === undefined ? {} : { home });
   const folder = await mkdtemp(join(tmpdir(), "stemma-evaluate-devices-"));
   const agents: AgentHandle[] = [];
   t.after(async () => {
@@ -355,6 +356,28 @@ describe("an evaluation on devices", () => {
       (await operations.model({ fleet, model: saved?.versionId ?? "" })).metadata?.["evaluate.seed"],
       "3",
     );
+  });
+
+  it("leaves nothing half done on a full disk of the server, and goes on with space", async (t) => {
+    const disk = await mountSmallDisk(160);
+    if (typeof disk === "string") return t.skip(disk);
+    t.after(() => disk.release());
+    const { server, addAgent } = await startFleet(t, join(disk.folder, "home"));
+    const { operations } = server.handle;
+    const filler = join(disk.folder, "filler");
+    await addAgent("v1");
+    const on = { fleet, query: asks('top(1, m["loss"])', "0.01"), on: "line=search" };
+    const asked = { ...on, config: { ...config, epochs: 1 }, seed: "3" };
+    await fillDisk(filler);
+    await assert.rejects(operations.evaluateQuery(asked), { code: "DISK_FULL" });
+    assert.deepEqual(await operations.leases({ fleet }), []);
+    const { total } = await operations.listModels({ fleet });
+    assert.equal(total, 1);
+    await rm(filler);
+    const { candidates } = await operations.evaluateQuery(asked);
+    assert.ok(candidates[0]?.saved !== undefined);
+    assert.deepEqual(await operations.leases({ fleet }), []);
+    assert.deepEqual(await readdir(join(server.home, "run", "trainings")), []);
   });
 
   it("refuses what devices cannot do", async (t) => {

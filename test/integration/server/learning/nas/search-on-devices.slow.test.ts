@@ -20,6 +20,7 @@ import type { Clock } from "../../../../../shared/ports.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
 import { testProfile, WaitableLog } from "../../../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../../../helpers/poll-until.js";
 import { startTestServer, testFleet, type TestServer } from "../../../../helpers/test-server.js";
 
 const images = { reader: "images-generated", parameters: { vehicle: 1, count: 120 } };
@@ -222,6 +223,27 @@ describe("a search on devices", () => {
     });
     const { done, failed } = await search({ candidates: 2 });
     assert.deepEqual([done.size, [...failed.values()], lost], [1, ["The loss is not a number."], []]);
+  });
+
+  it("gives up a device that trained as somebody else had asked it before", async (t) => {
+    const { addAgent, search, lost, server } = await startFleet(t);
+    let trainings = 0;
+    const agent = await addAgent("v1", async (job, options) => {
+      trainings++;
+      const other = { parameters: { ...job.parameters, learningRate: 0.5 } };
+      if (trainings === 1)
+        for (let count = 0; count < 2; count++) void agent.train(line, other).catch(() => undefined);
+      // The second of them begins from the start that the search gives meanwhile.
+      if (trainings === 2)
+        await pollUntil("the second start runs", async () => {
+          const active = (await agent.status()).lines[0]?.active ?? "";
+          const { name } = await server.handle.operations.model({ fleet: testFleet, model: active });
+          return name === "found-start" && active !== job.base?.versionId;
+        });
+      return await trainInChild(job, options);
+    });
+    await assert.rejects(search({ candidates: 2, transfer: false }), { code: "SEARCH_WORKER_LOST" });
+    assert.match(lost[0] ?? "", /v1 .*it trained with learningRate 0\.5, and 0\.01 was asked for/);
   });
 
   it("gives up a device that does not answer within the patience", async (t) => {

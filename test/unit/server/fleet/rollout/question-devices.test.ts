@@ -6,6 +6,7 @@ import {
   DeviceQuestions,
   type DeviceQuestionsParts,
 } from "../../../../../server/fleet/rollout/question-devices.js";
+import { lineLeaseMs, LineLeases } from "../../../../../server/services/context/line-leases.js";
 import { Places } from "../../../../../server/fleet/rollout/places.js";
 import { silentLog } from "../../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../../shared/errors.js";
@@ -44,12 +45,16 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
       return Promise.resolve();
     },
   } as unknown as FleetRepository;
+  const lineLeases = new LineLeases(clock);
+  /** What happens while a device measures. */
+  const during: { question: () => unknown } = { question: () => undefined };
   const paired = { samples: 10, meanDifference: -1, standardDeviation: 0.1 };
   const parts = {
     clock,
     log: silentLog(),
     operations: {
       evaluateOnDevice: ({ device }: { readonly device: string }) => {
+        during.question();
         if (unwelcomed.has(device)) throw new StemmaError("SERVER_UNREACHABLE", "not welcomed yet");
         if (!has.has(device)) throw new StemmaError("MODEL_NOT_FOUND", "not here");
         const versions = [versionId, before].map((id) => ({ versionId: id, performance: null }));
@@ -66,6 +71,7 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
           return Promise.resolve();
         },
         command: () => Promise.reject(new Error("not asked")),
+        lineLeases,
       }),
     wake: () => undefined,
     lookAt: () => undefined,
@@ -73,6 +79,8 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
   } as unknown as DeviceQuestionsParts;
   const questions = new DeviceQuestions(parts);
   return {
+    lineLeases,
+    during,
     clock,
     rollout,
     questions,
@@ -202,6 +210,27 @@ describe("a rollout with a limit of devices at once", () => {
     clock.advance(11 * second);
     await look();
     assert.equal(judged(), 2);
+  });
+});
+
+describe("a rollout to a line that a search holds", () => {
+  it("asks no device, and takes no answer to what it asked before", async () => {
+    const { clock, look, has, during, rollout, lineLeases, questions } = questionsTo(["d1", "d2"], {});
+    const judged = () => [...rollout.state.members.values()].filter((member) => member.judged !== undefined);
+    const take = () => lineLeases.take({ line: "a", key: "k", holder: "a search\u001b" });
+    take();
+    assert.deepEqual(await look(), []);
+    assert.equal(questions.waits("f", "r", "d1"), "the line is leased: a search\\u{1b}");
+    clock.advance(lineLeaseMs);
+    has.add("d1").add("d2");
+    // It takes the line while the devices measure.
+    during.question = take;
+    assert.deepEqual(await look(), ["d1", "d2"]);
+    assert.deepEqual(judged(), []);
+    during.question = () => undefined;
+    clock.advance(lineLeaseMs);
+    await look();
+    assert.equal(judged().length, 2);
   });
 });
 
