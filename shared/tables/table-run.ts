@@ -21,7 +21,8 @@ import { addToFilter, emptyFilter, mayHave } from "./key-filter.js";
 import { encodeRowHead, RowHead } from "./row-head.js";
 import { DamagedTables, maxKeyBytes, maxValueBytes, type Row } from "./row.js";
 
-const head = Buffer.concat([Buffer.from("STEMROWS"), Buffer.of(2, 0, 0, 0)]);
+const magic = Buffer.from("STEMROWS");
+const head = Buffer.concat([magic, Buffer.of(2, 0, 0, 0)]);
 const tail = Buffer.from("STEM");
 const endBytes = 48;
 const checkBytes = 4;
@@ -200,8 +201,10 @@ export class TableRun implements RunContent {
       const size = file.size();
       const end = readBytes(file, path, { offset: Math.max(0, size - endBytes), bytes: endBytes });
       const start = readBytes(file, path, { offset: 0, bytes: head.length });
+      if (start.subarray(0, magic.length).equals(magic) && !start.equals(head))
+        throw new DamagedTables(path, "is in a format of another release");
       if (!start.equals(head) || !end.subarray(-tail.length).equals(tail))
-        throw new DamagedTables(path, "is no complete file of rows");
+        throw new DamagedTables(path, "is not a complete file of rows");
       requireCheck(path, end.subarray(0, -tail.length));
       const offset = Number(end.readBigUInt64LE(0));
       const bytes = Number(end.readBigUInt64LE(8));

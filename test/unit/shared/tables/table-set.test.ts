@@ -193,3 +193,15 @@ test("a filter has every key that was added, and about one of a hundred others",
   for (let n = 10_000; n < 60_000; n++) if (mayHave(ofNumbers, counting(n))) others++;
   assert.ok(others < 0.03 * 50_000, `${others} of 50,000 numbers`);
 });
+
+test("a file of another release's format is said to be that", async () => {
+  const files = memoryFiles();
+  const tables = TableSet.empty(files, folder);
+  await tables.commit(randomRows(seededNumbers(1), 3), Buffer.from("head"));
+  await tables.close();
+  const [name] = (await files.list(folder)).filter((each) => each !== "list");
+  const file = await files.open(`${folder}/${name}`, "update");
+  await file.write(Buffer.of(1), "STEMROWS".length);
+  await file.close();
+  await assert.rejects(TableSet.open(files, folder), /is in a format of another release/);
+});
