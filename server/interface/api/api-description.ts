@@ -107,7 +107,11 @@ const unlistedRoutes: readonly Sketch[] = [
     summary: "200 while the server accepts requests, 503 while it starts or stops; needs no token",
     params: noMembers,
     query: noMembers,
-    answer: { status: "200", type: json, schema: z.object({ status: z.enum(["ready", "starting", "stopping"]) }) },
+    answer: {
+      status: "200",
+      type: json,
+      schema: z.object({ status: z.enum(["ready", "starting", "stopping"]) }),
+    },
   },
   {
     path: "/metrics",
