@@ -166,15 +166,16 @@ class HistoryReader {
 
   /** A fact was applied; the journal has this chain hash behind it. */
   async applied(chain: string): Promise<void> {
-    const { room, index, everyFacts, onFacts } = this.parts;
+    const { room, index, recordCache, everyFacts, onFacts } = this.parts;
     const look = room.item();
     if (look !== undefined) await look;
     if (++this.#facts % Math.min(factsPerStep, everyFacts) > 0) return;
     await this.#readNewRecords();
     onFacts(index.indexed.state.length);
-    // The cache of records stays: a process that is killed before the end reads it again.
-    if (index.indexed.state.length - index.position >= everyFacts && room.hasRoomFor(savingBytes))
-      await index.save(chain, this.#damaged.keys()).catch(onlyExpected);
+    if (index.indexed.state.length - index.position < everyFacts || !room.hasRoomFor(savingBytes)) return;
+    recordCache.indexBegun();
+    if ((await index.save(chain, this.#damaged.keys()).catch(onlyExpected)) === true)
+      recordCache.indexWritten();
   }
 
   async #readNewRecords(): Promise<void> {

@@ -13,6 +13,7 @@ import { openHomeToRead } from "../../../../../server/storage/repository/read-ho
 import { nodeHomePorts } from "../../../../../server/storage/repository/node-home.js";
 import { readHistory } from "../../../../../server/storage/repository/read-history.js";
 import { factCodec } from "../../../../../server/storage/repository/state/fact-codec.js";
+import { decodeRecordCache } from "../../../../../server/storage/repository/state/record-cache.js";
 import {
   headOfLine,
   versionNumbered,
@@ -255,6 +256,16 @@ describe("an index is made anew", () => {
       await home.close();
     }
     assert.deepEqual((await historyOf(ports, folder, 5)).found, await folded(ports, folder));
+  });
+
+  test("and the cache of records then holds none that the index has", async () => {
+    const { ports, files, folder } = await indexedFleet(250);
+    await files.remove(join(folder, "index"));
+    await files.remove(join(folder, "records.cache"));
+    const { found } = await historyOf(ports, folder, 5);
+    const cached = await files.read(join(folder, "records.cache"));
+    assert.ok(decodeRecordCache(cached.subarray(12)).records.size < 5, `of ${found.records.length} records`);
+    assert.deepEqual((await historyOf(ports, folder, 5)).found, found);
   });
 
   test("never by whoever only reads: it changes nothing", async () => {
