@@ -14,7 +14,7 @@ import type { RetentionState, DropPolicyState } from "./retention-state.js";
 import type { RolloutState } from "./rollout-state.js";
 import { noSuccessors, type SuccessorFacts } from "./successors.js";
 import { serialized, stateTables, versionLists, type VersionLists } from "./state-tables.js";
-import { versionStates, type VersionStates } from "./version-state.js";
+import { versionStates, type VersionStates } from "./version-states.js";
 
 export interface DatasetState {
   readonly name: string;

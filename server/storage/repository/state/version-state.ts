@@ -1,14 +1,10 @@
-/** The state of a version, as facts made it, and the lists of versions in a fleet's state. */
-import { LayeredItems } from "../../index/layered-items.js";
-import type { SavedRows } from "../../index/layers.js";
+/** The state of a version, as facts made it. */
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Dropped, Ended, Replayed, SpotChecked } from "../answers/version-answers.js";
 import type { FormerClaim } from "../claim.js";
 import type { EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
-import { stateTables } from "./state-tables.js";
-import { versionStateCodec } from "./version-state-codec.js";
 
 export interface VersionState {
   readonly versionId: Hash;
@@ -47,21 +43,6 @@ export interface VersionState {
 
 /** A version while a fact changes it. */
 export type ChangingVersion = { -readonly [Member in keyof VersionState]: VersionState[Member] };
-
-export type VersionStates = LayeredItems<VersionState>;
-
-export function versionStates(saved: SavedRows, size: number): VersionStates {
-  return new LayeredItems<VersionState>(
-    { items: stateTables.versions, ids: stateTables.versionIds },
-    {
-      ...versionStateCodec,
-      idOf: ({ versionId }) => versionId,
-      copy: (version) => ({ ...version }),
-    },
-    saved,
-    size,
-  );
-}
 
 /** The device of this fleet that made a version; "" for one received from another repository, which names its own. */
 export function makerOf(

@@ -17,7 +17,8 @@ import { numberedVersions, numberVersion, type NumberedVersions } from "./number
 import { allRetired, modelNotFound, recordMissing } from "./state-errors.js";
 import type { FleetState } from "./state.js";
 import { stateTables, versionLists, type VersionLists } from "./state-tables.js";
-import type { VersionState, VersionStates } from "./version-state.js";
+import type { VersionState } from "./version-state.js";
+import type { VersionStates } from "./version-states.js";
 import { makerOf } from "./version-state.js";
 
 export interface VersionTable {
