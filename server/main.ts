@@ -123,7 +123,7 @@ export async function startServer(
 ): Promise<ServerHandle> {
   const config = serverConfig(options);
   const ports = nodeHomePorts(base, options);
-  const starting = new ServerStart(ports.clock, signal);
+  const starting = new ServerStart({ clock: ports.clock, log: base, signal });
   const home = await openHome(config.home, { ...ports, onOpening: starting.onOpening });
   const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
   const { droppedLines } = base;

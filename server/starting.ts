@@ -5,15 +5,16 @@
 import type { FastifyInstance } from "fastify";
 import { extendStart } from "../shared/adapters/service-manager.js";
 import { defined } from "../shared/defined.js";
-import type { Clock } from "../shared/ports.js";
+import type { Clock, Log } from "../shared/ports.js";
 import type { HttpTls } from "./interface/http/app.js";
+import { whatIsOpened } from "./interface/http/http-errors.js";
 import type { HttpLimits } from "./interface/http/http-limits.js";
 import type { StartingServer } from "./interface/http/local-server.js";
 import { startingApp } from "./interface/http/starting-app.js";
 import { listenOnTcp } from "./http-listeners.js";
 import type { OpeningProgress } from "./storage/repository/home.js";
 
-/** Milliseconds between two reports to commands and to the service manager. */
+/** Milliseconds between two reports to commands, to the service manager and in the log. */
 const reportMs = 5000;
 /** Milliseconds that the service manager waits for the next report. */
 const silenceMs = 120_000;
@@ -25,6 +26,13 @@ interface StartingPort {
   readonly tls: HttpTls | undefined;
 }
 
+interface StartParts {
+  readonly clock: Clock;
+  readonly log: Pick<Log, "info">;
+  /** Ends the opening of a fleet. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 export class ServerStart {
   readonly #startedAtMs: number;
   #progress: OpeningProgress | undefined;
@@ -33,21 +41,21 @@ export class ServerStart {
   #reporting: Promise<void> = Promise.resolve();
   #app: FastifyInstance | undefined;
 
-  /** @param signal ends the opening of a fleet */
-  constructor(
-    private readonly clock: Clock,
-    private readonly signal?: AbortSignal,
-  ) {
-    this.#startedAtMs = clock.now();
+  constructor(private readonly parts: StartParts) {
+    this.#startedAtMs = parts.clock.now();
   }
 
   /** The home's port that is told of a fleet that is opened. @throws the signal's reason */
   readonly onOpening = (progress: OpeningProgress): void => {
-    this.signal?.throwIfAborted();
+    const { clock, log, signal } = this.parts;
+    signal?.throwIfAborted();
     this.#progress = progress;
-    const nowMs = this.clock.monotonic();
-    if (progress.facts === undefined || nowMs - this.#reportedAtMs < reportMs) return;
+    const nowMs = clock.monotonic();
+    const { fleet, facts } = progress;
+    // A fleet may also be opened after the start.
+    if (this.#report === undefined || facts === undefined || nowMs - this.#reportedAtMs < reportMs) return;
     this.#reportedAtMs = nowMs;
+    log.info("opening", { fleet, text: whatIsOpened(progress) });
     extendStart(silenceMs);
     const state = this.#state();
     // Whoever waits knows of this server already: that its progress cannot be written keeps no server from starting.
@@ -57,7 +65,7 @@ export class ServerStart {
   /** @param report writes the file by which commands on this machine wait for this server */
   async publish(report: (state: StartingServer) => Promise<void>): Promise<void> {
     await report(this.#state());
-    this.#reportedAtMs = this.clock.monotonic();
+    this.#reportedAtMs = this.parts.clock.monotonic();
     this.#report = report;
   }
 

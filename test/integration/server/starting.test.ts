@@ -12,6 +12,7 @@ import { runServer } from "../../../server/run-server.js";
 import { ServerStart } from "../../../server/starting.js";
 import { nextTurn } from "../../../shared/concurrency/in-steps.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
+import type { LogFields } from "../../../shared/ports.js";
 import { manualClock } from "../../helpers/manual-clock.js";
 
 describe("a server that starts", () => {
@@ -23,7 +24,7 @@ describe("a server that starts", () => {
   const listening = { host: "127.0.0.1", httpPort: 0, httpLimits: defaultHttpLimits, tls: undefined };
 
   it("answers on its port that it lives, that it is not ready, and how far it is", async () => {
-    const start = new ServerStart(manualClock());
+    const start = new ServerStart({ clock: manualClock(), log: silentLog() });
     const url = await start.listen(listening);
     try {
       const ready = await fetch(`${url}/readyz`);
@@ -45,9 +46,11 @@ describe("a server that starts", () => {
     await assert.rejects(fetch(`${url}/readyz`), "the port is free for the server that has started");
   });
 
-  it("tells commands of its machine now and then how far it is, and nothing after its end", async () => {
+  it("tells commands of its machine and the log now and then how far it is, and nothing after its end", async () => {
     const clock = manualClock();
-    const start = new ServerStart(clock);
+    const logged: unknown[] = [];
+    const log = { info: (event: string, fields?: LogFields) => logged.push([event, fields?.["text"]]) };
+    const start = new ServerStart({ clock, log });
     const told: (number | undefined)[] = [];
     const note = ({ opening }: StartingServer): Promise<void> => {
       told.push(opening?.facts?.read);
@@ -63,6 +66,10 @@ describe("a server that starts", () => {
     clock.advance(60_000);
     start.onOpening({ fleet: "a", facts: { read: 12, all: 12 } });
     assert.deepEqual(told, [undefined, 5, 10]);
+    assert.deepEqual(logged, [
+      ["opening", "it has read 5 of the 12 facts of a fleet"],
+      ["opening", "it has read 10 of the 12 facts of a fleet"],
+    ]);
   });
 
   it("stops where it is told to while it opens a fleet, and lets go of the home", async () => {
