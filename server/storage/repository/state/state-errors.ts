@@ -34,11 +34,20 @@ export function modelNotFound(reference: string): StemmaError {
 export const versionUnknown = (versionId: Hash): StemmaError =>
   unknown("MODEL_NOT_FOUND", `version ${versionId}`, "model list", { versionId });
 /** @param mayWrite false: the index is read beside whoever writes it */
-export const indexDamaged = (fleet: string, cause: Error, mayWrite: boolean): StemmaError =>
+export const indexDamaged = (
+  {
+    fleet,
+    folder,
+    mayWrite,
+  }: { readonly fleet: string; readonly folder: string; readonly mayWrite: boolean },
+  cause: Error,
+): StemmaError =>
   new StemmaError(
     mayWrite ? "STORE_FAILED" : "HOME_CHANGED",
     `The index of fleet ${fleet} is damaged: ${cause.message} No model and no fact is lost; ` +
-      (mayWrite ? "run it again, or start the server again." : "`stemma storage reindex` makes it again."),
+      (mayWrite
+        ? "run it again, or start the server again."
+        : `run it again, and where that does not help, delete the folder ${folder}: it is made again.`),
     { fleet, cause },
   );
 export const recordMissing = (versionId: Hash): StemmaError =>

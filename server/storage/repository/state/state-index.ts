@@ -285,7 +285,7 @@ export class StateIndex {
     foundDamaged.add(folder);
     log?.error("index-damaged", { fleet, message: error.message });
     if (mayWrite) this.#removal ??= TableSet.remove(files, folder).catch(() => undefined);
-    const failure = indexDamaged(fleet, error, mayWrite);
+    const failure = indexDamaged({ fleet, folder, mayWrite }, error);
     this.#reportFailed(failure);
     return failure;
   }

@@ -231,7 +231,10 @@ describe("an index is made anew", () => {
       const damaged = await openRepository(home, "f");
       const readAll = (): unknown =>
         damaged.versions({ includeRetired: true }).map(({ versionId }) => damaged.get(versionId));
-      assert.throws(readAll, { code: "HOME_CHANGED" });
+      assert.throws(readAll, {
+        code: "HOME_CHANGED",
+        message: /delete the folder \/home\/fleets\/f\/index:/,
+      });
       assert.equal((await damaged.failed).code, "HOME_CHANGED");
       await damaged.close();
       const repository = await openRepository(home, "f");
