@@ -146,6 +146,11 @@ async function argumentsOf(
   for (const [at, text] of exec.entries()) {
     const file = files.findIndex(({ path }) => path === text);
     if (file >= 0) found.push({ file });
+    else if (at === 0 && (await isScript(text)))
+      throw refused(
+        `does not list the script ${text}, which starts a program that would not be recorded. Name that program in ` +
+          "exec in its place, or list the script in files",
+      );
     else if (at === 0) found.push({ interpreter: basename(text) });
     else if (isAbsolute(text) && (await stat(text).catch(() => undefined))?.isFile() === true)
       throw refused(
@@ -155,6 +160,18 @@ async function argumentsOf(
     else found.push({ text });
   }
   return found;
+}
+
+/** True where the system runs it by another program, as the commands are that version managers put in its place. */
+async function isScript(path: string): Promise<boolean> {
+  const { file } = await openRegularFile(path, { followLinks: true });
+  try {
+    const first = new Uint8Array(2);
+    await file.read(first, 0);
+    return Buffer.from(first).toString("latin1") === "#!";
+  } finally {
+    await file.close();
+  }
 }
 
 async function readListed(

@@ -140,6 +140,22 @@ describe("a program of a device's owner that is recorded", () => {
     await agent.log.until("activated", 1, { line: testLine });
     await assert.rejects(agent.handle.train(testLine), { code: "CONFIG_INVALID" });
   });
+
+  it("does not train where the interpreter is a script that starts another program", async (t) => {
+    const { folder, startAgent } = await startRecordedFleet(t, ["unlisted", "listed"]);
+    const program = join(folder, "python");
+    await writeFile(program, '#!/bin/sh\nexec /usr/bin/env true "$@"\n', { mode: 0o755 });
+    const trainer = (files: readonly string[]): object => ({
+      trainer: { exec: [program], samples: false, record: { files } },
+    });
+    const agent = await startAgent({ lines: { unlisted: trainer([]), listed: trainer([program]) } });
+    for (const line of ["unlisted", "listed"]) await agent.log.until("activated", 1, { line });
+    await assert.rejects(agent.handle.train("unlisted"), {
+      code: "CONFIG_INVALID",
+      message: /does not list the script .*python/,
+    });
+    await assert.rejects(agent.handle.train("listed"), { code: "TRAINER_OUTPUT_INVALID" });
+  });
 });
 
 describe("a program in Python", () => {
