@@ -47,6 +47,8 @@ const dataset: DatasetReference = existsSync(join(mnistFolder, "t10k-images-idx3
   ? { reader: "mnist", parameters: {}, location: mnistFolder }
   : { reader: "images-generated", parameters: { count: isQuick ? 1200 : 5000 } };
 
+const codec = await loadDeltaCodec();
+
 interface Network {
   readonly name: string;
   readonly recipe: string;
@@ -194,7 +196,6 @@ function evaluate(
   });
 }
 
-const codec = await loadDeltaCodec();
 const { set } = await loadDataset(dataset, nodeFiles());
 const work = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
 const measured: Measured[] = [];

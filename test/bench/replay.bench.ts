@@ -30,6 +30,9 @@ const fleet = "bench";
 /** A snapshot of ResNet-18, as MMlib stores it. */
 const resNet18Bytes = 46_871_495;
 
+const folder = await mkdtemp(join(tmpdir(), "stemma-bench-replay-"));
+const home = await openNodeHome(folder);
+
 /** Milliseconds to make the record of one training of MobileNetV2 from what its engine reported; no data are read. */
 async function timeCapture(workFolder: string): Promise<number> {
   const { result } = await trainInChild(
@@ -55,8 +58,6 @@ async function timeCapture(workFolder: string): Promise<number> {
   return median(times);
 }
 
-const folder = await mkdtemp(join(tmpdir(), "stemma-bench-replay-"));
-const home = await openNodeHome(folder);
 const fleets = openFleets(home);
 try {
   const operations = localOperations({ home, fleets, version: "bench" });

@@ -218,6 +218,9 @@ async function hasTorch(): Promise<boolean> {
   }
 }
 
+const self = fileURLToPath(import.meta.url);
+const torchScript = fileURLToPath(new URL("../../../test/bench/training-step-pytorch.py", import.meta.url));
+
 async function measureInChild(variant: Variant): Promise<Measured> {
   const numbers = [size, batch, steps].map(String) as [string, string, string];
   const sizes = ["--size", numbers[0], "--batch", numbers[1], "--steps", numbers[2]];
@@ -280,14 +283,13 @@ async function measureAll(): Promise<void> {
   );
 }
 
-const ratio = (ours: { processor: number }, theirs: { processor: number }): string =>
-  (ours.processor / theirs.processor).toFixed(2);
+function ratio(ours: { processor: number }, theirs: { processor: number }): string {
+  return (ours.processor / theirs.processor).toFixed(2);
+}
 
-const nameOf = (variant: Variant): string =>
-  variant === "1" ? "1 thread" : /\d/.test(variant) ? `${variant} threads` : variant;
-
-const self = fileURLToPath(import.meta.url);
-const torchScript = fileURLToPath(new URL("../../../test/bench/training-step-pytorch.py", import.meta.url));
+function nameOf(variant: Variant): string {
+  return variant === "1" ? "1 thread" : /\d/.test(variant) ? `${variant} threads` : variant;
+}
 
 if (options.only === undefined) await measureAll();
 else
