@@ -51,9 +51,10 @@ export class ServerStart {
     signal?.throwIfAborted();
     this.#progress = progress;
     const nowMs = clock.monotonic();
-    const { fleet, facts } = progress;
+    const { fleet, packs, facts } = progress;
+    const isBegun = packs !== undefined || facts !== undefined;
     // A fleet may also be opened after the start.
-    if (this.#report === undefined || facts === undefined || nowMs - this.#reportedAtMs < reportMs) return;
+    if (this.#report === undefined || !isBegun || nowMs - this.#reportedAtMs < reportMs) return;
     this.#reportedAtMs = nowMs;
     log.info("opening", { fleet, text: whatIsOpened(progress) });
     extendStart(silenceMs);

@@ -25,7 +25,11 @@ export interface FillParts {
   readonly note: (pack: string, error: StemmaError) => void;
   /** Reads indexes that are not in memory; undefined: all of them stay there. */
   readonly reading: FillReading | undefined;
+  readonly onPacks?: OnPacks | undefined;
 }
+
+/** Called now and then while packs are added, with the number of those that are; ends it by throwing. */
+export type OnPacks = (packs: { readonly read: number; readonly all: number }) => void;
 
 export interface FillReading {
   readonly files: FilesToReadNow;
@@ -65,7 +69,7 @@ export async function fillIndex(
   names: readonly string[],
   parts: FillParts,
 ): Promise<Filled> {
-  const { files, folder, cacheNames, reading } = parts;
+  const { files, folder, cacheNames, reading, onPacks } = parts;
   const room = reading && new Room(index, folder, reading);
   const missing = new Set(names);
   const cacheFiles: CacheFile[] = [];
@@ -79,8 +83,15 @@ export async function fillIndex(
     }
     reading?.indexReader.leave(index.packs, cacheFiles);
     await room?.make();
+    onPacks?.({ read: names.length - missing.size, all: names.length });
   }
-  const uncachedPacks = await addPacks(index, [...missing], parts, room);
+  const cached = names.length - missing.size;
+  const uncachedPacks = await addPacks(
+    index,
+    [...missing],
+    { ...parts, onPacks: onPacks && (({ read }) => onPacks({ read: cached + read, all: names.length })) },
+    room,
+  );
   return { cacheFiles, readPacks: missing.size, uncachedPacks };
 }
 
@@ -108,7 +119,7 @@ async function readCacheFile(
 async function addPacks(
   index: ObjectIndex,
   names: readonly string[],
-  { readPack, note, reading }: FillParts,
+  { readPack, note, reading, onPacks }: FillParts,
   room: Room | undefined,
 ): Promise<number> {
   let uncached = 0;
@@ -133,6 +144,7 @@ async function addPacks(
       else reading?.indexReader.keepInMemory(pack);
     }
     await room?.make();
+    onPacks?.({ read: Math.min(from + packsPerStep, names.length), all: names.length });
   }
   return uncached;
 }

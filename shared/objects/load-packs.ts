@@ -16,7 +16,7 @@ import {
   isCached,
   maxCacheBytes,
 } from "./index-cache.js";
-import { fillIndex, type FillParts, type ReadPack } from "./fill-index.js";
+import { fillIndex, type FillParts, type OnPacks, type ReadPack } from "./fill-index.js";
 import { IndexReader } from "./index-reader.js";
 import { packIndexDamaged, strangeFile } from "./object-errors.js";
 import { ObjectIndex } from "./object-index.js";
@@ -158,6 +158,7 @@ export interface LoadOptions {
   /** See FillReading. */
   readonly mostIndexBytes?: number | undefined;
   readonly mostRows?: number | undefined;
+  readonly onPacks?: OnPacks | undefined;
 }
 
 /** Removes what interrupted saves left, and loads all packs; those in the table or the index cache are not read. */
@@ -165,7 +166,7 @@ export async function loadPacks(
   files: Files,
   folder: string,
   packFiles: PackFiles,
-  { log, onDamage, mostIndexBytes, mostRows }: LoadOptions,
+  { log, onDamage, mostIndexBytes, mostRows, onPacks }: LoadOptions,
 ): Promise<OpenedPacks> {
   const present = await files.list(folder);
   for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
@@ -178,6 +179,7 @@ export async function loadPacks(
     packFiles,
     present,
     log,
+    onPacks,
     reading: readable && indexReader && { files: readable, indexReader, onDamage, mostIndexBytes, mostRows },
   };
   if (restored !== undefined && indexReader !== undefined) {
@@ -234,7 +236,7 @@ export async function readPacks(
   return { ...opened, isCacheStale: false };
 }
 
-interface OpenPacksParts extends Pick<FillParts, "files" | "reading"> {
+interface OpenPacksParts extends Pick<FillParts, "files" | "reading" | "onPacks"> {
   readonly packFiles: PackFiles;
   /** Names of the files in the folder. */
   readonly present: readonly string[];
@@ -243,7 +245,7 @@ interface OpenPacksParts extends Pick<FillParts, "files" | "reading"> {
 
 /** Adds the packs that a table does not have, or all of them. */
 async function openPacks(
-  { files, packFiles, present, log, reading }: OpenPacksParts,
+  { files, packFiles, present, log, reading, onPacks }: OpenPacksParts,
   from: { readonly restored: RestoredTable } | { readonly cacheNames: readonly string[] },
 ): Promise<OpenedPacks> {
   const { folder } = packFiles;
@@ -268,6 +270,7 @@ async function openPacks(
       log?.error("pack-damaged", { pack, code: error.code, message: error.message });
     },
     reading,
+    onPacks,
   });
   index.settle();
   const lowFiles = new Set(

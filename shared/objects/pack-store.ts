@@ -14,6 +14,7 @@ import type { Hash } from "../tensor/tensor.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { IndexedStore } from "./indexed-store.js";
 import { cacheNotWritten, IndexKeeping, type KeepingOptions } from "./index-keeping.js";
+import type { OnPacks } from "./fill-index.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { isSameCopy, type Located } from "./compact-pack.js";
 import { indexBroken, storeDamaged, storeStopped, tableDamaged } from "./object-errors.js";
@@ -55,6 +56,8 @@ export interface PackStoreOptions extends KeepingOptions {
   readonly decodedCacheBytes?: number | undefined;
   /** Places in memory while the store is opened without a table. Default: those that an eighth of free memory holds. */
   readonly mostRowsAtOpening?: number | undefined;
+  /** Told of the opening. */
+  readonly onPacks?: OnPacks | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
 }
@@ -332,6 +335,7 @@ export async function openPackStore(
     onDamage: damage.onDamage,
     mostIndexBytes: options.mostIndexBytes,
     mostRows: options.mostRowsAtOpening,
+    onPacks: options.onPacks,
   });
   // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.

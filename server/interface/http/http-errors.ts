@@ -33,10 +33,10 @@ export const stillStarting = (
 export const stillOpening = (opening: OpeningProgress | undefined): StemmaError =>
   unreachable(`The server is starting: ${whatIsOpened(opening)}. Try again later.`);
 /** Part of a sentence, without the fleet's name: not everyone may learn it. */
-export function whatIsOpened({ facts }: Partial<OpeningProgress> = {}): string {
-  return facts === undefined
-    ? "it reads what its fleets have stored"
-    : `it has read ${facts.read} of the ${facts.all} facts of a fleet`;
+export function whatIsOpened({ packs, facts }: Partial<OpeningProgress> = {}): string {
+  if (facts !== undefined) return `it has read ${facts.read} of the ${facts.all} facts of a fleet`;
+  if (packs !== undefined) return `it has looked at ${packs.read} of ${packs.all} pack files of a fleet`;
+  return "it reads what its fleets have stored";
 }
 export const jobWithoutEnd = (server: string, job: string, name: string): StemmaError =>
   new StemmaError(

@@ -38,10 +38,12 @@ import type { MemoryReading } from "./node-memory.js";
 import { keyPath, loadOrMakeServerKey, type ServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
-/** The progress of opening a fleet: its objects come first, then the facts that its index lacks. */
+/** The progress of opening a fleet: packs that the table of its objects lacks, then facts that its index lacks. */
 export interface OpeningProgress {
   readonly fleet: string;
-  /** The facts that are part of the state, of all in the journal; absent while the objects are read. */
+  /** The packs whose objects are known, of those that are looked at. */
+  readonly packs?: { readonly read: number; readonly all: number };
+  /** The facts that are part of the state, of all in the journal. */
   readonly facts?: { readonly read: number; readonly all: number };
 }
 
@@ -58,7 +60,7 @@ export interface HomePorts {
   /** The memory of this process; absent: it is not looked at. */
   readonly memory?: () => MemoryReading;
   readonly log?: Log;
-  /** Called while a fleet is opened, before its objects are read and after each 1,000 facts; ends it by throwing. */
+  /** Called while a fleet is opened, at first, after some packs and after each 1,000 facts; ends it by throwing. */
   readonly onOpening?: (progress: OpeningProgress) => void;
   /** The environment of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;

@@ -10,7 +10,7 @@ import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FileJournal } from "../../../shared/journal/file-journal.js";
 import { openJournal } from "../../../shared/journal/open-journal.js";
-import { openPackStore } from "../../../shared/objects/pack-store.js";
+import { openPackStore, type PackStore } from "../../../shared/objects/pack-store.js";
 import type { Files } from "../../../shared/ports.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { numberKey } from "../../access/identity/trusted-authority.js";
@@ -153,20 +153,13 @@ async function openContext(
     rebuild,
   }: { readonly fleet: string; readonly folder: string; readonly rebuild: RebuildTensors | undefined },
 ): Promise<RepositoryContext> {
-  const { ports, tiers } = home;
+  const { ports } = home;
   const { files, clock, random, log } = ports;
   await home.changes?.begin(folder);
   await makeFolderDurably(files, folder);
   // A pack is there before the facts that name it: who reads beside a writer reads the facts first.
   const earlyJournal = home.changes === undefined ? undefined : await openFleetJournal(files, folder, home);
-  ports.onOpening?.({ fleet });
-  const objects = await openPackStore(files, join(folder, "packs"), {
-    clock,
-    random,
-    graceMs: recordGraceMs,
-    tiers: () => tiers.of(fleet),
-    ...defined({ log }),
-  });
+  const objects = await openObjects(home, fleet, folder);
   let opened = earlyJournal;
   let index: RepositoryContext["index"] | undefined;
   try {
@@ -215,6 +208,19 @@ async function openContext(
     await objects.close();
     throw error;
   }
+}
+
+async function openObjects({ ports, tiers }: Home, fleet: string, folder: string): Promise<PackStore> {
+  const { files, clock, random, log, onOpening } = ports;
+  onOpening?.({ fleet });
+  return await openPackStore(files, join(folder, "packs"), {
+    clock,
+    random,
+    graceMs: recordGraceMs,
+    tiers: () => tiers.of(fleet),
+    onPacks: (packs) => onOpening?.({ fleet, packs }),
+    ...defined({ log }),
+  });
 }
 
 /** Loaded when first queried: most commands never do. */

@@ -31,6 +31,9 @@ describe("a server that starts", () => {
       assert.deepEqual([ready.status, ready.headers.get("retry-after")], [503, "10"]);
       assert.deepEqual(await ready.json(), { status: "starting" });
       start.onOpening({ fleet: "secret-name" });
+      assert.match(await (await fetch(`${url}/healthz`)).text(), /it reads what its fleets have stored/);
+      start.onOpening({ fleet: "secret-name", packs: { read: 320, all: 27_499 } });
+      assert.match(await (await fetch(`${url}/healthz`)).text(), /it has looked at 320 of 27499 pack files/);
       start.onOpening({ fleet: "secret-name", facts: { read: 4000, all: 150_000 } });
       const healthy = await fetch(`${url}/healthz`);
       assert.equal(healthy.status, 200);

@@ -46,6 +46,26 @@ describe("an index that is filled in parts", () => {
     assert.equal(index.generation, (await load(files)).index.generation);
   });
 
+  it("tells how many packs it has added, and ends where it is told to", async () => {
+    const files = await packsOf(70);
+    const told: string[] = [];
+    await load(files, { onPacks: ({ read, all }) => told.push(`${read}/${all}`) });
+    assert.deepEqual(told, ["32/70", "64/70", "70/70"]);
+    const store = await open(files);
+    await store.close();
+    for (const name of await files.list(folder))
+      if (name.includes("table")) await files.remove(`${folder}/${name}`);
+    told.length = 0;
+    await load(files, { onPacks: ({ read, all }) => told.push(`${read}/${all}`) });
+    assert.deepEqual(told, ["70/70"], "those of a cache file are there at once");
+    const ended = load(files, {
+      onPacks: () => {
+        throw new Error("Ctrl-C");
+      },
+    });
+    await assert.rejects(ended, { message: "Ctrl-C" });
+  });
+
   it("keeps its rows in memory where nothing can be written", async () => {
     const files = await packsOf(300);
     const full: Files = {
