@@ -3,7 +3,7 @@ import { formatDuration, formatTime } from "../../shared/cli/output.js";
 import { counted } from "../../shared/printable.js";
 import type { CallOutput } from "../interface/api/server-operations.js";
 import { describeKeyValues } from "./key-values.js";
-import { describeBy, describeEnd } from "./version-text.js";
+import { describeBy, describeEnd, doubtfulMs } from "./version-text.js";
 
 type Device = CallOutput<"device">;
 type Settings = CallOutput<"setDevices">[number]["settings"];
@@ -49,9 +49,6 @@ function describeCertificate(certificates: Device["certificates"] = []): readonl
 function describeHead({ line, name, version, sequence, state }: Device["heads"][number]): string {
   return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
 }
-
-/** Above this, what a device's clock shows says little of when something happened. */
-const doubtfulMs = 3_600_000;
 
 function describeClockError(ms: number | null): string {
   if (ms === null) return "(device clock error unknown)";

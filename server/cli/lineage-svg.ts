@@ -1,10 +1,9 @@
 /** The lineage of versions as a picture: `stemma model log MODEL --svg > lineage.svg`. Pure. */
-import { formatTime } from "../../shared/cli/output.js";
 import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { LineageVersion } from "../interface/api/models/lineage-definitions.js";
-import { addedBytes, nameOf, stateOf } from "./version-text.js";
+import { addedBytes, minuteOfSaving, nameOf, stateOf } from "./version-text.js";
 
 const rowPx = 28;
 const lanePx = 20;
@@ -143,10 +142,10 @@ function colourOf(lane: number): string {
 }
 
 function textOf(version: LineageVersion): string {
-  const { versionId, savedAtMs } = version;
+  const { versionId } = version;
   return printable(
     `${nameOf(version)}  ${versionId.slice(0, 8)}  ${stateOf(version)}, ` +
-      `${formatTime(savedAtMs).slice(0, 16)}, +${addedBytes(version)}`,
+      `${minuteOfSaving(version)}, +${addedBytes(version)}`,
   ).replaceAll("\n", " ");
 }
 

@@ -1,10 +1,9 @@
 /** The lineage of versions as lines for a terminal: drawing and texts within its columns. Pure. */
-import { formatTime } from "../../shared/cli/output.js";
 import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
 import type { LineageVersion } from "../interface/api/models/lineage-definitions.js";
 import { drawLanes, type GraphLine } from "./lineage-lanes.js";
-import { addedBytes, nameOf, stateOf } from "./version-text.js";
+import { addedBytes, minuteOfSaving, nameOf, stateOf } from "./version-text.js";
 
 /** Wider drawings are cut: the texts have to fit too. */
 const maxGraphColumns = 40;
@@ -36,12 +35,12 @@ function textOf(
   version: LineageVersion,
   names: ReadonlyMap<LineageVersion["versionId"], string>,
 ): { readonly name: string; readonly rest: string } {
-  const { versionId, savedAtMs, after } = version;
+  const { versionId, after } = version;
   const known = after.flatMap((id) => names.get(id) ?? []);
   return {
     name: printable(nameOf(version)),
     rest: printable(
-      `${versionId.slice(0, 8)} ${stateOf(version)}, ${formatTime(savedAtMs).slice(0, 16)}, ` +
+      `${versionId.slice(0, 8)} ${stateOf(version)}, ${minuteOfSaving(version)}, ` +
         `+${addedBytes(version)}${known.length === 0 ? "" : `, after ${known.join(", ")}`}`,
     ),
   };

@@ -13,6 +13,30 @@ export function describeEnd({ atMs, because, by }: Ended): string {
   return `${formatTime(atMs)}${describeBy(by)}${because === "" ? "" : `: ${because}`}`;
 }
 
+/** The error above which what a clock shows says little of when something happened. */
+export const doubtfulMs = 3_600_000;
+
+interface SavingTimes {
+  readonly savedAtMs: number;
+  /** The known error of the clock by which it was saved; null: unknown. */
+  readonly clockErrorMs: number | null;
+  readonly recordedAtMs: number;
+}
+
+/** The time at which a version was saved, marked where that clock is known to be wrong or later than the recording. */
+export function timeOfSaving(times: SavingTimes): string {
+  return formatTime(times.savedAtMs) + doubtOf(times);
+}
+
+/** The same to the minute. */
+export function minuteOfSaving(times: SavingTimes): string {
+  return formatTime(times.savedAtMs).slice(0, 16) + doubtOf(times);
+}
+
+function doubtOf({ savedAtMs, clockErrorMs, recordedAtMs }: SavingTimes): string {
+  return Math.max(clockErrorMs ?? 0, savedAtMs - recordedAtMs) > doubtfulMs ? " (doubtful)" : "";
+}
+
 export function nameOf(version: { readonly name: string; readonly version: number }): string {
   return `${version.name}:${version.version}`;
 }
@@ -37,6 +61,11 @@ export function makerText({ record, received }: Pick<VersionSummary, "record" | 
   return received === true || record.device === "" ? "-" : record.device;
 }
 
+/** The same of a version that has its record. */
+export function savedOf({ record, recordedAtMs }: Pick<VersionSummary, "record" | "recordedAtMs">): string {
+  return timeOfSaving({ ...record, recordedAtMs });
+}
+
 export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "MODEL", value: (row) => nameOf(row) },
   { title: "ID", value: (row) => row.versionId.slice(0, 12) },
@@ -50,5 +79,5 @@ export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "SIZE", value: (row) => formatBytes(row.tensorBytes), align: "right" },
   { title: "NEW", value: addedBytes, align: "right" },
   { title: "STATE", value: (row) => stateOf(row) },
-  { title: "SAVED", value: (row) => formatTime(row.record.savedAtMs) },
+  { title: "SAVED", value: savedOf },
 ];

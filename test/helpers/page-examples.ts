@@ -115,6 +115,8 @@ export function listedVersions(count: number, nameOf: (at: number) => string): r
       tags: at % 100 === 0 ? ["best"] : [],
       held: false,
       savedAtMs: 1_795_000_000_000 + at * 60_000,
+      clockErrorMs: null,
+      recordedAtMs: 1_795_000_000_000 + at * 60_000,
       device: "",
       line: "",
       bases: bases.map((base) => idOf(base + 1)),

@@ -1,7 +1,6 @@
 /** Versions as rows, newest first, with lanes that lead to what each was trained from. Pure. */
-import { formatTime } from "../../../shared/cli/output.js";
 import type { LineageVersion } from "../../interface/api/models/lineage-definitions.js";
-import { addedBytes, nameOf, stateOf } from "../version-text.js";
+import { addedBytes, minuteOfSaving, nameOf, stateOf } from "../version-text.js";
 import { detailsOf, type Described } from "../repository/current-version.js";
 import { factsOf } from "../repository/facts-of-version.js";
 import { coursesOf, figure } from "../repository/metric-course.js";
@@ -12,7 +11,17 @@ import { table, type PageColumn, type Piece } from "./table.js";
 /** A version, with what is said of it where it was described. */
 export type ListedVersion = Pick<
   LineageVersion,
-  "versionId" | "name" | "version" | "state" | "tags" | "held" | "savedAtMs" | "bases" | "after"
+  | "versionId"
+  | "name"
+  | "version"
+  | "state"
+  | "tags"
+  | "held"
+  | "savedAtMs"
+  | "clockErrorMs"
+  | "recordedAtMs"
+  | "bases"
+  | "after"
 > & {
   readonly device: string;
   readonly line: string;
@@ -25,7 +34,7 @@ export type ListedVersion = Pick<
 
 /** A version as a list shows it, of its description. */
 export function listedVersion(described: Described): ListedVersion {
-  const { versionId, name, version, state, tags, held, record, storedBytes } = described;
+  const { versionId, name, version, state, tags, held, record, recordedAtMs, storedBytes } = described;
   return {
     versionId,
     name,
@@ -36,6 +45,8 @@ export function listedVersion(described: Described): ListedVersion {
     device: record.device,
     line: record.line,
     savedAtMs: record.savedAtMs,
+    clockErrorMs: record.clockErrorMs,
+    recordedAtMs,
     bases: record.bases,
     after: record.successorOf === undefined ? [] : [record.successorOf],
     storedBytes,
@@ -96,7 +107,7 @@ export function versionList(versions: readonly ListedVersion[], choices: ListCho
       align: "right" as const,
     })),
     { title: "State", value: stateOf, rem: 6, share: 1 },
-    { title: "Saved", value: ({ savedAtMs }) => formatTime(savedAtMs).slice(0, 16), rem: 8.5 },
+    { title: "Saved", value: minuteOfSaving, rem: 8.5 },
     ...(versions.some(({ device }) => device !== "")
       ? [{ title: "Device, line", value: ofDevice, rem: 7, share: 1 }]
       : []),

@@ -1,7 +1,7 @@
 /** The page of one version: network, learning curves, hyper-parameters, lineage, provenance. Pure. */
-import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { formatBytes } from "../../../shared/cli/output.js";
 import type { LineageGraph } from "../../interface/api/models/lineage-definitions.js";
-import { nameOf, stateOf } from "../version-text.js";
+import { nameOf, savedOf, stateOf } from "../version-text.js";
 import { detailsOf, type Described } from "../repository/current-version.js";
 import { factsOf, type Fact } from "../repository/facts-of-version.js";
 import { bytesOfANumber, type LayerFootprint } from "../repository/footprint.js";
@@ -30,7 +30,7 @@ export interface VersionPage {
 }
 
 export function versionPage({ described, layers, totals, family, writtenAtMs }: VersionPage): string {
-  const { record, measurements = [], metadata = {} } = described;
+  const { measurements = [], metadata = {} } = described;
   const { message, parameters } = detailsOf(metadata);
   const owners = ownersOf(described.leaves);
   return pageDocument({
@@ -38,7 +38,7 @@ export function versionPage({ described, layers, totals, family, writtenAtMs }: 
     kind: "Model version",
     lead: html`${message === undefined ? undefined : html`<p class="message">${message}</p>`}
       <p class="soft">
-        ${stateOf(described)}, saved ${formatTime(record.savedAtMs)}, <code>${described.versionId}</code>
+        ${stateOf(described)}, saved ${savedOf(described)}, <code>${described.versionId}</code>
       </p>`,
     sections: [
       {

@@ -1,9 +1,9 @@
 /** `stemma desc`: a version with its network, its footprint, its hyper-parameters, files and measurements. */
 import type { Column } from "../../../shared/cli/output.js";
-import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { formatBytes } from "../../../shared/cli/output.js";
 import { readModelJson } from "../../../shared/model/model-json.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
-import { nameOf, stateOf } from "../version-text.js";
+import { nameOf, savedOf, stateOf } from "../version-text.js";
 import { coursesOf } from "./metric-course.js";
 import { currentOfFolder, type Described } from "./current-version.js";
 import { factsOf, type Fact } from "./facts-of-version.js";
@@ -66,7 +66,7 @@ async function describe(call: PlainContext["call"], model: string): Promise<Prin
   const { layers } = await networkOf(call, described);
   const facts: readonly Fact[] = [
     ["version", `${nameOf(described)} (${described.versionId.slice(0, 12)}), ${stateOf(described)}`],
-    ["saved", formatTime(described.record.savedAtMs)],
+    ["saved", savedOf(described)],
     ...factsOf(described),
     ...totalsOf(layers),
   ];

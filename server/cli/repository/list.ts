@@ -1,11 +1,11 @@
 /** `stemma list`: versions with what they came from and what was said of them; or the history of a file. */
-import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { type Column } from "../../../shared/cli/output.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { newestModels } from "../commands/model/list.js";
 import { describeAll } from "../describe-all.js";
 import { drawLineage } from "../commands/model/log.js";
 import { listed, plain, repeated, type PlainContext, type Printed } from "../plain-command.js";
-import { nameOf, stateOf } from "../version-text.js";
+import { nameOf, savedOf, stateOf } from "../version-text.js";
 import { currentOfFolder, detailsOf, type Described } from "./current-version.js";
 import { coursesOf, figure } from "./metric-course.js";
 import { pageOptions, refuseWithPage, writePage } from "../page/write-page.js";
@@ -79,7 +79,7 @@ const columns: readonly Column<Described>[] = [
   { title: "FROM", value: ({ bases }) => bases.map(nameOf).join(", ") || "-" },
   { title: "LOSS", value: lastLoss, align: "right" },
   { title: "STATE", value: stateOf },
-  { title: "SAVED", value: ({ record }) => formatTime(record.savedAtMs) },
+  { title: "SAVED", value: savedOf },
   { title: "MESSAGE", value: subjectOf },
 ];
 
@@ -144,7 +144,7 @@ async function historyOf(
       { title: "VERSION", value: ({ version }) => nameOf(version) },
       { title: "FILE", value: ({ change }) => change },
       { title: "CONTENT", value: ({ hash }) => hash?.slice(0, 12) },
-      { title: "SAVED", value: ({ version }) => formatTime(version.record.savedAtMs) },
+      { title: "SAVED", value: ({ version }) => savedOf(version) },
       { title: "AUTHOR", value: ({ version }) => details(version).author },
       { title: "MESSAGE", value: ({ version }) => subjectOf(version) },
     ],

@@ -14,7 +14,7 @@ import type { Evaluate } from "../../learning/query/syntax.js";
 import { listed, plain, type PlainContext, type Printed } from "../plain-command.js";
 import { readBy } from "../input-option.js";
 import { readTextFile } from "../text-file.js";
-import { nameOf } from "../version-text.js";
+import { nameOf, timeOfSaving } from "../version-text.js";
 import { derivedText } from "./derived-text.js";
 import { verb } from "./verb.js";
 
@@ -202,7 +202,7 @@ const columnsOfOne: readonly Column<Found>[] = [
   { title: "DEVICE", value: ([found]) => found?.device || "-" },
   { title: "LINE", value: ([found]) => found?.line || "-" },
   { title: "STATE", value: ([found]) => found?.state },
-  { title: "SAVED", value: ([found]) => found && formatTime(found.savedAtMs) },
+  { title: "SAVED", value: ([found]) => found && timeOfSaving({ ...found, clockErrorMs: null }) },
 ];
 
 function resultsOf(answer: QueryAnswer, offset: number): Printed {

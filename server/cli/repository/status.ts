@@ -1,7 +1,7 @@
 /** `stemma status`: the model that is worked on, what is staged, and what changed since. */
-import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { formatBytes } from "../../../shared/cli/output.js";
 import { listed, plain, type Printed } from "../plain-command.js";
-import { nameOf, stateOf } from "../version-text.js";
+import { nameOf, savedOf, stateOf } from "../version-text.js";
 import { textOfKind } from "./add.js";
 import { changedFiles } from "./changed-files.js";
 import { currentVersion, type Current } from "./current-version.js";
@@ -51,7 +51,7 @@ function statusText(repository: Repository, { name, version }: Current, rows: re
     version === undefined
       ? "nothing committed yet"
       : `at ${nameOf(version)} (${version.versionId.slice(0, 12)}, ${stateOf(version)}), ` +
-        `saved ${formatTime(version.record.savedAtMs)}`;
+        `saved ${savedOf(version)}`;
   return {
     ...listed(rows, {
       nameOf: ({ file }) => file,

@@ -95,7 +95,7 @@ function lineageOf(
   versions.sort((a, b) => b.position - a.position);
   return {
     versions: versions.slice(offset, offset + limit).map((summary) => {
-      const { name, version, state, tags, held, record, ownBytes, storedBytes } = summary;
+      const { name, version, state, tags, held, record, recordedAtMs, ownBytes, storedBytes } = summary;
       return {
         versionId: summary.versionId,
         name,
@@ -106,6 +106,8 @@ function lineageOf(
         device: makerOf(summary, record),
         line: record.line,
         savedAtMs: record.savedAtMs,
+        clockErrorMs: record.clockErrorMs,
+        recordedAtMs,
         ownBytes,
         ...defined({ storedBytes }),
         bases: record.bases,

@@ -1708,6 +1708,8 @@ class LineageVersion(TypedDict):
     device: str
     line: str
     savedAtMs: float
+    clockErrorMs: float | None
+    recordedAtMs: float
     ownBytes: int
     storedBytes: NotRequired[int]
     bases: list[Hash]

@@ -3,7 +3,7 @@ import { type Column, formatBytes, formatTime } from "../../../../shared/cli/out
 import { counted } from "../../../../shared/printable.js";
 import type { Successors, TensorOwner } from "../../../interface/api/models/lineage-definitions.js";
 import { listed, plain, type Printed } from "../../plain-command.js";
-import { describeBy, makerText, nameOf, stateOf } from "../../version-text.js";
+import { describeBy, makerText, nameOf, savedOf, stateOf } from "../../version-text.js";
 
 /** Returns a line that says how to see more, where a page is not the last one. */
 function moreOf({
@@ -35,7 +35,7 @@ const descendants = plain("descendants", {
         { title: "GENERATION", value: ({ generation }) => generation, align: "right" },
         { title: "DEVICE", value: ({ version }) => makerText(version) },
         { title: "STATE", value: ({ version }) => stateOf(version) },
-        { title: "SAVED", value: ({ version }) => formatTime(version.record.savedAtMs) },
+        { title: "SAVED", value: ({ version }) => savedOf(version) },
       ],
       empty: answer.total === 0 ? "nothing was trained from it" : "none is left after --offset",
     }),

@@ -27,6 +27,9 @@ NEW: what a version added to the store when it was recorded, as it was stored th
 with its record and data. What encoding, dropping and collection change later is in
 stemma storage stats.
 
+SAVED: by the clock of who saved it; (doubtful) where that was wrong by more than
+an hour.
+
   stemma model list --where accuracy>=0.9 --where note=winter
   stemma model list --limit 20 --offset 20      the 20 before the newest 20
 `,

@@ -10,7 +10,7 @@ import { listed, plain } from "../../plain-command.js";
 import { proofLines } from "../../proof-text.js";
 import { provenanceDiffLines, provenanceLines } from "../../provenance-text.js";
 import { describeClaim, describeDataDropped, describeReplay, describeSpotCheck } from "../../verdict-text.js";
-import { addedBytes, describeBy, describeEnd, nameOf, stateOf } from "../../version-text.js";
+import { addedBytes, describeBy, describeEnd, nameOf, savedOf, stateOf } from "../../version-text.js";
 
 const show = plain("model", {
   name: "show",
@@ -94,7 +94,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ),
     [originKey(description), description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
-    ["saved", formatTime(record.savedAtMs)],
+    ["saved", savedOf(description)],
     ["recorded", `${formatTime(description.recordedAtMs)}${describeBy(description.by)}`],
     [
       "size",

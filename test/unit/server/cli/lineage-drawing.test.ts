@@ -24,6 +24,8 @@ function versionsOf(bases: readonly (readonly number[])[], name = "m"): readonly
       device: "",
       line: "",
       savedAtMs: 0,
+      clockErrorMs: null,
+      recordedAtMs: 0,
       ownBytes: 1,
       bases: from.map(idOf),
       after: [],
