@@ -61,7 +61,7 @@ export function makerText({ record, received }: Pick<VersionSummary, "record" | 
   return received === true || record.device === "" ? "-" : record.device;
 }
 
-/** The same of a version that has its record. */
+/** The time at which a version was saved, of its record. */
 export function savedOf({ record, recordedAtMs }: Pick<VersionSummary, "record" | "recordedAtMs">): string {
   return timeOfSaving({ ...record, recordedAtMs });
 }

@@ -1,5 +1,5 @@
 /** `stemma list`: versions with what they came from and what was said of them; or the history of a file. */
-import { type Column } from "../../../shared/cli/output.js";
+import type { Column } from "../../../shared/cli/output.js";
 import type { VersionSummary } from "../../storage/repository/answers/version-answers.js";
 import { newestModels } from "../commands/model/list.js";
 import { describeAll } from "../describe-all.js";

@@ -168,6 +168,8 @@ async function ownersOf(
     owners: newestFirst.slice(offset, offset + limit).map((id) => ({
       ...namedIn(repository, id),
       savedAtMs: repository.get(id)?.record.savedAtMs ?? null,
+      clockErrorMs: repository.get(id)?.record.clockErrorMs ?? null,
+      recordedAtMs: repository.get(id)?.recordedAtMs ?? null,
       generation: generations.get(id) ?? null,
       bytes: (tensors.get(id) ?? []).reduce((sum, { bytes }) => sum + bytes, 0),
       tensors: tensors.get(id) ?? [],

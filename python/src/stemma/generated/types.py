@@ -1735,6 +1735,8 @@ class TensorOwner(TypedDict):
     version: int
     state: str
     savedAtMs: float | None
+    clockErrorMs: float | None
+    recordedAtMs: float | None
     generation: int | None
     bytes: int
     tensors: list[TensorOwnerTensorsItem]

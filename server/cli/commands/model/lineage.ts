@@ -3,7 +3,7 @@ import { type Column, formatBytes, formatTime } from "../../../../shared/cli/out
 import { counted } from "../../../../shared/printable.js";
 import type { Successors, TensorOwner } from "../../../interface/api/models/lineage-definitions.js";
 import { listed, plain, type Printed } from "../../plain-command.js";
-import { describeBy, makerText, nameOf, savedOf, stateOf } from "../../version-text.js";
+import { describeBy, makerText, nameOf, savedOf, stateOf, timeOfSaving } from "../../version-text.js";
 
 /** Returns a line that says how to see more, where a page is not the last one. */
 function moreOf({
@@ -68,8 +68,13 @@ const ownerColumns: readonly Column<TensorOwner>[] = [
   { title: "TENSORS", value: (row) => row.tensors.length, align: "right" },
   { title: "BYTES", value: (row) => formatBytes(row.bytes), align: "right" },
   { title: "STATE", value: (row) => row.state },
-  { title: "SAVED", value: (row) => (row.savedAtMs === null ? "-" : formatTime(row.savedAtMs)) },
+  { title: "SAVED", value: savedOfOwner },
 ];
+
+function savedOfOwner({ savedAtMs, clockErrorMs, recordedAtMs }: TensorOwner): string {
+  if (savedAtMs === null || recordedAtMs === null) return "-";
+  return timeOfSaving({ savedAtMs, clockErrorMs, recordedAtMs });
+}
 
 const owners = plain("owners", {
   name: "owners",

@@ -52,6 +52,8 @@ const owner = z
     version: count,
     state: text,
     savedAtMs: timeMs.nullable().describe("By the saver's clock; null: not known here"),
+    clockErrorMs: z.number().nullable().describe("Known error of that clock; null: unknown"),
+    recordedAtMs: timeMs.nullable().describe("By the server's clock; null: not known here"),
     generation: count.nullable().describe("Trainings since then; 0: the model itself; null: no ancestor"),
     bytes: count,
     tensors: z.array(z.object({ path: text, name: text, bytes: count })),
