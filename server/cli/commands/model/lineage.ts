@@ -90,7 +90,9 @@ const owners = plain("owners", {
     data: answer,
     ...(all || answer.withoutTensors === 0
       ? {}
-      : { text: `${answer.withoutTensors} ancestors have no tensor left in it (--all lists them)` }),
+      : {
+          text: `${counted(answer.withoutTensors, "ancestor has", "ancestors have")} no tensor left in it (listed by --all)`,
+        }),
     ...moreOf({ shown: answer.owners.length, offset, total: answer.total }),
   }),
 });

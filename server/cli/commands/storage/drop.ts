@@ -1,5 +1,6 @@
 /** `stemma storage drop`: keep a model as the story of its making. */
 import { formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { DropReport } from "../../../interface/api/stores/drop-schemas.js";
 import { plain } from "../../plain-command.js";
 import { nameOf } from "../../version-text.js";
@@ -53,8 +54,8 @@ export function describeDrop(
     ),
     ...kept.map((version) => `${nameOf(version)}: tensors stay, because ${version.because}`),
     dropped.length === 0
-      ? `nothing ${verb}; ${keptCount} versions keep their tensors`
-      : `${dropped.length} ${verb}, ${formatBytes(tensorBytes)}; ${keptCount} others keep their tensors. ` +
+      ? `nothing ${verb}; ${counted(keptCount, "version keeps its", "versions keep their")} tensors`
+      : `${dropped.length} ${verb}, ${formatBytes(tensorBytes)}; ${counted(keptCount, "other keeps its", "others keep their")} tensors. ` +
         `stemma storage gc ${isDry ? "would then free" : "then frees"} ${formatBytes(freedBytes)}; ` +
         `${formatBytes(keptBytes)} stay for the replays alone.${isDry ? " Nothing was changed." : ""}`,
   ];

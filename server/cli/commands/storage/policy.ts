@@ -1,6 +1,7 @@
 /** `stemma storage policy show|set|unset|apply`: drop the tensors of proved models after a while. */
 import { StemmaError } from "../../../../shared/errors.js";
 import { formatBytes, formatTime } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import { defaultDropMinutes, dropPolicy } from "../../../interface/api/stores/drop-schemas.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import { printScope } from "../../../storage/repository/retention/retention-plan.js";
@@ -107,7 +108,7 @@ function describeDataDrop(data: CallOutput<"applyDropPolicies">["data"], isDry: 
         `${formatBytes(row.freedBytes)} nothing else needs; it cannot be replayed again`,
     ),
     ...kept.map((row) => `${nameOf(row)}: its data stay: ${row.because}`),
-    `data of ${dropped.length} models ${verb}, ${formatBytes(freedBytes)} to be freed by stemma storage gc`,
+    `data of ${counted(dropped.length, "model")} ${verb}, ${formatBytes(freedBytes)} to be freed by stemma storage gc`,
   ];
 }
 
