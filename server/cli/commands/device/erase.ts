@@ -74,7 +74,7 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
         ? devices[0]
         : `${counted(devices.length, "device")} (${someDevices(devices)})`;
   return [
-    `${dryRun ? "would erase" : "erased"} ${who}: ${counted(versionsInAll, "version")}${claims > 0 ? `, ${counted(claims, "claim")}` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
+    `${dryRun ? "would erase" : "erased"} ${who}: ${counted(versionsInAll, "version")}${claims > 0 ? `, ${counted(claims, "claim")}` : ""}; ${counted(objects, "object")} of ${formatBytes(bytes)} that nothing else needs`,
     ...when(
       unfinished.length > 0,
       `  ${dryRun ? "would go on with" : "went on with"} an erasure that was cut short: ${someDevices(unfinished)}`,

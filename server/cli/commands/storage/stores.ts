@@ -37,14 +37,14 @@ function describeLow({ tensors, bytes, files }: StorageStats["low"]): readonly s
   return tensors === 0
     ? []
     : [
-        `tiers    low-order bytes of ${tensors} tensors, ${formatBytes(bytes)} in ${files} files (stemma storage tier list)`,
+        `tiers    low-order bytes of ${counted(tensors, "tensor")}, ${formatBytes(bytes)} in ${counted(files, "file")} (stemma storage tier list)`,
       ];
 }
 
 /** Describes how many tensors are stored encoded, and what that saves. */
 function describeEncoded({ tensors, storedBytes, byteLength, deepest }: StorageStats["coded"]): string {
   if (tensors === 0) return "no tensors (stemma storage plan shows what encoding them would save)";
-  return `${tensors} of the tensors: ${formatBytes(byteLength)} stored in ${formatBytes(storedBytes)}; decoding one needs up to ${deepest} others`;
+  return `${tensors} of the tensors: ${formatBytes(byteLength)} stored in ${formatBytes(storedBytes)}; decoding one needs up to ${counted(deepest, "other")}`;
 }
 
 const stats = plain("stats", {
@@ -57,7 +57,7 @@ const stats = plain("stats", {
       names: [fleet],
       text: [
         `fleet ${fleet}: ${counted(answer.versions, "version")}, ${counted(answer.tensors, "tensor")}, ${counted(answer.objects - answer.tensors, "other object")}`,
-        `packs    ${formatBytes(answer.packBytes)} in ${answer.packs} files${share}`,
+        `packs    ${formatBytes(answer.packBytes)} in ${counted(answer.packs, "file")}${share}`,
         `merged   ${describeMerged(answer)}`,
         `encoded  ${describeEncoded(answer.coded)}`,
         ...describeLow(answer.low),

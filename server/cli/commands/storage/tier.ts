@@ -1,6 +1,7 @@
 /** `stemma storage tier add|list|rm`, and the texts of `storage plan --tier` and `storage apply --tier`. */
 import { exitStatus } from "../../../../shared/errors.js";
 import { formatBytes, formatDuration } from "../../../../shared/cli/output.js";
+import { counted } from "../../../../shared/printable.js";
 import type { CallOutput } from "../../../interface/api/server-operations.js";
 import type { CommandContext } from "../../context.js";
 import { listed, pathOf, plain } from "../../plain-command.js";
@@ -46,7 +47,7 @@ const remove = plain("removeTier", {
   takes: { tier: "<name> see: stemma storage tier list" },
   print: ({ tensors, bytes }, { tier }) => ({
     names: [tier],
-    text: `removed the tier ${tier}; brought back the low-order bytes of ${tensors} tensors (${formatBytes(bytes)})`,
+    text: `removed the tier ${tier}; brought back the low-order bytes of ${counted(tensors, "tensor")} (${formatBytes(bytes)})`,
   }),
 });
 
@@ -84,9 +85,9 @@ export function describeTierPlan(plan: CallOutput<"planTier">): readonly string[
   const { recovery } = plan;
   return [
     `fleet ${plan.fleet}: ${plan.nearVersions} versions stay at hand; ${plan.versions} others have ${plan.tensors} tensors of their own`,
-    `to move   about ${formatBytes(plan.toMoveBytes)} of ${plan.toMove} tensors, ${plan.toRecode} of them re-encoded first`,
+    `to move   about ${formatBytes(plan.toMoveBytes)} of ${counted(plan.toMove, "tensor")}, ${plan.toRecode} of them re-encoded first`,
     `packs     ${formatBytes(plan.packBytes)} now`,
-    `in tiers  ${formatBytes(plan.movedBytes)} of ${plan.movedTensors} tensors`,
+    `in tiers  ${formatBytes(plan.movedBytes)} of ${counted(plan.movedTensors, "tensor")}`,
     `tier      ${plan.tier}: ${formatBytes(plan.tierFreeBytes)} free, reads ${formatBytes(plan.tierBytesPerSecond)}/s`,
     `rebuild   ${formatBytes(recovery.meanBytes)} of an old version from the tier, ${formatBytes(recovery.largestBytes)} at most`,
     `          ${formatDuration(recovery.meanMs)} more, ${formatDuration(recovery.largestMs)} at most`,
@@ -114,8 +115,8 @@ const stopReasons: Readonly<Record<NonNullable<CallOutput<"applyTier">["stopped"
 export function describeTierApplied(applied: CallOutput<"applyTier">): readonly string[] {
   const { movedTensors, movedBytes, recoded, failed, stopped, packBytesBefore, packBytesAfter } = applied;
   return [
-    `moved     ${formatBytes(movedBytes)} of ${movedTensors} tensors to the tier ${applied.tier}`,
-    `recoded   ${recoded} tensors into byte planes`,
+    `moved     ${formatBytes(movedBytes)} of ${counted(movedTensors, "tensor")} to the tier ${applied.tier}`,
+    `recoded   ${counted(recoded, "tensor")} into byte planes`,
     `packs     ${formatBytes(packBytesBefore)} before, ${formatBytes(packBytesAfter)} now`,
     ...failed.map(({ tensor, message }) => `failed    ${tensor.slice(0, 16)}: ${message}`),
     ...(stopped === null ? [] : [`stopped   ${stopReasons[stopped]}; the same command continues`]),
