@@ -101,6 +101,32 @@ describe("a program whose randomness is recorded", { skip }, () => {
     );
   });
 
+  it("is proved where a listed script starts it, and refused where that script is not listed", async (t) => {
+    const lines = [testLine, "unlisted"];
+    const { folder, stemma, replay, startAgent } = await startRecordedFleet(t, lines);
+    const [program, script] = [join(folder, "train.py"), join(folder, "python")];
+    await writeFile(program, unseeded);
+    await writeFile(script, `#!/usr/bin/env bash\nset -e\nexec ${python} "$@"\n`, { mode: 0o755 });
+    const trainer = (files: readonly string[]): object => ({
+      trainer: {
+        ...{ exec: [script, program], samples: false, environment: { MARKS: folder } },
+        record: { files, variables: ["MARKS"], randomness: true },
+      },
+    });
+    const agent = await startAgent({
+      lines: { [testLine]: trainer([script, program]), unlisted: trainer([program]) },
+    });
+    const model = await trainLine(agent);
+    const approved = await stemma("replay", "program", "approve", model);
+    assert.equal(approved.status, 0, approved.stderr);
+    const { verdict, grade, text } = await replay(model);
+    assert.deepEqual([verdict, grade], ["proved", "bit-exact"], text);
+    await assert.rejects(trainLine(agent, "unlisted"), {
+      code: "CONFIG_INVALID",
+      message: /does not list the script .*python/,
+    });
+  });
+
   it("is not trained where it cannot be recorded; a list of libraries that cannot be had is not made up", async (t) => {
     const lines = [testLine, "free", "static", "much"];
     const { folder, stemma, replay, startAgent } = await startRecordedFleet(t, lines);
